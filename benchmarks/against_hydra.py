@@ -28,7 +28,7 @@ from typing import Any
 
 from benchmarks import under_bash, under_hydra
 from benchmarks.launch_scripts import project_of, remember, scripts_of
-from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
+from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import assemble, launch_reader, own_config
 from extractor.importers.runs.unsupported_keys import Remark
@@ -100,7 +100,7 @@ def compared(
     if not launches:
         return Compared(name, Counter(), why="bash starts no trainer")
     command, (module, arguments) = launches[0]
-    place = own_config.program_file(module)
+    place = own_config.find_program_file(module)
     # It may be meant to be started from its own folder, or from one between that and the root.
     above = (folder for folder in script.parents if folder.is_relative_to(root))
     folders = (Path(command.environment.get("PWD", root)), *above)
@@ -142,7 +142,7 @@ def judged(
     theirs, ours = run.config, assemble.load_config(made.tree)
     defaults = VerlDefaults.of(ReleaseConfig.of(made.source))
     written = flatten(defaults.config)
-    here = flatten(compose(assemble.config_of(made.tree), "ppo_trainer.yaml").config)
+    here = flatten(compose(assemble.select_config(made.tree), "ppo_trainer.yaml").config)
     there, back = _renames(made)
     names = {key: _names(key, theirs, back) for key in ours}
     places: dict[str, list[str]] = {}
@@ -161,7 +161,7 @@ def judged(
     for key, value in theirs.items():
         if key.startswith("hydra.") or key.rpartition(".")[2] == "_target_":
             continue
-        others = candidates(as_named.get(key, key), there)
+        others = list_candidates(as_named.get(key, key), there)
         own = list(dict.fromkeys([*places.get(key, ()), *(name for name in others if name in ours)]))
         # A section may follow another one as a whole.
         sections = (key[: found.start()] for found in re.finditer(r"\.", key))
@@ -202,7 +202,7 @@ def _renames(made: new.NewProject) -> tuple[Renames, Renames]:
 
 
 def _names(key: str, theirs: Mapping[str, Any], back: Renames) -> list[str]:
-    names = (READ_BY_THE_ENGINE.get(key), *candidates(key, back))
+    names = (READ_BY_THE_ENGINE.get(key), *list_candidates(key, back))
     return [name for name in dict.fromkeys(names) if name is not None and name in theirs]
 
 
@@ -275,7 +275,7 @@ def all_compared(
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("checkouts", type=Path, nargs="+")
-    parser.add_argument("--verl", default=releases.default(), help="release of the projects")
+    parser.add_argument("--verl", default=releases.find_default(), help="release of the projects")
     parser.add_argument("--take", type=int, default=0, help="at most so many scripts of each checkout; 0: all")
     parser.add_argument("--per-folder", type=int, default=0, help="at most so many of folders of the same path; 0: all")
     parser.add_argument("--only", default="", help="regular expression of paths")

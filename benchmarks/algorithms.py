@@ -30,7 +30,7 @@ PASS_AT_K_SETTINGS = (
 def run() -> bool:
     """Print a table; True where every preset reaches the target."""
     reached: dict[str, dict[str, int | None]] = {}
-    for release in releases.supported():
+    for release in releases.list_supported():
         with tempfile.TemporaryDirectory() as folder:
             project = make_project(Path(folder) / "bench", release=release, algorithm="ppo", features=("prime",))
             for preset in releases.load(release).algorithms:
@@ -39,10 +39,10 @@ def run() -> bool:
                 print(f"{release} {preset}: {steps}", file=sys.stderr, flush=True)
     print(f"Steps until the mean reward of {WINDOW} steps is {TARGET}; at most {MOST_STEPS}.")
     print(f"{PASS_AT_K}: until the best of eight responses to a held-out prompt has it.\n")
-    print(f"| preset | {' | '.join(releases.supported())} |")
-    print("|---|" + "---|" * len(releases.supported()))
+    print(f"| preset | {' | '.join(releases.list_supported())} |")
+    print("|---|" + "---|" * len(releases.list_supported()))
     for preset, found in sorted(reached.items()):
-        cells = [_cell(found, release) for release in releases.supported()]
+        cells = [_cell(found, release) for release in releases.list_supported()]
         print(f"| {preset} | {' | '.join(cells)} |")
     return all(steps is not None for found in reached.values() for steps in found.values())
 

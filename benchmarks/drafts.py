@@ -43,7 +43,7 @@ def run() -> bool:
     """Print a row per release that follows another one, and what had to be done by hand."""
     print("| verl | after | inferred | by hand | taken back | share inferred | TODO |")
     print("|---|---|---|---|---|---|---|")
-    records = [record(release) for release in releases.supported()[1:]]
+    records = [record(release) for release in releases.list_supported()[1:]]
     for item in records:
         print(
             f"| {item.release} | {item.follows} | {len(item.inferred)} | {len(item.by_hand)} | {len(item.taken_back)} "
@@ -59,15 +59,15 @@ def run() -> bool:
 
 def record(release: str) -> Record:
     """Draft a release from the one before it, and compare with its manifest."""
-    known = releases.supported()
+    known = releases.list_supported()
     follows = known[known.index(release) - 1]
     print(f"drafting {release} after {follows}", file=sys.stderr)
     real = releases.load(release)
     old, new = open_source(releases.load(follows).pin), open_source(real.pin)
     made = draft(fit(follows, old, new, real.pin.wheel_filename, lambda step: None))
-    before = releases.stated_in_full(follows)
+    before = releases.merge_predecessors(follows)
     drafted = set(statements(before, combine(before, made.stated)))
-    written = set(statements(before, releases.stated_in_full(release)))
+    written = set(statements(before, releases.merge_predecessors(release)))
     return Record(
         release,
         follows,

@@ -25,7 +25,7 @@ from benchmarks import under_bash, under_hydra
 from benchmarks.against_hydra import EQUAL, SILENT, Difference, same
 from benchmarks.launch_scripts import project_of, remember, scripts_of
 from extractor.importers import export
-from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
+from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
 from extractor.importers.config.project import load, read_files
 from extractor.importers.export import Key, KeyStatus
 from extractor.importers.runs import launch_reader
@@ -73,7 +73,7 @@ def judged(project: Path, tree: Path, out: Path) -> tuple[Counter[str], list[Dif
     for key, value in load(read_files(project)).flat.items():
         names = [
             name
-            for name in dict.fromkeys((READ_BY_THE_ENGINE.get(key, key), *candidates(key, lambda name: None)))
+            for name in dict.fromkeys((READ_BY_THE_ENGINE.get(key, key), *list_candidates(key, lambda name: None)))
             if name in theirs.config
         ]
         # An empty section says nothing, and the release may have defaults below it.
@@ -128,11 +128,11 @@ def main() -> int:
     os.environ.setdefault("XDG_CACHE_HOME", str(Path("~/.cache").expanduser()))
     os.environ.update(HOME=under_bash.HOME, USER="nobody")
     remember()
-    total: dict[str, Counter[str]] = {release: Counter() for release in releases.supported()}
+    total: dict[str, Counter[str]] = {release: Counter() for release in releases.list_supported()}
     kinds: Counter[tuple[str, str]] = Counter()
     with tempfile.TemporaryDirectory() as temporary:
         folder, trees = Path(temporary), {}
-        for release in releases.supported():
+        for release in releases.list_supported():
             source = _opened(release)
             texts = {path: source.read(path) for path in source.files if path.endswith(".yaml")}
             trees[release] = under_hydra.configs_of(texts, folder / "trees" / release)

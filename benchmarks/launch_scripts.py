@@ -149,7 +149,7 @@ def project_of(
 
     def make(variables: tuple[str, ...]) -> new.NewProject:
         request = request_of(script, variables, keep_unknown)
-        return new.work_out(new.NewRequest(options, chosen, run=request), lambda text: None)
+        return new.make_in_memory(new.NewRequest(options, chosen, run=request), lambda text: None)
 
     return with_variables(make, given)
 
@@ -274,7 +274,7 @@ def main() -> int:
     parser.add_argument("checkouts", type=Path, nargs="*")
     parser.add_argument("--drawn", type=Path, help="a file of scripts, as `benchmarks.drawn` prints them, instead")
     parser.add_argument("--share", default="1/1", help="only every Nth script from the Ith on: I/N, for N machines")
-    parser.add_argument("--verl", default=releases.default(), help="release of the projects")
+    parser.add_argument("--verl", default=releases.find_default(), help="release of the projects")
     parser.add_argument("--take", type=int, default=0, help="at most so many scripts of each checkout; 0: all")
     parser.add_argument("--per-folder", type=int, default=0, help="at most so many of folders of the same path; 0: all")
     parser.add_argument("--start", action="store_true", help="only see whether they start")

@@ -67,7 +67,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks mutants", description=__doc__)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--count", type=int, default=COUNT)
-    parser.add_argument("--release", default=releases.default(), choices=releases.supported())
+    parser.add_argument("--release", default=releases.find_default(), choices=releases.list_supported())
     parser.add_argument(
         "--all-features", action="store_true", help="mutate a critic's and optional features' code, too"
     )
@@ -76,13 +76,13 @@ def main(arguments: Sequence[str]) -> int:
     asked = parser.parse_args(arguments)
     with measuring(asked.release, all_features=asked.all_features) as (mutants, ask):
         if asked.by_hand:
-            described = readers.toml(BY_HAND.read_text(encoding="utf-8")).get(asked.release, [])
+            described = readers.parse_toml(BY_HAND.read_text(encoding="utf-8")).get(asked.release, [])
             return _report(chosen(mutants, described), ask, LIMIT_BY_HAND)
         return _report(_draw(mutants, asked.seed, asked.count, asked.only), ask, LIMIT)
 
 
 def _report(drawn: Sequence[Mutant], ask: Ask, limit: float) -> int:
-    equivalents = readers.toml(EQUIVALENTS.read_text(encoding="utf-8"))
+    equivalents = readers.parse_toml(EQUIVALENTS.read_text(encoding="utf-8"))
     killed = alike = 0
     for number, mutant in enumerate(drawn, 1):
         name = f"{mutant.upstream}:{mutant.mutation.function} ({mutant.mutation.kind})"
@@ -158,9 +158,9 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     scratch = folder / "run"
     scratch.mkdir()
     job = {
-        **parity.job_of(subject, source, "vendored", root, scratch),
+        **parity.make_job(subject, source, "vendored", root, scratch),
         "upstream": upstream["results"],
-        "unmet": parity.unmet_fixes(subject, manifest),
+        "unmet": parity.find_unmet_fixes(subject, manifest),
         "known": [fix.id for fix in manifest.fixes],
     }
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
@@ -168,7 +168,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     with (folder / "log.txt").open("wb") as log:
         process = subprocess.Popen(
             command,
-            env={**interpreter.environment(scratch), "PYTHONPATH": str(Path(__file__).parents[1])},
+            env={**interpreter.make_environment(scratch), "PYTHONPATH": str(Path(__file__).parents[1])},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,

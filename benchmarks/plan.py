@@ -87,7 +87,7 @@ def _compare(shape: Shape, project: Path) -> bool:
     model = project.parent / re.sub(r"\W+", "_", shape.name)
     python_in(project, "-c", MAKE, str(model), json.dumps(shape.model))
     settings = _settings(shape, model)
-    script = str(resources.templates() / "command" / "in_project.py")
+    script = str(resources.find_templates() / "command" / "in_project.py")
     asked = (str(project), "bench", "plan", f"--processes={shape.processes}", "--json", *settings)
     found = json.loads(python_in(project, script, *asked))
     planned = {**found["total"], "before": found["lines"]["the program itself"][found["phases"][0]]}

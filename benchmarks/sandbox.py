@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.values.resources import templates
+from extractor.values.resources import find_templates
 
 ROUNDS = 30
 TASKS: dict[str, tuple[str, dict[str, Any]]] = {
@@ -28,7 +28,7 @@ def run() -> bool:
     """Print the figures; True where every program passes its tests."""
     with tempfile.TemporaryDirectory() as place:
         for part in ("base", "feature/sandbox"):
-            folder = templates() / part / "__package__/rewards"
+            folder = find_templates() / part / "__package__/rewards"
             shutil.copytree(folder, Path(place, "measured_rewards"), dirs_exist_ok=True)
         sys.path.insert(0, place)
         code = importlib.import_module("measured_rewards.verified_code")

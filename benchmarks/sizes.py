@@ -48,7 +48,7 @@ def run() -> bool:
     ok = True
     print("| verl | files | lines | of verl's | share | limit | reachable from a root |")
     print("|---|---|---|---|---|---|---|")
-    for release in releases.supported():
+    for release in releases.list_supported():
         manifest = releases.load(release)
         source = open_source(manifest.pin)
         options = complete(Options("bench", release), manifest)
@@ -87,7 +87,7 @@ def _print_own() -> bool:
     with tempfile.TemporaryDirectory() as folder:
         project = make_project(Path(folder) / "bench")
         everything = make_project(
-            Path(folder) / "all", features=[item.name for item in releases.load(releases.default()).features]
+            Path(folder) / "all", features=[item.name for item in releases.load(releases.find_default()).features]
         )
         own = _own(project)
         resumed = [word.replace("total_training_steps=2", "total_training_steps=3") for word in SETTINGS]
@@ -97,7 +97,7 @@ def _print_own() -> bool:
             [sys.executable, script], cwd=project, env=on_one_thread(NO_COLOR="1"), check=True, stdout=subprocess.PIPE
         )
         files, functions = json.loads(step.stdout.splitlines()[-1])
-        needs = readers.toml((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
+        needs = readers.parse_toml((project / "pyproject.toml").read_text(encoding="utf-8"))["project"]["dependencies"]
         figures = dict(
             zip(
                 OWN_LIMITS,

@@ -57,7 +57,7 @@ def run() -> bool:
     )
     print("| what | against | ratio (median of pairs) | limit | of the processor's seconds |")
     print("|---|---|---|---|---|")
-    for release in releases.supported():
+    for release in releases.list_supported():
         ratios = _new_against_parsing(release)
         ok = ok and ratios.wall <= LIMIT_NEW
         print(

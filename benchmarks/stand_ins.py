@@ -85,7 +85,7 @@ def _longest(config: Config, folder: Path) -> int:
 
 def _dataset_is_edited() -> bool:
     """Tell whether a fork's dataset is in the project: it may write prompts of its own words."""
-    lock = readers.toml(Path("vextract.lock").read_text(encoding="utf-8"))
+    lock = readers.parse_toml(Path("vextract.lock").read_text(encoding="utf-8"))
     emitted = {file["path"]: file["sha256"] for file in lock["files"] if file.get("upstream") == _DATASET}
     return any(hashlib.sha256(Path(path).read_bytes()).hexdigest() != digest for path, digest in emitted.items())
 

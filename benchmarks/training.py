@@ -205,13 +205,13 @@ def make_project(
     features: tuple[str, ...] = (),
 ) -> Path:
     """Write a project; with the newest release by default."""
-    release = release or releases.default()
+    release = release or releases.find_default()
     manifest = releases.load(release)
     source = open_source(manifest.pin)
     options = complete(Options(package, release, engine, algorithm, recipe=recipe, features=features), manifest)
     tree = generate(options, source, manifest).tree
     locked = lock.Lock.of(tree, options, vextract="0", source_kind=source.kind, source_sha256=source.sha256)
-    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(tree)))
     return root
 
 

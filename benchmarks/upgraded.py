@@ -50,7 +50,7 @@ def upgraded(project: Path, wanted: str, stepwise: bool) -> tuple[Counter[str], 
 
 
 def _way(present: str, wanted: str, stepwise: bool) -> tuple[str, ...]:
-    known = releases.supported()
+    known = releases.list_supported()
     between = known[known.index(present) + 1 : known.index(wanted) + 1]
     return between if stepwise else between[-1:]
 
@@ -74,7 +74,7 @@ def copied(project: Path, into: Path) -> Path:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("projects", type=Path, nargs="+")
-    parser.add_argument("--to", default=releases.default(), help="the release")
+    parser.add_argument("--to", default=releases.find_default(), help="the release")
     parser.add_argument("--stepwise", action="store_true", help="over each release that lies between")
     parser.add_argument("--into", type=Path, help="keep the projects here")
     options = parser.parse_args()

@@ -19,12 +19,12 @@ MISSING = {
 
 def table() -> str:
     """Write the table as Markdown."""
-    known = releases.supported()
+    known = releases.list_supported()
     manifests = {release: releases.load(release) for release in known}
     names = sorted({name for manifest in manifests.values() for name in manifest.algorithms})
     lines = ["| preset | estimator | loss | verl |", "|---|---|---|---|"]
     for name in names:
-        (file, *_) = sorted(resources.templates().glob(f"**/base/config/preset/{name}.yaml"))
+        (file, *_) = sorted(resources.find_templates().glob(f"**/base/config/preset/{name}.yaml"))
         preset = yaml.safe_load(file.read_text(encoding="utf-8"))
         actor = preset.get("actor_rollout_ref", {}).get("actor", {})
         loss = actor.get("policy_loss", {}).get("loss_mode", "vanilla")

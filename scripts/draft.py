@@ -23,7 +23,7 @@ from extractor.cli import output
 from extractor.cli.options import From, Offline, Output
 from extractor.pipeline import generate
 from extractor.pipeline.source import Source, detect_release
-from extractor.usecases.changes.config_keys import upstream_config
+from extractor.usecases.changes.config_keys import compose_upstream_config
 from extractor.usecases.draft.attempt import attempt
 from extractor.usecases.draft.config_fields import drop_lost_fields
 from extractor.usecases.draft.findings import Note
@@ -69,7 +69,7 @@ def find_predecessor(release: str, after: str | None) -> str:
     Raises:
         UsageError: there is none, or the one named is not before it.
     """
-    known = releases.supported()
+    known = releases.list_supported()
     try:
         wanted = Version(release)
     except InvalidVersion:
@@ -132,7 +132,9 @@ def infer_renamed_keys(old: Source, new: Source) -> dict[str, str]:
     A key that is gone is taken for the only one that came and ends in the same two names, or that has its last name and
     its value and lies in the same two sections, or for a key of two names in any.
     """
-    before, after = ({key: value for key, value in upstream_config(source).items() if value} for source in (old, new))
+    before, after = (
+        {key: value for key, value in compose_upstream_config(source).items() if value} for source in (old, new)
+    )
     lost, came = before.keys() - after, after.keys() - before
     found: dict[str, str] = {}
     for key in lost:
@@ -320,7 +322,7 @@ def command(
         output.data(made.text.rstrip("\n"))
     else:
         output.write_file(out, made.text)
-    output.note(f"drafted: verl {release} after {base}, {output.counted(len(made.todo), 'thing')} to decide")
+    output.note(f"drafted: verl {release} after {base}, {output.count_noun(len(made.todo), 'thing')} to decide")
     for note in made.todo:
         output.note(f"  TODO  {note.text}")
 

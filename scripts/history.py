@@ -27,7 +27,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from extractor.importers.runs.copied_code.own_verl import manager_of_program
+from extractor.importers.runs.copied_code.own_verl import find_program_managers
 from extractor.pipeline.merge.pieces import Unsupported
 from extractor.pipeline.merge.python import split_python
 from extractor.pipeline.source import open_source
@@ -80,7 +80,7 @@ def _contents(clone: Path) -> Iterator[tuple[str, str]]:
             reader.stdin.flush()
             size = int(reader.stdout.readline().split()[2])
             yield path, reader.stdout.read(size + 1)[:-1].decode(errors="replace")
-    for release in releases.supported():
+    for release in releases.list_supported():
         source = open_source(releases.load(release).pin)
         for path in source.files:
             if path.endswith(SUFFIXES):
@@ -102,7 +102,7 @@ def main() -> None:
             keys.update(KEY.findall(text) if CONFIG in path else ())
             continue
         try:
-            tree = readers.python(text)
+            tree = readers.parse_python(text)
         except SyntaxError:
             continue
         if path.startswith("verl/"):
@@ -112,7 +112,7 @@ def main() -> None:
             texts.update(_texts(text))
         if path not in PROGRAMS and any(fnmatch(path, pattern) for pattern in WATCHED):
             files.setdefault(path, set()).add(fingerprint(tree))
-        if path in PROGRAMS and (manager := manager_of_program(tree)) is not None:
+        if path in PROGRAMS and (manager := find_program_managers(tree)) is not None:
             programs.add(fingerprint(manager))
     found = {"files": files, "programs": programs, "parts": parts, "texts": texts, "keys": keys}
     HISTORY.write_bytes(

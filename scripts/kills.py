@@ -153,7 +153,7 @@ def upgraded(of: Path) -> dict[str, object]:
 def settle(target: Path, before: dict[str, object], after: dict[str, object], at: Call, count: Count) -> None:
     """Take every way out of what a kill has left."""
     entry = journal.read(target)
-    phase = None if entry is None else journal.phase(target, entry)
+    phase = None if entry is None else journal.read_phase(target, entry)
     twin = copied(target, "twin")
     with quiet():
         command(["upgrade", str(target), "--abort"])
@@ -186,7 +186,7 @@ def sweep_way_out(killer: Killer, folder: Path, every: int, *, flag: str) -> Cou
     assert killer.kill(calls[len(calls) * 2 // 3], "upgrade", half)
     entry = journal.read(half)
     assert entry is not None
-    assert journal.phase(half, entry) is Phase.HALF_WAY
+    assert journal.read_phase(half, entry) is Phase.HALF_WAY
     for at in killer.calls(f"upgrade {flag}", copied(half, "counted"))[::every]:
         target = copied(half, "killed")
         count.kills += killer.kill(at, f"upgrade {flag}", target)

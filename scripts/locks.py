@@ -73,7 +73,7 @@ HEADER = "Written by scripts/locks.py (make locks): every version that projects 
 def wanted(engine: str) -> set[str]:
     """Collect the ranges of every release, feature and recipe that the engine has."""
     found: set[str] = {*FIRST}
-    for release in releases.supported():
+    for release in releases.list_supported():
         manifest = releases.load(release)
         if engine not in manifest.engines:
             continue
@@ -211,7 +211,7 @@ def main() -> int:
     folder = ROOT / "manifests" / "locks"
     folder.mkdir(exist_ok=True)
     digests: dict[str, list[str]] = {}
-    engines = sorted({engine for release in releases.supported() for engine in releases.load(release).engines})
+    engines = sorted({engine for release in releases.list_supported() for engine in releases.load(release).engines})
     for engine in engines:
         document = tomlkit.document()
         document.add(tomlkit.comment(HEADER))

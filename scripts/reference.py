@@ -18,7 +18,7 @@ import yaml
 from extractor.cli.app import app
 from extractor.pipeline.generate import complete, list_recipes
 from extractor.pipeline.render import render_config
-from extractor.pipeline.render.schema import schema
+from extractor.pipeline.render.schema import read_schema
 from extractor.values import releases
 from extractor.values.configtree import flatten
 from extractor.values.options import Options
@@ -114,7 +114,7 @@ class Key:
 
 def config_page() -> str:
     """Write the reference of every config key of a project with the newest release, as Markdown."""
-    release = releases.default()
+    release = releases.find_default()
     parts = [
         "# Config keys",
         f"Generated from the commented `config/` of a project with verl {release}, all features and engine vllm. Keys "
@@ -151,7 +151,7 @@ def config_page() -> str:
 
 def limits_of(key: str) -> str:
     """Say what a setting may be and when it counts, by templates/schema.yaml."""
-    known = schema().get(key, {})
+    known = read_schema().get(key, {})
     values, switches = known.get("values", ()), known.get("only_with", ())
     said = [known.get("range", "")]
     said += [", ".join(f"`{_yaml(value)}`" for value in values)] if isinstance(values, list) else []

@@ -77,7 +77,7 @@ def main(*chosen: str) -> int:
     if chosen == ("--check",):
         return _check()
     named = [item for item in chosen if item != "--sizes"]
-    for release in named or reversed(releases.supported()):
+    for release in named or reversed(releases.list_supported()):
         new = row(release, verify="--sizes" not in chosen)
         print(new, file=sys.stderr, flush=True)
         _write(release, new)
@@ -88,7 +88,7 @@ def main(*chosen: str) -> int:
 def _check() -> int:
     """Compare what can be told without reading verl: the releases, what they offer, and README."""
     rows = _rows()
-    wrong = [known for known in releases.supported() if not rows.get(known, "").endswith(f"| {_offers(known)} |")]
+    wrong = [known for known in releases.list_supported() if not rows.get(known, "").endswith(f"| {_offers(known)} |")]
     for known in wrong:
         print(f"docs/recipes.md: verl {known} is out of date: python scripts/releases.py {known}", file=sys.stderr)
     text = README.read_text(encoding="utf-8")
@@ -106,7 +106,7 @@ def _offers(release: str) -> str:
 
 def _claimed(text: str) -> str:
     """Return README with what it says of the newest release, and how many releases and presets there are."""
-    known, newest = releases.supported(), releases.default()
+    known, newest = releases.list_supported(), releases.find_default()
     cells = [cell.strip() for cell in _rows()[newest].strip("|").split("|")]
     said = textwrap.wrap(CLAIM.format(cases=cells[4], share=cells[5], release=newest), 128)
     before, _, rest = text.partition(CLAIM_BEGIN)
@@ -129,7 +129,7 @@ def _write(release: str, new: str) -> None:
     before, _, rest = text.partition(BEGIN)
     _, _, after = rest.partition(END)
     rows = {**_rows(), release: new}
-    ordered = [rows[known] for known in reversed(releases.supported()) if known in rows]
+    ordered = [rows[known] for known in reversed(releases.list_supported()) if known in rows]
     table = "\n".join([HEAD, "|---" * 8 + "|", *ordered])
     PAGE.write_text(f"{before}{BEGIN}\n{table}\n{END}{after}", encoding="utf-8")
 

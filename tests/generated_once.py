@@ -34,7 +34,7 @@ _indexes: OrderedDict[str, Index] = OrderedDict()
 
 def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     """Return the project as `extractor.pipeline.generate` makes it, from memory or disk where it was made before."""
-    said = (options, source.release, source.kind, source.sha256, manifest, str(resources.templates()))
+    said = (options, source.release, source.kind, source.sha256, manifest, str(resources.find_templates()))
     key = sha256(repr(said).encode()).hexdigest()
     if key in _known:
         _known.move_to_end(key)

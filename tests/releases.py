@@ -15,7 +15,7 @@ import pytest
 from extractor.pipeline.source import Source, open_source
 from extractor.values import releases
 
-ALL = releases.supported()
+ALL = releases.list_supported()
 NEWEST = ALL[-2:]
 EVERYTHING = os.environ.get("VEXTRACT_TEST_RELEASES") == "all"
 # Before these the actor and the critic are upstream's DataParallelPPOActor and DataParallelPPOCritic, and its rollout

@@ -12,14 +12,14 @@ from pathlib import Path
 import pytest
 
 from extractor.pipeline import apply
-from extractor.pipeline.plan import Plan, digests_on_disk, plan_new, plan_sync
+from extractor.pipeline.plan import Plan, plan_new, plan_sync, read_digests_on_disk
 from extractor.project import base, disk, lock, scratch_dir
 from extractor.values.errors import CheckFailed, UsageError
 from tests.test_lock import LOCK, TREE
 
 PLAN = plan_new(TREE)
 LOCK_DATA = lock.dump(LOCK)
-BASE_DATA = base.dump(base.of_tree(TREE))
+BASE_DATA = base.dump(base.collect_from_tree(TREE))
 EVERYTHING = sorted([*(file.path for file in TREE), lock.NAME, base.PATH])
 
 
@@ -32,7 +32,7 @@ def files(folder: Path) -> list[str]:
 
 
 def sync_plan(project: Path) -> Plan:
-    return plan_sync(LOCK, base.of_tree(TREE), digests_on_disk(LOCK, project))
+    return plan_sync(LOCK, base.collect_from_tree(TREE), read_digests_on_disk(LOCK, project))
 
 
 def test_create(tmp_path: Path) -> None:
@@ -40,7 +40,7 @@ def test_create(tmp_path: Path) -> None:
     assert files(tmp_path / "toy") == EVERYTHING
     assert os.listdir(tmp_path) == ["toy"]
     assert lock.read(tmp_path / "toy") == LOCK
-    assert base.read(tmp_path / "toy", LOCK) == base.of_tree(TREE)
+    assert base.read(tmp_path / "toy", LOCK) == base.collect_from_tree(TREE)
 
 
 def test_mode_is_that_of_any_directory(tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def rewritten(old: str, new: str) -> bytes:
     text = lock.dump(LOCK).decode()
     assert text.count(old) >= 1, old
     body = text.replace(old, new, 1).rpartition("\n[integrity]\n")[0]
-    return f'{body}\n[integrity]\nsha256 = "{lock._body_digest(body)}"\n'.encode()
+    return f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode()
 
 
 def test_bytes_of_a_lock() -> None:
@@ -82,7 +82,7 @@ def test_changes_stand_one_to_a_line() -> None:
 def test_a_lock_of_before_has_no_changes() -> None:
     body = re.sub(r"\nchanges = \[\n.*?\n\]", "", lock.dump(LOCK).decode(), flags=re.DOTALL)
     body = body.replace("schema = 2", "schema = 1").rpartition("\n[integrity]\n")[0]
-    found = lock.parse(f'{body}\n[integrity]\nsha256 = "{lock._body_digest(body)}"\n'.encode())
+    found = lock.parse(f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode())
     assert found == replace(LOCK, files=tuple(replace(file, changes=()) for file in LOCK.files))
 
 
@@ -174,7 +174,7 @@ def test_no_lock(tmp_path: Path) -> None:
 
 
 def test_base(tmp_path: Path) -> None:
-    data = base.dump(base.of_tree(TREE))
+    data = base.dump(base.collect_from_tree(TREE))
     assert base.parse(data, LOCK) == {
         "LICENSE.verl": b"a licence\n",
         "main.py": b"print()\n",
@@ -198,7 +198,7 @@ def test_base(tmp_path: Path) -> None:
     ],
 )
 def test_base_that_is_not_the_locks(files: dict[str, bytes | None], problem: str) -> None:
-    changed = {**base.of_tree(TREE), **files}
+    changed = {**base.collect_from_tree(TREE), **files}
     data = base.dump({path: content for path, content in changed.items() if content is not None})
     with pytest.raises(CheckFailed) as caught:
         base.parse(data, LOCK)
@@ -206,7 +206,7 @@ def test_base_that_is_not_the_locks(files: dict[str, bytes | None], problem: str
 
 
 def test_damaged_base() -> None:
-    data = base.dump(base.of_tree(TREE))
+    data = base.dump(base.collect_from_tree(TREE))
     for start in range(0, len(data), 7):
         with pytest.raises(CheckFailed):
             base.parse(data[:start], LOCK)

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from extractor.pipeline.plan import Action, Plan, Reason, Verdict, digests_on_disk, plan_new, plan_sync
+from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new, plan_sync, read_digests_on_disk
 from extractor.project import base
 from extractor.values.tree import FileKind
 from tests.test_lock import LOCK, TREE
 
-EMITTED = base.of_tree(TREE)
+EMITTED = base.collect_from_tree(TREE)
 
 
 def verdicts(plan: Plan) -> dict[str, tuple[Verdict, Reason]]:
@@ -31,7 +31,7 @@ def test_new_adds_everything() -> None:
 
 
 def test_sync_restores_only_what_is_vendored(tmp_path: Path) -> None:
-    plan = plan_sync(LOCK, EMITTED, digests_on_disk(LOCK, tmp_path))
+    plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
     assert verdicts(plan) == {
         "LICENSE.verl": (Verdict.ADD, Reason.MISSING),
         "main.py": (Verdict.KEEP, Reason.REMOVED),
@@ -39,7 +39,7 @@ def test_sync_restores_only_what_is_vendored(tmp_path: Path) -> None:
         "toy/protocol.py": (Verdict.ADD, Reason.MISSING),
     }
     assert plan.paths(Verdict.ADD) == ("LICENSE.verl", "toy/protocol.py")
-    plan = plan_sync(LOCK, EMITTED, digests_on_disk(LOCK, tmp_path), removed=True)
+    plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path), removed=True)
     assert plan.paths(Verdict.ADD) == ("LICENSE.verl", "main.py", "toy/protocol.py")
 
 
@@ -53,7 +53,7 @@ def test_sync_keeps_what_is_there(tmp_path: Path) -> None:
             "toy/custom/algorithms.py": b"# edited\n",
         },
     )
-    plan = plan_sync(LOCK, EMITTED, digests_on_disk(LOCK, tmp_path))
+    plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
     assert verdicts(plan) == {
         "LICENSE.verl": (Verdict.KEEP, Reason.UNCHANGED),
         "main.py": (Verdict.KEEP, Reason.EDITED),
@@ -66,13 +66,13 @@ def test_sync_keeps_what_is_there(tmp_path: Path) -> None:
 def test_a_directory_or_a_dead_link_in_a_files_place_is_an_edit(tmp_path: Path) -> None:
     (tmp_path / "LICENSE.verl").symlink_to("nowhere")
     (tmp_path / "toy/protocol.py").mkdir(parents=True)
-    plan = plan_sync(LOCK, EMITTED, digests_on_disk(LOCK, tmp_path))
+    plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
     assert plan.paths(Verdict.KEEP, Reason.EDITED) == ("LICENSE.verl", "toy/protocol.py")
 
 
 def test_a_file_in_a_directorys_place(tmp_path: Path) -> None:
     (tmp_path / "toy").write_text("")
-    assert digests_on_disk(LOCK, tmp_path) == {}
+    assert read_digests_on_disk(LOCK, tmp_path) == {}
 
 
 def test_plans_are_sorted() -> None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import from_run, options, output, screen
-from extractor.values.shell import in_shell
+from extractor.values.shell import quote_for_shell
 
 if TYPE_CHECKING:
     from extractor.importers.adopt import Adoption, ForkEdit, Recognised
@@ -50,7 +50,7 @@ def command(
     the project also has the experiment of a launch script of yours.
     """
     from extractor.importers.adopt import adopt, adopt_with_run, recognise
-    from extractor.importers.adopt.method_states import Runs, overall
+    from extractor.importers.adopt.method_states import Runs, judge_overall
     from extractor.pipeline.generate import complete
     from extractor.project import location
     from extractor.usecases.new import create
@@ -59,7 +59,7 @@ def command(
 
     request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     place = location.check_target(target) if target is not None else None
-    name = package if package is not None else location.package_name(place.name) if place is not None else _PACKAGE
+    name = package if package is not None else location.name_package(place.name) if place is not None else _PACKAGE
     location.check_package(name, "--package" if package is not None else "TARGET")
     written = place if not dry_run else None
     with output.steps("adopting") as say:
@@ -74,7 +74,7 @@ def command(
         if written is not None:
             say(f"writing {target}")
             create(written, adoption.plan, adoption.generated.tree, adoption.options, found.source)
-    is_parked = bool(adoption.methods) and overall(adoption.methods) is Runs.NO
+    is_parked = bool(adoption.methods) and judge_overall(adoption.methods) is Runs.NO
     for text in (*found.warnings, *adoption.generated.warnings):
         output.warning(text)
     if json:
@@ -83,7 +83,7 @@ def command(
     _show(found, adoption, verbose)
     if target is not None and written is not None:
         made = f"made {target}{', without your method' if is_parked else ''}"
-        output.data(f"{made}\nnext:\n  cd {in_shell(target)}\n  vextract diff\n  make setup\n  make train")
+        output.data(f"{made}\nnext:\n  cd {quote_for_shell(target)}\n  vextract diff\n  make setup\n  make train")
     else:
         output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
     return int(is_parked)
@@ -92,7 +92,7 @@ def command(
 def _show(found: "Recognised", adoption: "Adoption", verbose: bool) -> None:
     from extractor.importers.adopt import Outcome
 
-    edits = {fate: [_line(edit) for edit in adoption.edits if edit.outcome is fate] for fate in Outcome}
+    edits = {fate: [_write_line(edit) for edit in adoption.edits if edit.outcome is fate] for fate in Outcome}
     own = [
         f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)")
         for file in adoption.own
@@ -106,12 +106,12 @@ def _show(found: "Recognised", adoption: "Adoption", verbose: bool) -> None:
         screen.Section(edits[Outcome.UPSTREAM], "as upstream had it on another day:"),
         screen.Section(others, "other releases:"),
     ]
-    screen.show(_head(found, adoption, len(edits[Outcome.UPSTREAM])), sections, verbose=verbose)
+    screen.show(_write_head(found, adoption, len(edits[Outcome.UPSTREAM])), sections, verbose=verbose)
     if adoption.run is not None:
         from_run.show(adoption.run, verbose=verbose)
 
 
-def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
+def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
     """Say whether the method runs, which release was copied, and how much of the edits came along."""
     from extractor.importers.adopt.method_states import Runs, summarize
 
@@ -137,12 +137,12 @@ def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
         head.append(f"its version file says {copy.says}")
     if older is not None:
         head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
-    behind = f"behind by {output.counted(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
+    behind = f"behind by {output.count_noun(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
     head.append(behind if found.newer else "that is the newest supported release")
     carried, total = adoption.symbols
     head.append(f"carried over: {carried} of {total} symbols ({adoption.symbols.percent:.0f} %)")
     if drifted:
-        places = output.counted(drifted, "place")
+        places = output.count_noun(drifted, "place")
         head.append(f"of another day of upstream's, not edits: {places}; the project has verl {score.release}'s")
     if adoption.options.methods:
         names = ", ".join(name.partition(":")[2] for name in adoption.options.methods)
@@ -152,7 +152,7 @@ def _head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
     return head
 
 
-def _line(edit: "ForkEdit") -> str:
+def _write_line(edit: "ForkEdit") -> str:
     place = f" ({edit.why})" if edit.why else f" -> {edit.where}" if edit.where else ""
     parts = f" in {', '.join(edit.parts)}" if edit.parts else ""
     return f"  {edit.upstream_path}: {edit.symbol}, {edit.what}{parts}{place}"

@@ -71,7 +71,7 @@ def run(arguments: list[str]) -> int:
         output.error("interrupted", None)
         return INTERRUPTED
     except _ClickException as error:
-        output.error(*_usage(error, list(getattr(command, "commands", {}))))
+        output.error(*_explain_usage(error, list(getattr(command, "commands", {}))))
         return USAGE
     except Exception as error:
         if debug:
@@ -112,9 +112,9 @@ def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
     return [item for item in arguments[:end] if item != "--debug"] + arguments[end:], wanted
 
 
-def _usage(error: Any, commands: list[str]) -> tuple[str, str]:
+def _explain_usage(error: Any, commands: list[str]) -> tuple[str, str]:
     """Return message and hint for a command line that does not parse."""
-    from extractor.values.nearest import nearest
+    from extractor.values.nearest import find_nearest
 
     text = str(error.format_message())
     message, _, said = re.sub(r"\s*\(?(Did you mean|Possible options)", r"\0\1", text).partition("\0")
@@ -123,11 +123,11 @@ def _usage(error: Any, commands: list[str]) -> tuple[str, str]:
     path = getattr(context, "command_path", "vextract")
     missing = re.match(r"No such command '(.*)'", message)
     if missing:
-        near = nearest(missing.group(1), commands)
+        near = find_nearest(missing.group(1), commands)
         return message, f"did you mean `vextract {near[0]}`?" if near else f"commands: {', '.join(sorted(commands))}"
     unknown = re.match(r"No such option:? '?(-\S+?)'?$", message)
     if unknown and context is not None:
         known = [name for item in context.command.get_params(context) for name in item.opts if name.startswith("--")]
-        if near := nearest(unknown.group(1), known):
+        if near := find_nearest(unknown.group(1), known):
             return message, f"did you mean `{near[0]}`? (`{path} --help`)"
     return message, f"{said.rstrip('.')} (`{path} --help`)" if said and not unknown else f"see `{path} --help`"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import output, screen
-from extractor.cli.options import Json, Offline, Verbose, features
+from extractor.cli.options import Json, Offline, Verbose, make_features_option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ New = Annotated[str, typer.Argument(help="The release to compare to.")]
 Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these functions, classes or files.")]
 Engine = Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")]
 Algorithm = Annotated[str, typer.Option(help="Preset: grpo or ppo.")]
-With = Annotated[list[str] | None, features("--with", "Compare with an optional feature")]
+With = Annotated[list[str] | None, make_features_option("--with", "Compare with an optional feature")]
 
 
 def command(
@@ -52,43 +52,45 @@ def command(
     chosen = found.named(tuple(names or ()))
     head = f"verl {found.old} -> {found.new}"
     if json:
-        output.data_json(as_json(found, chosen, diff))
+        output.data_json(write_json(found, chosen, diff))
     elif names:
         # Whoever names them wants to see them whole.
-        screen.show([head], [screen.Section(_symbols(found, chosen, diff))], verbose=True)
+        screen.show([head], [screen.Section(_write_symbols(found, chosen, diff))], verbose=True)
     else:
         whole = verbose or diff
         tail = () if whole else ("-v shows each function",)
-        screen.show([f"{head}: {counted(found)}"], sections(found, chosen, diff, whole), tail, verbose=whole)
+        screen.show([f"{head}: {count_kinds(found)}"], write_sections(found, chosen, diff, whole), tail, verbose=whole)
 
 
-def counted(found: "Changes") -> str:
+def count_kinds(found: "Changes") -> str:
     """Write "12 changed, 3 added"."""
     counts = {change.value: number for change, number in found.counts().items() if number}
     return ", ".join(f"{number} {_SAID.get(change, change)}" for change, number in counts.items()) or "nothing vendored"
 
 
-def sections(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool, verbose: bool) -> list[screen.Section]:
+def write_sections(
+    found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool, verbose: bool
+) -> list[screen.Section]:
     """Return the report: what may change numbers first, the rest for `verbose`."""
     told = [item for item in chosen if item.change.value != "unchanged"]
     owner = [f"  {key.file}:{key.line}: {key.problem}" for key in found.owner_keys]
     owner += [f"  {path}: not valid YAML, so its keys were not checked" for path in found.unreadable]
-    marked = [(item.registry, _marks(item.gained, item.lost)) for item in found.registries]
+    marked = [(item.registry, _write_marks(item.gained, item.lost)) for item in found.registries]
     keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in found.project_keys.defaults]
     keys += [f"  + {key}" for key in found.project_keys.gained]
     keys += [
         f"  - {item.key}{f'  (now {item.renamed_to})' if item.renamed_to else ''}" for item in found.project_keys.lost
     ]
     first = [
-        screen.Section(_computing(told), "may change numbers"),
+        screen.Section(_name_computing(told), "may change numbers"),
         screen.Section(owner, "your config"),
         screen.Section([f"  {registry}: {marks}" for registry, marks in marked if marks], "registries"),
         screen.Section(keys, "config of the project"),
     ]
-    return [*first, screen.Section(_symbols(found, told, diff), "functions and classes")] if verbose else first
+    return [*first, screen.Section(_write_symbols(found, told, diff), "functions and classes")] if verbose else first
 
 
-def _symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[str]:
+def _write_symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[str]:
     """Return the symbols by file."""
     lines: list[str] = []
     file = None
@@ -103,7 +105,7 @@ def _symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> 
     return lines
 
 
-def _computing(told: "Sequence[SymbolChange]") -> list[str]:
+def _name_computing(told: "Sequence[SymbolChange]") -> list[str]:
     """Name what computes something else now, by file, the algorithms' first."""
     files: dict[str, list[str]] = {}
 
@@ -112,7 +114,7 @@ def _computing(told: "Sequence[SymbolChange]") -> list[str]:
         return next(ranks, len(_FOLDERS)), item.place.upstream_path
 
     for item in sorted(told, key=rank):
-        if names := _changed_inside(item):
+        if names := _list_changed_inside(item):
             files.setdefault(item.place.upstream_path, []).extend(names)
     lines = []
     for file, names in files.items():
@@ -120,7 +122,7 @@ def _computing(told: "Sequence[SymbolChange]") -> list[str]:
     return lines
 
 
-def _changed_inside(item: "SymbolChange") -> list[str]:
+def _list_changed_inside(item: "SymbolChange") -> list[str]:
     """Return the names of a symbol, its methods or fields that compute something else."""
     name = item.place.name
     if item.old is None or item.new is None or item.change.value not in ("body", "signature"):
@@ -132,11 +134,11 @@ def _changed_inside(item: "SymbolChange") -> list[str]:
     return [name] if changed else []
 
 
-def _marks(gained: "Iterable[str]", lost: "Iterable[str]") -> str:
+def _write_marks(gained: "Iterable[str]", lost: "Iterable[str]") -> str:
     return " ".join([*(f"+{name}" for name in gained), *(f"-{name}" for name in lost)])
 
 
-def as_json(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> dict[str, object]:
+def write_json(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> dict[str, object]:
     """Return the whole report as JSON's types."""
     symbols = [
         {

@@ -24,12 +24,12 @@ def command(
     The diff is in the format of `patch -p1` and `git apply`.
     """
     from extractor.project import base, lock
-    from extractor.usecases.diff import edits
+    from extractor.usecases.diff import list_edits
 
     root, only = _split(paths or [])
     unfinished.warn(root)
     locked = lock.read(root)
-    found = edits(root, locked, base.read(root, locked), only)
+    found = list_edits(root, locked, base.read(root, locked), only)
     if json:
         output.data_json(
             [output.pick(item, "path added removed", diff=item.text.decode(errors="replace")) for item in found]
@@ -71,10 +71,10 @@ def _show_diff(diff: bytes) -> None:
             sys.stdout.buffer.write(diff)
             sys.stdout.buffer.flush()
         except BrokenPipeError:
-            output.reader_left()
+            output.silence_flush()
         return
     text = diff.decode("utf-8", errors="replace").replace("\r\n", "\n").removesuffix("\n")
-    lines = output.plain(text).split("\n")
+    lines = output.make_plain(text).split("\n")
     if output.is_fancy(sys.stdout):
         codes = (next((code for start, code in _CODES if line.startswith(start)), "0") for line in lines)
         lines = [f"\x1b[{code}m{line}\x1b[0m" for code, line in zip(codes, lines, strict=True)]

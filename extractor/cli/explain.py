@@ -29,7 +29,7 @@ def command(
     from extractor.values import releases
 
     root, locked = unfinished.open_project(path, answers=True)
-    name = _in_project(root, name)
+    name = _find_in_project(root, name)
     # What a template makes is explained without verl, and without what was inferred of a release.
     ours = Ours(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
     found = tuple(filter(None, (ours.file(name),)))
@@ -37,7 +37,7 @@ def command(
         with output.steps(f"reading verl {locked.options.verl}"):
             again = restore.regenerate(locked, origin=from_, offline=offline)
             found = explain(again, locked.options, ours, name)
-        if restore.differences(locked, base.of_tree(again.generated.tree)):
+        if restore.list_differences(locked, base.collect_from_tree(again.generated.tree)):
             output.warning(
                 f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
                 " what follows is what would be emitted now"
@@ -48,7 +48,7 @@ def command(
         screen.show([], [screen.Section(item.lines(), "", " " * 11) for item in found], verbose=verbose)
 
 
-def _in_project(root: Path, name: str) -> str:
+def _find_in_project(root: Path, name: str) -> str:
     """Return a file's path in the project; any other name as it is."""
     for place in (Path(name), root / name):
         if place.is_file() and place.resolve().is_relative_to(root):

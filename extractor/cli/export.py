@@ -8,7 +8,7 @@ import typer
 
 from extractor.cli import output, screen, unfinished
 from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
-from extractor.values.shell import in_shell
+from extractor.values.shell import quote_for_shell
 
 if TYPE_CHECKING:
     from extractor.importers.export import Export
@@ -64,7 +64,7 @@ def command(
             hint=f"in a copy of the project: vextract upgrade --to {release}; then export that",
         )
     with output.steps(f"reading verl {release}"):
-        _, source = restore.upstream(locked, origin=from_, offline=offline)
+        _, source = restore.open_upstream(locked, origin=from_, offline=offline)
     made = exporting.export(folder, locked, source, tuple(settings or ()), tuple(include or ()))
     if not dry_run:
         exporting.write(target, made.files)
@@ -80,7 +80,7 @@ def command(
         screen.show(head, [screen.Section([f"  {path}" for path in made.files])], verbose=verbose)
         return
     output.data(f"made {target} for verl {release}: {counts}")
-    output.data(f"next:\n  cd {in_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh")
+    output.data(f"next:\n  cd {quote_for_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh")
 
 
 def _report(target: Path, made: "Export", release: str, dry_run: bool) -> dict[str, object]:

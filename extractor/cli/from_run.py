@@ -60,21 +60,21 @@ def report(settled: ImportedProject) -> dict[str, object]:
 
 def show(settled: ImportedProject, *, verbose: bool) -> None:
     """Say what is not as it was in the run."""
-    from extractor.importers.runs.placeholders import readable
+    from extractor.importers.runs.placeholders import make_readable
     from extractor.importers.runs.report import FILE, FIRST, TITLES
 
     for text in settled.run.notes:
-        output.warning(readable(text))
+        output.warning(make_readable(text))
     lines: dict[str, list[str]] = {what: [] for what in TITLES if verbose or what in FIRST}
     for item in settled.remarks:
-        said = " ".join(readable(str(item.value)).split())
+        said = " ".join(make_readable(str(item.value)).split())
         said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
         if item.what in lines:
             lines[item.what].append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
     rest = sum(item.what not in FIRST for item in settled.remarks)
     tail = [f"{rest} more, lowered, or of no use here: {FILE}"]
     screen.show(
-        [readable(settled.headline)],
+        [make_readable(settled.headline)],
         [screen.Section(told, f"{TITLES[what]}:") for what, told in lines.items()],
         [] if verbose or not rest else tail,
         verbose=verbose,

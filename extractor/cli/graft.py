@@ -7,7 +7,7 @@ import typer
 
 from extractor.cli import output, unfinished
 from extractor.cli.options import Json, Offline
-from extractor.values.shell import in_shell
+from extractor.values.shell import quote_for_shell
 
 Fork = Annotated[
     str,
@@ -50,5 +50,5 @@ def command(fork: Fork, path: Target = Path(), offline: Offline = False, json: J
     output.data(f"{state.kind} {state.name} {state.runs.value}: {state.where}, chosen by {state.setting}")
     if state.runs is not Runs.YES:
         output.warning(state.why)
-    output.data(f"check it: vextract verify {in_shell(root)} --fork {in_shell(directory)}")
+    output.data(f"check it: vextract verify {quote_for_shell(root)} --fork {quote_for_shell(directory)}")
     return 0

@@ -41,7 +41,7 @@ def _print(graph: "Graph", verbose: bool) -> None:
     lines = []
     for group, modules in graph.groups.items():
         targets = [other for (one, other), _ in between.most_common() if one == group]
-        size = f"{output.counted(len(modules), 'file')}, {sum(module.lines for module in modules):,} lines"
+        size = f"{output.count_noun(len(modules), 'file')}, {sum(module.lines for module in modules):,} lines"
         lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
         for module in modules if verbose else ():
             edited = ", edited" if module.edited else ""
@@ -52,7 +52,7 @@ def _print(graph: "Graph", verbose: bool) -> None:
     for module in graph.modules:
         kinds[module.kind] += module.lines
     told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
-    head = [graph.title, f"{output.counted(len(graph.modules), 'file')}, {total:,} lines: {told}; tests apart"]
+    head = [graph.title, f"{output.count_noun(len(graph.modules), 'file')}, {total:,} lines: {told}; tests apart"]
     head += [] if verbose else ["every module with -v"]
     screen.show(head, [screen.Section(lines, prefix="")], verbose=verbose)
 

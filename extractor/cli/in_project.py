@@ -91,7 +91,7 @@ def _run(path: Path, name: str, python: str | None, settings: list[str], **flags
     line = [flag if value is True else f"{flag}={value}" for flag, value in given.items()]
     root = location.find(path).resolve()
     chosen, package = interpreter.choose(root, python), lock.read(root).options.package
-    script = resources.templates() / "command/in_project.py"
+    script = resources.find_templates() / "command/in_project.py"
     command = [chosen, str(script), str(root), package, name, *line, *settings]
     done = subprocess.run(command, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"}, check=False)
     if done.returncode == OTHER_VERSION:

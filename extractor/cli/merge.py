@@ -34,9 +34,9 @@ def command(
         return 0
     root = location.find(project)
     try:
-        with journal.only_upgrade(root):
+        with journal.lock_upgrades(root):
             with output.steps("taking both branches to one release"):
-                found = merge_branches.work_out(root, branch, origin=from_, offline=offline)
+                found = merge_branches.merge_in_memory(root, branch, origin=from_, offline=offline)
             merge_branches.write(root, found, branch)
     except Unanswered as error:
         raise CheckFailed(f"git: {error}", hint="`git status` says what is in the way") from None

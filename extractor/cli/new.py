@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from extractor.cli import from_run, options, output, screen
-from extractor.values.shell import in_shell
+from extractor.values.shell import quote_for_shell
 
 if TYPE_CHECKING:
     from extractor.importers.runs.imported_project import ImportedProject
@@ -19,14 +19,12 @@ _COUNTED = ("vendored", "ours", "tests")
 
 NewPath = Annotated[
     Path | None,
-    typer.Argument(
-        metavar="PATH", show_default=False, help="Directory of the project; it must be empty or not exist."
-    ),
+    typer.Argument(metavar="PATH", show_default=False, help="Directory of the project; it must be empty or not exist."),
 ]
 Release = Annotated[
     str | None, typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default.")
 ]
-Without = Annotated[list[str] | None, options.features("--without", "Leave a feature out")]
+Without = Annotated[list[str] | None, options.make_features_option("--without", "Leave a feature out")]
 Package = Annotated[
     str | None,
     typer.Option(
@@ -97,10 +95,10 @@ def command(
     if path is None:
         path, engine, algorithm, recipe = _ask(engine, algorithm, recipe, json=json)
     target = location.check_target(path)
-    name = package if package is not None else location.package_name(target.name)
+    name = package if package is not None else location.name_package(target.name)
     location.check_package(name, "PATH" if package is None else "--package")
     own = read_own_manifest(manifest, missing=False) if manifest is not None else ""
-    release = verl or (detect_release(from_) if from_ is not None else releases.default())
+    release = verl or (detect_release(from_) if from_ is not None else releases.find_default())
     chosen = {*(with_ or ()), *(["agents"] if agent is not None else [])}
     wanted = NewRequest(
         Options(name, release, engine, algorithm, tuple(sorted(chosen)), recipe, manifest=own),
@@ -136,7 +134,7 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
 
     if json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         raise UsageError("Missing argument 'PATH'", hint="name a directory: `vextract new my-project`")
-    console, newest = Console(stderr=True, highlight=False), releases.load(releases.default())
+    console, newest = Console(stderr=True, highlight=False), releases.load(releases.find_default())
     try:
         path = Path(Prompt.ask("Directory of the project", console=console, default="my-project"))
         engine = Prompt.ask("Rollout engine", console=console, default=engine, choices=list(newest.engines))
@@ -144,7 +142,7 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
         recipe = Prompt.ask("Recipe", console=console, default=recipe, choices=list(RECIPES))
     except EOFError:
         raise typer.Abort from None
-    line = f"vextract new {in_shell(path)} --engine {engine} --algorithm {algorithm} --recipe {recipe}"
+    line = f"vextract new {quote_for_shell(path)} --engine {engine} --algorithm {algorithm} --recipe {recipe}"
     output.note(f"the same without questions: `{line}`")
     return path, engine, algorithm, recipe
 
@@ -154,7 +152,7 @@ def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verb
 
     try:
         with output.steps(f"making {path}") as step:
-            made = new.work_out(wanted, step)
+            made = new.make_in_memory(wanted, step)
             if not dry_run:
                 step("writing it")
                 new.write(target, made)
@@ -177,15 +175,15 @@ def _show(path: Path, made: "NewProject", dry_run: bool, verbose: bool) -> None:
         from_run.show(cast("ImportedProject", made.run), verbose=verbose)
     if dry_run:
         files = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
-        head = f"would make {path}: {_size(made)}; nothing was written"
+        head = f"would make {path}: {_describe_size(made)}; nothing was written"
         screen.show([head], [screen.Section(files, prefix="add  ")], verbose=verbose)
     else:
         package = made.options.package
-        output.data(f"made {path}{'' if package == path.name else f', package {package}'}: {_size(made)}")
-        output.data(f"next:\n  cd {in_shell(path)}\n  make setup\n  make train")
+        output.data(f"made {path}{'' if package == path.name else f', package {package}'}: {_describe_size(made)}")
+        output.data(f"next:\n  cd {quote_for_shell(path)}\n  make setup\n  make train")
 
 
-def _size(made: "NewProject") -> str:
+def _describe_size(made: "NewProject") -> str:
     (files, theirs), (more, ours), (_, tests) = made.vendored, made.ours, made.tests
     share = f"{theirs / max(made.source.lines, 1):.0%} of verl {made.source.release}"
     return (
@@ -225,7 +223,7 @@ def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:
         ]
         output.data_json({**report, "findings": findings})
         return
-    said = f"{output.counted(len(items), 'part')} of it do not hold" if items else "all of it holds"
+    said = f"{output.count_noun(len(items), 'part')} of it do not hold" if items else "all of it holds"
     lines = []
     for item in items:
         lines.append(f"  {item}")

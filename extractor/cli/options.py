@@ -16,7 +16,7 @@ FEATURES = (
 )
 
 
-def features(flag: str, purpose: str) -> Any:
+def make_features_option(flag: str, purpose: str) -> Any:
     """Make an option that takes feature names, separated by commas or repeated."""
 
     def split(values: list[str] | None) -> list[str]:
@@ -31,7 +31,7 @@ def features(flag: str, purpose: str) -> Any:
     )
 
 
-def described(options: Any) -> str:
+def describe(options: Any) -> str:
     """Return a project's options in words."""
     features = f" with {', '.join(options.features)}" if options.features else ""
     return f"verl {options.verl}, engine {options.engine}, algorithm {options.algorithm}{features}"
@@ -80,7 +80,8 @@ Recipe = Annotated[
     ),
 ]
 With = Annotated[
-    list[str] | None, features("--with", "Vendor optional features as well; `vextract versions -v` says what each is")
+    list[str] | None,
+    make_features_option("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
 ]
 Agent = Annotated[
     str | None,

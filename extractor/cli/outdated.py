@@ -28,7 +28,7 @@ def command(
     from extractor.usecases.upgrade.choices import UpgradeRequest
 
     root = location.find(path)
-    with journal.only_upgrade(root), output.steps("working out the upgrade"):
+    with journal.lock_upgrades(root), output.steps("working out the upgrade"):
         found = use_case.prepare(root, UpgradeRequest(to), origin=from_, offline=offline)
         if not found.changes_anything:
             output.data("up to date")

@@ -14,7 +14,7 @@ from typing import Any, NoReturn, TextIO
 _OBEYED = re.compile("[^\\n\\t -~\u00a0-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
 
-def plain(text: str) -> str:
+def make_plain(text: str) -> str:
     r"""Make control characters visible, as in a file named `\x1b[2J`."""
     return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
@@ -26,12 +26,12 @@ def data(text: str, *, styled: bool = False) -> None:
         styled: whether it has our own colours in it, and nothing else that a terminal obeys.
     """
     try:
-        print(text if styled else plain(text), flush=True)
+        print(text if styled else make_plain(text), flush=True)
     except BrokenPipeError:
-        reader_left()
+        silence_flush()
 
 
-def reader_left() -> NoReturn:
+def silence_flush() -> NoReturn:
     """Silence Python's flush at exit after the reader of stdout has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(141) from None
@@ -54,7 +54,7 @@ def pick_all(items: Iterable[object], names: str) -> list[dict[str, Any]]:
     return [pick(item, names) for item in items]
 
 
-def counted(number: int, noun: str) -> str:
+def count_noun(number: int, noun: str) -> str:
     """Return "1 file" or "2 files"."""
     return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
@@ -76,7 +76,7 @@ def write_file(path: Path, text: str) -> None:
 
 def note(text: str) -> None:
     """Say something that is not data."""
-    print(plain(text), file=sys.stderr, flush=True)
+    print(make_plain(text), file=sys.stderr, flush=True)
 
 
 def warning(text: str) -> None:
@@ -93,7 +93,7 @@ def error(text: str, hint: str | None) -> None:
 
 def _say(word: str, code: str, text: str) -> None:
     word = f"\x1b[{code}m{word}\x1b[0m" if is_fancy(sys.stderr) else word
-    print(f"{word} {plain(text)}", file=sys.stderr, flush=True)
+    print(f"{word} {make_plain(text)}", file=sys.stderr, flush=True)
 
 
 @contextlib.contextmanager
@@ -105,7 +105,7 @@ def steps(text: str) -> Iterator[Callable[[str], None]]:
     from rich.console import Console
 
     with Console(stderr=True).status(text) as status:
-        yield lambda step: status.update(f"{text}: {plain(step)}")
+        yield lambda step: status.update(f"{text}: {make_plain(step)}")
 
 
 def is_fancy(stream: TextIO) -> bool:

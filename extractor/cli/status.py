@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import output, screen
-from extractor.cli.options import Json, Project, Verbose, described
+from extractor.cli.options import Json, Project, Verbose, describe
 
 if TYPE_CHECKING:
     from extractor.usecases.status import Status
@@ -27,15 +27,15 @@ def command(
     It also says whether vextract supports a newer verl. Hooks are yours, and never count as edited.
     """
     from extractor.project import location, lock
-    from extractor.usecases.status import status
+    from extractor.usecases.status import read_status
 
     root = location.find(path, half_way=True)
-    found = status(root, lock.read(root))
+    found = read_status(root, lock.read(root))
     if json:
         output.data_json(_report(root, found))
     else:
         _show(found, verbose)
-        for text in found.next_steps():
+        for text in found.say_next_steps():
             output.note(text)
     return 1 if check and found.drift else 0
 
@@ -44,7 +44,7 @@ def _show(found: "Status", verbose: bool) -> None:
     from extractor.usecases.status import State
 
     options, borrowed = found.lock.options, found.lock.borrowed_from
-    head = [described(options)]
+    head = [describe(options)]
     if borrowed:
         head.append(f"experimental: made without a manifest of verl {options.verl}, from that of {borrowed}")
     if found.phase:

@@ -24,14 +24,14 @@ def command(
     do hooks.
     """
     from extractor.pipeline import apply
-    from extractor.pipeline.plan import Reason, Verdict, digests_on_disk, plan_sync
+    from extractor.pipeline.plan import Reason, Verdict, plan_sync, read_digests_on_disk
     from extractor.project import base
     from extractor.usecases import restore
 
     root, locked = unfinished.open_project(path)
     with output.steps("getting the emitted files"):
-        emitted, rebuilt = restore.emitted(root, locked, origin=from_, offline=offline)
-    plan = plan_sync(locked, emitted, digests_on_disk(locked, root), removed=removed)
+        emitted, rebuilt = restore.read_emitted(root, locked, origin=from_, offline=offline)
+    plan = plan_sync(locked, emitted, read_digests_on_disk(locked, root), removed=removed)
     if not dry_run:
         apply.restore(root, plan, base_data=base.dump(emitted) if rebuilt else None)
     kept = {
@@ -44,7 +44,7 @@ def command(
         output.data_json(report)
         return
     head = [
-        f"{output.counted(len(restored), 'file')} {'would be ' if dry_run else ''}restored,"
+        f"{output.count_noun(len(restored), 'file')} {'would be ' if dry_run else ''}restored,"
         f" {len(kept['unchanged'])} as emitted; all bytes match vextract.lock"
     ]
     if rebuilt:

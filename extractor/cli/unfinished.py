@@ -50,11 +50,11 @@ def _describe_open(root: Path) -> str:
     from extractor.project import journal
 
     entry = journal.read(root)
-    if entry is None or journal.phase(root, entry) is not journal.Phase.CONFLICTS:
+    if entry is None or journal.read_phase(root, entry) is not journal.Phase.CONFLICTS:
         return ""
-    from extractor.usecases.upgrade.unresolved import unresolved
+    from extractor.usecases.upgrade.unresolved import find_unresolved
 
-    left = unresolved(root, entry)
+    left = find_unresolved(root, entry)
     if not left:
         output.note(f"the conflicts of {entry.title} are resolved: `vextract upgrade --continue` ends the upgrade")
         return ""

@@ -6,7 +6,17 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import output, upgrade_report
-from extractor.cli.options import AllowDirty, DryRun, From, InProject, Json, Offline, Project, Verbose, features
+from extractor.cli.options import (
+    AllowDirty,
+    DryRun,
+    From,
+    InProject,
+    Json,
+    Offline,
+    Project,
+    Verbose,
+    make_features_option,
+)
 from extractor.cli.unfinished import RESOLVE
 
 if TYPE_CHECKING:
@@ -27,8 +37,8 @@ To = Annotated[
 ]
 Engine = Annotated[str | None, typer.Option(help="Change the rollout engine: hf, vllm or sglang.")]
 Algorithm = Annotated[str | None, typer.Option(help="Change the preset: grpo, ppo, dapo...")]
-With = Annotated[list[str] | None, features("--with", "Add an optional feature")]
-Without = Annotated[list[str] | None, features("--without", "Remove a feature")]
+With = Annotated[list[str] | None, make_features_option("--with", "Add an optional feature")]
+Without = Annotated[list[str] | None, make_features_option("--without", "Remove a feature")]
 Numbers = Annotated[
     bool, typer.Option("--numbers", help="Compute upstream's cases in both releases, and say what moved: minutes.")
 ]
@@ -75,7 +85,7 @@ def command(
         if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or pr or request != UpgradeRequest():
             raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
         root = location.find(path, half_way=True)
-        with journal.only_upgrade(root):
+        with journal.lock_upgrades(root):
             return _continue(root, json) if continue_ else _abort(root, json)
     if numbers and not pr:
         raise UsageError("--numbers goes into the page of --pr", hint="`vextract outdated --numbers` prints them")
@@ -86,7 +96,7 @@ def command(
     )
 
 
-def _features_command(adding: bool, text: str) -> "Callable[..., int]":
+def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
     """Make the command that adds features, or the one that removes them."""
 
     def command(
@@ -101,20 +111,20 @@ def _features_command(adding: bool, text: str) -> "Callable[..., int]":
     ) -> int:
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
-        request = UpgradeRequest.of_names(**{"added" if adding else "dropped": names})
+        request = UpgradeRequest.choose_by_names(**{"added" if adding else "dropped": names})
         return _change(project, request, from_, offline, allow_dirty, dry_run, verbose, json)
 
     command.__doc__ = text
     return command
 
 
-add = _features_command(
+add = _make_features_command(
     True,
     "Add features, or more of verl, to a project.\n\n"
     "What they need comes along; `vextract versions -v` lists the features. Symbols and files of verl are written to"
     " vextract.toml, which upgrades follow.",
 )
-remove = _features_command(
+remove = _make_features_command(
     False,
     "Remove features, or more of verl, from a project.\n\n"
     "Files of theirs that you have edited are set aside, not removed.",
@@ -141,7 +151,7 @@ def _change(
     from extractor.usecases.upgrade.review import find_touched, review
 
     root = location.find(path, half_way=True)
-    with journal.only_upgrade(root):
+    with journal.lock_upgrades(root):
         _check_finished(root)
         with output.steps("working out the upgrade"):
             found = upgrade.prepare(root, request, origin=origin, offline=offline)
@@ -162,7 +172,7 @@ def _change(
             pr.write_text(review(root, found, about, touched, given), encoding="utf-8")
     if json:
         written = found.changes_anything and not dry_run
-        output.data_json(upgrade_report.as_json(root, found, written, about, dry_run=dry_run, diff=diff))
+        output.data_json(upgrade_report.write_json(root, found, written, about, dry_run=dry_run, diff=diff))
     else:
         # Whoever asks for the differences asks for what they belong to.
         upgrade_report.show(found, dry_run, about, diff=diff, verbose=verbose or diff)
@@ -175,11 +185,11 @@ def _check_finished(root: Path) -> None:
     from extractor.values.errors import CheckFailed
 
     entry = journal.read(root)
-    phase = None if entry is None else journal.phase(root, entry)
+    phase = None if entry is None else journal.read_phase(root, entry)
     if entry is not None and phase is Phase.CONFLICTS:
         raise CheckFailed(f"an upgrade is not finished, it has conflicts: {entry.title}", hint=RESOLVE)
     if entry is not None and phase is Phase.HALF_WAY:
-        raise journal.interrupted(entry)
+        raise journal.explain_interrupted(entry)
 
 
 def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
@@ -192,7 +202,7 @@ def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) ->
     try:
         with output.steps(f"comparing with verl {found.old.options.verl}"):
             again = restore.regenerate(found.old, origin=origin if same else None, offline=offline)
-            return report(again.generated, found.generated, again.source, found.source, found.config_after(root))
+            return report(again.generated, found.generated, again.source, found.source, found.read_config_after(root))
     except VextractError as error:
         output.warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
@@ -204,7 +214,7 @@ def compute_numbers(root: Path, found: "Upgrade", offline: bool) -> "MovedNumber
     from extractor.usecases.upgrade.moved_numbers import compare_releases
 
     with output.steps("computing upstream's cases in both releases"):
-        return compare_releases(root, restore.upstream(found.old, offline=offline)[1], found.source)
+        return compare_releases(root, restore.open_upstream(found.old, offline=offline)[1], found.source)
 
 
 def _continue(root: Path, json: bool) -> int:
@@ -215,7 +225,7 @@ def _continue(root: Path, json: bool) -> int:
     entry = journal.read(root)
     if entry is None:
         raise _refuse(root, "continue")
-    if journal.phase(root, entry) is journal.Phase.HALF_WAY:
+    if journal.read_phase(root, entry) is journal.Phase.HALF_WAY:
         apply.resume(root, entry)
         if conflicts := journal.paths(entry.conflicts):
             if json:

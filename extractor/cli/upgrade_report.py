@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.cli import changes, output, screen
-from extractor.cli.options import described
+from extractor.cli.options import describe
 from extractor.cli.unfinished import RESOLVE
 
 if TYPE_CHECKING:
@@ -32,23 +32,23 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
         verbose: Print everything.
     """
     if not found.changes_anything:
-        output.data(f"up to date: {described(found.new.options)}")
+        output.data(f"up to date: {describe(found.new.options)}")
     else:
-        head = _head(found, dry_run)
-        settings = screen.Section(_settings(found), "your settings")
+        head = _write_head(found, dry_run)
+        settings = screen.Section(_describe_settings(found), "your settings")
         problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.problems]
         own = screen.Section(problems, "your code")
-        sections = [*_verdicts(found, list(_FIRST)), own, settings, *_verdicts(found, list(_REST))]
+        sections = [*_select_by_verdict(found, list(_FIRST)), own, settings, *_select_by_verdict(found, list(_REST))]
         if about is not None:
-            head.append(f"verl's code that you use: {changes.counted(about)}{'' if verbose else ' (-v shows it)'}")
+            head.append(f"verl's code that you use: {changes.count_kinds(about)}{'' if verbose else ' (-v shows it)'}")
             if verbose:
-                sections += changes.sections(about, about.symbols, diff, verbose)
+                sections += changes.write_sections(about, about.symbols, diff, verbose)
         screen.show(head, sections, verbose=verbose)
-    for text in _next_steps(found, dry_run):
+    for text in _list_next_steps(found, dry_run):
         output.note(text)
 
 
-def _head(found: Upgrade, dry_run: bool) -> list[str]:
+def _write_head(found: Upgrade, dry_run: bool) -> list[str]:
     from extractor.usecases.upgrade.choices import find_gone
     from extractor.values import releases
 
@@ -73,7 +73,7 @@ def _head(found: Upgrade, dry_run: bool) -> list[str]:
     return head
 
 
-def _verdicts(found: Upgrade, verdicts: Sequence[str]) -> list[screen.Section]:
+def _select_by_verdict(found: Upgrade, verdicts: Sequence[str]) -> list[screen.Section]:
     """Return the files by verdict, without those that are only counted."""
     lines: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
     for action in found.plan.actions:
@@ -90,7 +90,7 @@ def _has_moved(action: Action) -> bool:
     return action.verdict.value == "delete" and action.reason.value == "moved"
 
 
-def _settings(found: Upgrade) -> list[str]:
+def _describe_settings(found: Upgrade) -> list[str]:
     """Say what became of the owner's settings."""
     lines = []
     for item in found.settings.moved:
@@ -102,7 +102,7 @@ def _settings(found: Upgrade) -> list[str]:
     return [*lines, *(f"  to change {key.file}:{key.line}  ({key.problem})" for key in found.stale)]
 
 
-def _next_steps(found: Upgrade, dry_run: bool) -> list[str]:
+def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     """Return what a user should know or do now, a line each."""
     lines = []
     if dry_run and found.unanswered:
@@ -128,7 +128,7 @@ def _next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     return lines
 
 
-def as_json(
+def write_json(
     root: Path, found: Upgrade, written: bool, about: Changes | None, *, dry_run: bool, diff: bool
 ) -> dict[str, object]:
     """Return the whole report as JSON's types."""
@@ -159,7 +159,7 @@ def as_json(
         "warnings": found.generated.warnings,
     }
     if dry_run:
-        report["changes"] = None if about is None else changes.as_json(about, about.symbols, diff)
+        report["changes"] = None if about is None else changes.write_json(about, about.symbols, diff)
     return report
 
 

@@ -57,7 +57,7 @@ def command(
             report = Report((check_methods(root, fork, python, offline=offline),))
         return _finish(root, report, "-v shows what differs", verbose=verbose, json=json)
     with output.steps(f"reading verl {locked.options.verl}"):
-        manifest, source = restore.upstream(locked, origin=from_, offline=offline)
+        manifest, source = restore.open_upstream(locked, origin=from_, offline=offline)
     if source.sha256 != locked.source_sha256:
         output.warning(
             f"the project was made from a {locked.source_kind} of its own ({locked.source_sha256[:12]}),"

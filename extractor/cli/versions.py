@@ -27,14 +27,14 @@ def command(
     """
     from extractor.values import releases
 
-    known, default = list(reversed(releases.supported())), releases.default()
+    known, default = list(reversed(releases.list_supported())), releases.find_default()
     manifests = [releases.load(item) for item in ([name] if name in known else known)]
     if json:
         output.data_json([_report(manifest, default) for manifest in manifests])
     elif name is not None and name not in known:
         output.data("\n".join(_describe(name, manifests)))
     elif verbose or name is not None:
-        output.data("\n\n".join("\n".join(_lines(manifest, default)) for manifest in manifests))
+        output.data("\n\n".join("\n".join(_write_lines(manifest, default)) for manifest in manifests))
     else:
         _show_matrix(manifests, default)
 
@@ -46,7 +46,7 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
         UsageError: nothing is called that.
     """
     from extractor.values.errors import UsageError
-    from extractor.values.nearest import nearest
+    from extractor.values.nearest import find_nearest
 
     kinds: dict[str, dict[str, str]] = {}  # release -> name -> what it is
     for one in manifests:
@@ -57,7 +57,7 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
         }
     having = [release for release, named in kinds.items() if name in named]
     if not having:
-        near = nearest(name, [*kinds, *sorted({item for named in kinds.values() for item in named})], 3)
+        near = find_nearest(name, [*kinds, *sorted({item for named in kinds.values() for item in named})], 3)
         raise UsageError(
             f"{name!r} is no supported release, feature, preset or engine",
             hint=f"did you mean {', '.join(near)}?" if near else "`vextract versions` lists them",
@@ -84,7 +84,7 @@ def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
     output.data(f"default: {default}; what each is: `vextract versions -v`")
 
 
-def _lines(manifest: "Manifest", default: str) -> list[str]:
+def _write_lines(manifest: "Manifest", default: str) -> list[str]:
     width = max((len(feature.name) for feature in manifest.features), default=0)
     lines = [
         f"verl {manifest.release}{' (default)' if manifest.release == default else ''}",

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import base, disk, journal, lock
-from extractor.project.scratch_dir import workplace
+from extractor.project.scratch_dir import make_workplace
 from extractor.project.side_files import BESIDE_SUFFIX
 from extractor.values.errors import CheckFailed, UsageError, VextractError
 
@@ -34,7 +34,7 @@ def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> N
     files = {action.path: action.data for action in plan.actions if action.data is not None}
     files[base.PATH] = base_data
     try:
-        with _parents(target), workplace(target) as folder:
+        with _make_parents(target), make_workplace(target) as folder:
             places = {disk.gate(folder, path): data for path, data in files.items()}
             places[folder / lock.NAME] = lock_data
             for parent in sorted({place.parent for place in places}):
@@ -77,7 +77,7 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
             assert data is not None
             target = disk.gate(project, path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            disk.replace(target, data, check=partial(_still_missing, target))
+            disk.replace(target, data, check=partial(_is_still_missing, target))
             written.append(target)
         if base_data is not None:
             path = base.PATH
@@ -118,21 +118,21 @@ def upgrade(
     except OSError as error:
         with contextlib.suppress(OSError):
             journal.end(project)
-        raise _failed(project, error, "nothing was changed") from None
+        raise _explain_failure(project, error, "nothing was changed") from None
     done: set[str] = set()
     try:
-        journal.forward(project, entry, done)
+        journal.go_forward(project, entry, done)
         if not entry.conflicts:
             journal.end(project)
     except BaseException as error:
         try:
-            journal.back(project, entry, done)
+            journal.go_back(project, entry, done)
             journal.end(project)
             outcome = "nothing was changed"
         except (OSError, VextractError):
             outcome = "the upgrade stopped half way: `vextract upgrade --abort` undoes it"
         if isinstance(error, OSError):
-            raise _failed(project, error, outcome) from None
+            raise _explain_failure(project, error, outcome) from None
         raise
 
 
@@ -159,11 +159,11 @@ def resume(project: Path, entry: journal.Journal) -> None:
         CheckFailed: a file cannot be written, or was changed since; it can be tried again.
     """
     try:
-        journal.forward(project, entry)
+        journal.go_forward(project, entry)
         if not entry.conflicts:
             journal.end(project)
     except OSError as error:
-        raise _failed(project, error, "the upgrade is still half way") from None
+        raise _explain_failure(project, error, "the upgrade is still half way") from None
 
 
 def undo(project: Path, entry: journal.Journal) -> tuple[str, ...]:
@@ -173,19 +173,19 @@ def undo(project: Path, entry: journal.Journal) -> tuple[str, ...]:
         CheckFailed: a file cannot be written; it can be tried again.
     """
     try:
-        saved = journal.back(project, entry)
+        saved = journal.go_back(project, entry)
         journal.end(project)
     except OSError as error:
-        raise _failed(project, error, "the upgrade is still half way") from None
+        raise _explain_failure(project, error, "the upgrade is still half way") from None
     return saved
 
 
-def _still_missing(target: Path) -> None:
+def _is_still_missing(target: Path) -> None:
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, "it has appeared in the meantime", str(target))
 
 
-def _failed(project: Path, error: OSError, outcome: str) -> CheckFailed:
+def _explain_failure(project: Path, error: OSError, outcome: str) -> CheckFailed:
     name = Path(os.fsdecode(error.filename)) if isinstance(error.filename, (str, bytes, os.PathLike)) else project
     if name.is_relative_to(project) and name != project:
         name = name.relative_to(project)
@@ -196,7 +196,7 @@ def _failed(project: Path, error: OSError, outcome: str) -> CheckFailed:
 
 
 @contextlib.contextmanager
-def _parents(target: Path) -> Iterator[None]:
+def _make_parents(target: Path) -> Iterator[None]:
     """Make the missing parent directories; remove them again on failure."""
     missing = [folder for folder in target.parents if not folder.exists()]
     try:

@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 from extractor.pipeline.index import Index
 from extractor.pipeline.render import render
-from extractor.pipeline.render.layers import features_of_recipe
+from extractor.pipeline.render.layers import list_recipe_features
 from extractor.pipeline.render.words import collect_method_names
 from extractor.pipeline.rewrite import Emitted, rewrite_module
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
 from extractor.values import releases
 from extractor.values.errors import UsageError
-from extractor.values.manifest import Manifest, with_own
+from extractor.values.manifest import Manifest, add_own
 from extractor.values.options import ENVIRONMENT, RECIPES, Options
-from extractor.values.reachable import reachable
+from extractor.values.reachable import find_reachable
 from extractor.values.tree import File, FileKind, Tree
 
 ALL = "all"  # in place of a feature: each that the release has for the engine
@@ -51,10 +51,10 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
     Raises:
         UsageError: an option names nothing that exists, or the engine does not have the feature.
     """
-    _known("engine", options.engine, manifest.engines, manifest)
-    _known("algorithm", options.algorithm, manifest.algorithms, manifest)
+    _refuse_unknown("engine", options.engine, manifest.engines, manifest)
+    _refuse_unknown("algorithm", options.algorithm, manifest.algorithms, manifest)
     if options.recipe != ENVIRONMENT:
-        _known("recipe", options.recipe, RECIPES, manifest)
+        _refuse_unknown("recipe", options.recipe, RECIPES, manifest)
     names = [feature.name for feature in manifest.features]
     if ALL in options.features:
         fitting = (item for item in manifest.features if not item.engines or options.engine in item.engines)
@@ -64,18 +64,18 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
     for feature in options.features:
         if feature in withheld:
             raise UsageError(f"feature {feature} is not offered: {withheld[feature]}", hint=f"drop `--with {feature}`")
-        _known("feature", feature, names, manifest)
-    of_recipe = features_of_recipe(options.recipe)
+        _refuse_unknown("feature", feature, names, manifest)
+    of_recipe = list_recipe_features(options.recipe)
     for feature in of_recipe:
         if feature not in names:
             raise UsageError(
                 f"recipe {options.recipe} needs feature {feature}, which vextract has not for verl {manifest.release}",
-                hint=_elsewhere("feature", feature),
+                hint=_say_where_offered("feature", feature),
             )
     of_algorithm = (item.name for item in manifest.features if options.algorithm in item.algorithms)
     chosen = {*options.features, *of_algorithm, *of_recipe}
     needs = {item.name: item.needs for item in manifest.features}
-    features = reachable(chosen, lambda name: needs[name])
+    features = find_reachable(chosen, lambda name: needs[name])
     for item in manifest.features:
         if item.name in features and item.engines and options.engine not in item.engines:
             raise UsageError(
@@ -88,7 +88,7 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
 def list_recipes(manifest: Manifest) -> tuple[str, ...]:
     """Return the recipes whose features the release offers."""
     names = {feature.name for feature in manifest.features}
-    return tuple(recipe for recipe in RECIPES if names.issuperset(features_of_recipe(recipe)))
+    return tuple(recipe for recipe in RECIPES if names.issuperset(list_recipe_features(recipe)))
 
 
 def check_dropped(dropped: Iterable[str], options: Options, manifest: Manifest) -> None:
@@ -110,7 +110,7 @@ def check_dropped(dropped: Iterable[str], options: Options, manifest: Manifest) 
             raise UsageError(
                 f"--without {name}: feature {others[0]} needs it", hint=f"`--without {others[0]}` as well, or keep it"
             )
-        if name in features_of_recipe(options.recipe):
+        if name in list_recipe_features(options.recipe):
             raise UsageError(
                 f"--without {name}: recipe {options.recipe} needs it", hint="choose another --recipe, or keep it"
             )
@@ -127,7 +127,7 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
         source: verl, of the manifest's release.
         manifest: What the release offers, without what the options' own manifest adds.
     """
-    manifest = with_own(manifest, options.manifest)
+    manifest = add_own(manifest, options.manifest)
     fixes = {fix.id: fix for fix in manifest.fixes}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
@@ -147,14 +147,14 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
         )
         for module, item in zip(found.modules, emitted, strict=True)
     ]
-    files.append(_licence(source))
+    files.append(_find_licence(source))
     files.extend(render(manifest, options, found, emitted, source))
-    _each_in_its_place(files, manifest)
+    _refuse_shared_paths(files, manifest)
     remarks = (*found.warnings, *(warning for item in emitted for warning in item.warnings))
     return Generated(Tree.of(files), found, emitted, remarks)
 
 
-def _each_in_its_place(files: list[File], manifest: Manifest) -> None:
+def _refuse_shared_paths(files: list[File], manifest: Manifest) -> None:
     """Refuse two files at one path.
 
     Raises:
@@ -172,29 +172,29 @@ def _each_in_its_place(files: list[File], manifest: Manifest) -> None:
             )
 
 
-def _licence(source: Source) -> File:
+def _find_licence(source: Source) -> File:
     return File("LICENSE.verl", FileKind.VENDORED, source.licence.encode(), "LICENSE")
 
 
-def _elsewhere(what: str, name: str) -> str:
+def _say_where_offered(what: str, name: str) -> str:
     """Say which releases offer something; empty if none does."""
-    having = [release for release in releases.supported() if name in _offers(release)[what]]
+    having = [release for release in releases.list_supported() if name in _list_offers(release)[what]]
     others = f"; so {'has' if len(having) == 2 else 'have'} {', '.join(having[:-1])}" if having[:-1] else ""
     return f"`--verl {having[-1]}` has it{others}" if having else ""
 
 
-def _offers(release: str) -> dict[str, set[str]]:
+def _list_offers(release: str) -> dict[str, set[str]]:
     manifest = releases.load(release)
     features = {feature.name for feature in manifest.features}
     engines, algorithms = set(manifest.engines), set(manifest.algorithms)
     return {"engine": engines, "algorithm": algorithms, "recipe": set(RECIPES), "feature": features}
 
 
-def _known(what: str, name: str, known: list[str] | tuple[str, ...], manifest: Manifest) -> None:
-    from extractor.values.nearest import nearest
+def _refuse_unknown(what: str, name: str, known: list[str] | tuple[str, ...], manifest: Manifest) -> None:
+    from extractor.values.nearest import find_nearest
 
     if name not in known:
-        near, elsewhere = nearest(name, known), _elsewhere(what, name)
+        near, elsewhere = find_nearest(name, known), _say_where_offered(what, name)
         first = f"{elsewhere}. " if elsewhere else f"did you mean `{near[0]}`? " if near else ""
         raise UsageError(
             f"verl {manifest.release} has no {what} {name!r} here", hint=f"{first}{what}s: {', '.join(sorted(known))}"

@@ -101,7 +101,7 @@ def plan_new(tree: Tree) -> Plan:
     return Plan(tuple(Action(file.path, Verdict.ADD, file.kind, Reason.NEW, file.data) for file in tree))
 
 
-def digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
+def read_digests_on_disk(lock: Lock, project: Path) -> dict[str, str]:
     """Return the digests of the locked files that exist on disk.
 
     A directory, or a link that leads nowhere, in a file's place counts as an edit: it has a digest that no file has.
@@ -132,7 +132,7 @@ def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, st
     """
     actions = []
     vendored = [file.path for file in lock.files if file.kind is FileKind.VENDORED]
-    packages = {f"{folder}/__init__.py" for path in vendored for folder in _vendored_folders(path)}
+    packages = {f"{folder}/__init__.py" for path in vendored for folder in _find_vendored_folders(path)}
     for file in lock.files:
         present = on_disk.get(file.path)
         if file.kind is FileKind.HOOK:
@@ -149,7 +149,7 @@ def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, st
     return Plan(tuple(actions))
 
 
-def _vendored_folders(path: str) -> list[str]:
+def _find_vendored_folders(path: str) -> list[str]:
     """Return the folders that hold nothing but vendored files."""
     folders = [str(parent) for parent in PurePosixPath(path).parents]
     return [folder for folder in folders if "vendored" in folder.split("/")]

@@ -23,7 +23,7 @@ _EPOCH = (1980, 1, 1, 0, 0, 0)
 _HINT = "run `vextract sync` to rebuild it, or restore it from version control"
 
 
-def of_tree(tree: Tree) -> dict[str, bytes]:
+def collect_from_tree(tree: Tree) -> dict[str, bytes]:
     """Return the files that a base holds: all but hooks."""
     return {file.path: file.data for file in tree if file.kind is not FileKind.HOOK}
 

@@ -52,7 +52,7 @@ def replace(path: Path, data: bytes, mode: int | None = None, check: Callable[[]
         mode: Permissions; None: those of any new file.
         check: Called right before the rename; if it raises, the file stays as it is.
     """
-    scratch = scratch_of(path)
+    scratch = name_scratch(path)
     scratch.unlink(missing_ok=True)
     try:
         write_new(scratch, data, mode)
@@ -72,7 +72,7 @@ def remove(path: Path) -> None:
     sync_directory(path.parent)
 
 
-def scratch_of(path: Path) -> Path:
+def name_scratch(path: Path) -> Path:
     """Return where `replace` writes before it renames."""
     return path.with_name(f".{path.name}.vextract-tmp")
 
@@ -92,7 +92,7 @@ def sync_directory(folder: Path) -> None:
 
 
 @contextlib.contextmanager
-def exclusive(folder: Path) -> Iterator[bool]:
+def lock_exclusively(folder: Path) -> Iterator[bool]:
     """Lock a directory; return False if another process has it.
 
     The system drops the lock when the process ends, however it ends.
@@ -113,7 +113,7 @@ def exclusive(folder: Path) -> Iterator[bool]:
         os.close(handle)
 
 
-def stays_inside(path: str) -> bool:
+def is_inside(path: str) -> bool:
     """Return True for a relative path below its start and outside .git."""
     return readers.is_plain_path(path) and not any(map(_GIT.fullmatch, path.split("/")))
 
@@ -124,7 +124,7 @@ def gate(project: Path, path: str) -> Path:
     Raises:
         CheckFailed: it leads out of the project or into Git's own files, or a link or a file is on the way.
     """
-    if not stays_inside(path):
+    if not is_inside(path):
         raise CheckFailed(f"{path!r}: not a path of a project's file", hint=_GATE_HINT)
     folder = project
     for part in path.split("/")[:-1]:

@@ -57,7 +57,7 @@ def is_inside(project: Path) -> bool:
     return any((folder / ".git").exists() for folder in (project, *project.parents))
 
 
-def without_ignored(project: Path, paths: Iterable[str], known: str) -> list[str]:
+def drop_ignored(project: Path, paths: Iterable[str], known: str) -> list[str]:
     """Leave out paths that Git or the project's .gitignore ignores.
 
     Args:

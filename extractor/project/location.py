@@ -10,7 +10,7 @@ from pathlib import Path
 
 from extractor.project.lock import NAME as LOCK_NAME
 from extractor.values.errors import UsageError
-from extractor.values.shell import in_shell
+from extractor.values.shell import quote_for_shell
 
 # Names that a project's own directories have, or that it imports: a package of that name would hide them.
 _OWN = ("config", "custom", "main", "outputs", "templates", "tests")
@@ -54,13 +54,13 @@ def _check_whole(project: Path) -> None:
         return
     from extractor.project import journal
 
-    with journal.only_upgrade(project):
+    with journal.lock_upgrades(project):
         entry = journal.read(project)
-        if entry is not None and journal.phase(project, entry) is journal.Phase.HALF_WAY:
-            raise journal.interrupted(entry)
+        if entry is not None and journal.read_phase(project, entry) is journal.Phase.HALF_WAY:
+            raise journal.explain_interrupted(entry)
 
 
-def package_name(directory: str) -> str:
+def name_package(directory: str) -> str:
     """Turn a directory's name into an importable one: my-proj -> my_proj."""
     if directory.isidentifier():
         return directory
@@ -77,13 +77,13 @@ def check_package(name: str, flag: str) -> None:
     Raises:
         UsageError: it cannot be the package's name.
     """
-    problem = _problem(name)
+    problem = _find_problem(name)
     if problem is None:
         return
     fixed = re.sub(r"\W+", "_", name.strip()).strip("_")
     if fixed[:1].isdigit():
         fixed = f"p{fixed}"
-    if not fixed.isascii() or not fixed or _problem(fixed) is not None:
+    if not fixed.isascii() or not fixed or _find_problem(fixed) is not None:
         fixed = f"my_{fixed.lower()}" if fixed.isascii() and fixed else "myproj"
     raise UsageError(f"{flag}: {name!r} cannot be the package's name: {problem}", hint=f"pass --package {fixed}")
 
@@ -121,7 +121,7 @@ def _check_empty(path: Path, target: Path) -> None:
     if LOCK_NAME in entries:
         raise UsageError(
             f"{path}: already a vextract project",
-            hint=f"restore its vendored files with `vextract sync {in_shell(path)}`",
+            hint=f"restore its vendored files with `vextract sync {quote_for_shell(path)}`",
         )
     if entries:
         raise UsageError(
@@ -131,7 +131,7 @@ def _check_empty(path: Path, target: Path) -> None:
     if os.path.samefile(target, Path.cwd()):  # noqa: PTH121
         raise UsageError(
             f"{path}: the current directory, which cannot be replaced while a shell is in it",
-            hint=f"cd .. && vextract new {in_shell(target.name)}",
+            hint=f"cd .. && vextract new {quote_for_shell(target.name)}",
         )
     if os.path.ismount(target):
         raise UsageError(
@@ -139,7 +139,7 @@ def _check_empty(path: Path, target: Path) -> None:
         )
 
 
-def _problem(name: str) -> str | None:
+def _find_problem(name: str) -> str | None:
     folded = name.lower()
     if not name.isidentifier():
         return "not a Python identifier"

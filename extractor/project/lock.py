@@ -9,11 +9,11 @@ from pathlib import Path
 
 from packaging.version import InvalidVersion, Version
 
-from extractor.project.disk import stays_inside
+from extractor.project.disk import is_inside
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
-from extractor.values.shell import installing
+from extractor.values.shell import write_pip_command
 from extractor.values.toml_table import Reader, Table
 from extractor.values.tree import FileKind, Tree
 
@@ -97,34 +97,34 @@ def dump(lock: Lock) -> bytes:
     options = lock.options
     lines = [
         _HEADER,
-        _pair("schema", SCHEMA),
-        _pair("vextract", lock.vextract),
+        _write_pair("schema", SCHEMA),
+        _write_pair("vextract", lock.vextract),
         "\n[verl]\n",
-        _pair("release", options.verl),
-        _pair("source", lock.source_kind),
-        _pair("sha256", lock.source_sha256),
-        *([_pair("manifest_of", lock.borrowed_from)] if lock.borrowed_from is not None else []),
+        _write_pair("release", options.verl),
+        _write_pair("source", lock.source_kind),
+        _write_pair("sha256", lock.source_sha256),
+        *([_write_pair("manifest_of", lock.borrowed_from)] if lock.borrowed_from is not None else []),
         "\n[options]\n",
-        _pair("package", options.package),
-        _pair("engine", options.engine),
-        _pair("algorithm", options.algorithm),
-        _pair("features", options.features),
-        _pair("recipe", options.recipe),
-        *([_pair("methods", options.methods)] if options.methods else []),
-        *([_pair("roots", options.roots)] if options.roots else []),
-        *([_pair("manifest", options.manifest)] if options.manifest else []),
+        _write_pair("package", options.package),
+        _write_pair("engine", options.engine),
+        _write_pair("algorithm", options.algorithm),
+        _write_pair("features", options.features),
+        _write_pair("recipe", options.recipe),
+        *([_write_pair("methods", options.methods)] if options.methods else []),
+        *([_write_pair("roots", options.roots)] if options.roots else []),
+        *([_write_pair("manifest", options.manifest)] if options.manifest else []),
     ]
     for file in lock.files:
-        lines += ["\n[[files]]\n", _pair("path", file.path), _pair("kind", file.kind.value)]
-        lines.append(_pair("sha256", file.sha256))
+        lines += ["\n[[files]]\n", _write_pair("path", file.path), _write_pair("kind", file.kind.value)]
+        lines.append(_write_pair("sha256", file.sha256))
         if file.upstream_path is not None:
-            lines.append(_pair("upstream", file.upstream_path))
+            lines.append(_write_pair("upstream", file.upstream_path))
         if file.upstream_sha256 is not None:
-            lines.append(_pair("upstream_sha256", file.upstream_sha256))
+            lines.append(_write_pair("upstream_sha256", file.upstream_sha256))
         if file.changes:
-            lines += ["changes = [\n", *(f"    {_value(change)},\n" for change in file.changes), "]\n"]
+            lines += ["changes = [\n", *(f"    {_write_value(change)},\n" for change in file.changes), "]\n"]
     body = "".join(lines)
-    return f"{body}\n[integrity]\n{_pair('sha256', _body_digest(body))}".encode()
+    return f"{body}\n[integrity]\n{_write_pair('sha256', _compute_body_digest(body))}".encode()
 
 
 def read(project: Path) -> Lock:
@@ -163,36 +163,36 @@ def parse(data: bytes, file: str = NAME) -> Lock:
                 hint=f"take one side whole (`git checkout --ours {NAME}` or `--theirs`), then run `vextract sync`",
             )
     try:
-        top = readers.toml(text)
+        top = readers.parse_toml(text)
     except readers.TOMLDecodeError as error:
         raise UsageError(f"{file}: damaged: not valid TOML: {error}", hint=_RESTORE) from None
     schema = top.get("schema")
     if isinstance(schema, int) and schema > SCHEMA:
         raise UsageError(
             f"{file}: key `schema`: {schema}, and this vextract reads {SCHEMA}: a newer vextract wrote it",
-            hint=f"upgrade vextract: {installing('--upgrade', 'vextract')}",
+            hint=f"upgrade vextract: {write_pip_command('--upgrade', 'vextract')}",
         )
     body, _, _ = text.rpartition("\n[integrity]\n")
-    if top.pop("integrity", None) != {"sha256": _body_digest(body)}:
+    if top.pop("integrity", None) != {"sha256": _compute_body_digest(body)}:
         raise UsageError(f"{file}: changed by hand: its checksum does not match what it says", hint=_RESTORE)
     return _read_lock(_LockReader(top, file).top)
 
 
-def _body_digest(body: str) -> str:
+def _compute_body_digest(body: str) -> str:
     return sha256(body.encode()).hexdigest()
 
 
-def _pair(key: str, value: str | int | tuple[str, ...]) -> str:
-    return f"{key} = {_value(value)}\n"
+def _write_pair(key: str, value: str | int | tuple[str, ...]) -> str:
+    return f"{key} = {_write_value(value)}\n"
 
 
-def _value(value: str | int | tuple[str, ...]) -> str:
+def _write_value(value: str | int | tuple[str, ...]) -> str:
     if isinstance(value, int):
         return str(value)
     if isinstance(value, str) and "\n" in value:
-        return '"""\n' + "\n".join(_value(line)[1:-1] for line in value.split("\n")) + '"""'
+        return '"""\n' + "\n".join(_write_value(line)[1:-1] for line in value.split("\n")) + '"""'
     if isinstance(value, tuple):
-        return "[" + ", ".join(_value(item) for item in value) + "]"
+        return "[" + ", ".join(_write_value(item) for item in value) + "]"
     escaped = value.replace("\\", "\\\\").replace('"', '\\"')
     return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'
 
@@ -213,18 +213,18 @@ def _read_lock(top: Table) -> Lock:
     verl.keys_are("release source sha256 manifest_of")
     chosen.keys_are("package engine algorithm features recipe methods roots manifest")
     options = Options(
-        package=_checked(chosen, "package", str.isidentifier, "an identifier"),
-        verl=_checked(verl, "release", _is_version, "a version"),
+        package=_check_entry(chosen, "package", str.isidentifier, "an identifier"),
+        verl=_check_entry(verl, "release", _is_version, "a version"),
         engine=chosen.string("engine"),
         algorithm=chosen.string("algorithm"),
-        features=_sorted(chosen, "features"),
+        features=_require_sorted(chosen, "features"),
         recipe=chosen.optional_string("recipe") or "toy",
-        methods=_sorted(chosen, "methods", optional=True),
-        roots=_sorted(chosen, "roots", optional=True),
+        methods=_require_sorted(chosen, "methods", optional=True),
+        roots=_require_sorted(chosen, "roots", optional=True),
         manifest=chosen.optional_string("manifest") or "",
     )
-    borrowed = _checked(verl, "manifest_of", _is_version, "a version") if verl.has("manifest_of") else None
-    kind = _checked(verl, "source", SOURCE_KINDS.__contains__, f"one of {', '.join(SOURCE_KINDS)}")
+    borrowed = _check_entry(verl, "manifest_of", _is_version, "a version") if verl.has("manifest_of") else None
+    kind = _check_entry(verl, "source", SOURCE_KINDS.__contains__, f"one of {', '.join(SOURCE_KINDS)}")
     return Lock(top.string("vextract"), options, kind, verl.digest("sha256"), _read_files(top), borrowed)
 
 
@@ -236,8 +236,8 @@ def _read_files(top: Table) -> tuple[LockedFile, ...]:
         file = entry.read(
             LockedFile,
             {
-                "path": lambda table, key: _checked(table, key, _is_place, "a path of a project's file"),
-                "kind": lambda table, key: FileKind(_checked(table, key, kinds.__contains__, f"one of {known}")),
+                "path": lambda table, key: _check_entry(table, key, _is_place, "a path of a project's file"),
+                "kind": lambda table, key: FileKind(_check_entry(table, key, kinds.__contains__, f"one of {known}")),
                 "sha256": Table.digest,
                 "upstream_sha256": Table.digest,
             },
@@ -249,14 +249,14 @@ def _read_files(top: Table) -> tuple[LockedFile, ...]:
     return tuple(found)
 
 
-def _checked(table: Table, name: str, check: Callable[[str], bool], wanted: str) -> str:
+def _check_entry(table: Table, name: str, check: Callable[[str], bool], wanted: str) -> str:
     value = table.string(name)
     if not check(value):
         raise table.reader.error(table.key(name), f"is {value!r}", hint=f"it must be {wanted}")
     return value
 
 
-def _sorted(table: Table, name: str, *, optional: bool = False) -> tuple[str, ...]:
+def _require_sorted(table: Table, name: str, *, optional: bool = False) -> tuple[str, ...]:
     value = table.strings(name, optional)
     if value != tuple(sorted({*value})):
         raise table.reader.error(table.key(name), "is not sorted", hint="each name once")
@@ -272,4 +272,4 @@ def _is_version(text: str) -> bool:
 
 
 def _is_place(path: str) -> bool:
-    return stays_inside(path) and path != NAME and not path.startswith(".vextract/")
+    return is_inside(path) and path != NAME and not path.startswith(".vextract/")

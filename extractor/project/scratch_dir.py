@@ -16,7 +16,7 @@ _MARK = ".vextract-tmp-"
 
 
 @contextlib.contextmanager
-def workplace(target: Path) -> Iterator[Path]:
+def make_workplace(target: Path) -> Iterator[Path]:
     """Make a fresh directory beside the target, and remove killed ones' leftovers.
 
     It is locked while this process lives, so that no other one takes it for a leftover. It may be renamed away.
@@ -40,14 +40,14 @@ def workplace(target: Path) -> Iterator[Path]:
 
 def clean(target: Path) -> None:
     """Remove what killed processes left; locked directories stay."""
-    for folder in sorted(target.parent.glob(f".{_escaped(target.name)}{_MARK}*")):
+    for folder in sorted(target.parent.glob(f".{_escape_name(target.name)}{_MARK}*")):
         handle = _lock(folder, wait=False)
         if handle is not None:
             shutil.rmtree(folder, ignore_errors=True)
             _unlock(handle)
 
 
-def _escaped(name: str) -> str:
+def _escape_name(name: str) -> str:
     return "".join(f"[{char}]" if char in "*?[" else char for char in name)
 
 

@@ -32,7 +32,9 @@ class FileDiff:
     text: bytes = field(repr=False)
 
 
-def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection[str] = ()) -> tuple[FileDiff, ...]:
+def list_edits(
+    project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection[str] = ()
+) -> tuple[FileDiff, ...]:
     """List edited and missing files, sorted by path, without hooks.
 
     Args:
@@ -47,7 +49,7 @@ def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection
     """
     chosen = [file.path for file in lock.files if file.kind is not FileKind.HOOK]
     if only:
-        wanted = {path for name in only for path in _below(name, chosen, lock)}
+        wanted = {path for name in only for path in _is_below(name, chosen, lock)}
         chosen = [path for path in chosen if path in wanted]
     found = []
     for path in chosen:
@@ -56,33 +58,33 @@ def edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection
         except (FileNotFoundError, NotADirectoryError, readers.NotAFile):
             ours = None
         except OSError as error:
-            raise unreadable(path, error) from None
+            raise explain_unreadable(path, error) from None
         if ours != base[path]:
-            found.append(of_file(path, base[path], ours))
+            found.append(diff_file(path, base[path], ours))
     return tuple(found)
 
 
-def unreadable(path: str, error: OSError) -> CheckFailed:
+def explain_unreadable(path: str, error: OSError) -> CheckFailed:
     """Return the error of a file that cannot be read."""
     return CheckFailed(f"{path}: cannot be read: {error.strerror}", hint="check the file's permissions")
 
 
-def of_file(path: str, old: bytes, new: bytes | None) -> FileDiff:
+def diff_file(path: str, old: bytes, new: bytes | None) -> FileDiff:
     """Return the edits of one file; None as new side: it is missing."""
-    text = unified(path, old, new)
+    text = write_unified_diff(path, old, new)
     body = text.split(b"\n")[2:]
     added = sum(line.startswith(b"+") for line in body)
     return FileDiff(path, added, sum(line.startswith(b"-") for line in body), text)
 
 
-def unified(path: str, old: bytes, new: bytes | None) -> bytes:
+def write_unified_diff(path: str, old: bytes, new: bytes | None) -> bytes:
     """Return a unified diff that `patch -p1` and `git apply` read."""
     if b"\0" in old + (new or b""):
         return f"Binary files a/{path} and b/{path} differ\n".encode()
     lines = difflib.diff_bytes(
         difflib.unified_diff,
-        _lines(old),
-        _lines(new or b""),
+        _split_lines(old),
+        _split_lines(new or b""),
         f"a/{path}".encode(),
         b"/dev/null" if new is None else f"b/{path}".encode(),
     )
@@ -96,9 +98,9 @@ def undo_unified(new: bytes, text: bytes) -> bytes | None:
         new: The new side.
         text: The diff, and anything above it.
     """
-    lines, old, done = _lines(new), list[bytes](), 0
+    lines, old, done = _split_lines(new), list[bytes](), 0
     for hunk in re.split(rb"^(?=@@ )", text, flags=re.MULTILINE)[1:]:
-        head, *body = _lines(hunk)
+        head, *body = _split_lines(hunk)
         found = re.match(rb"@@ -\S+ \+(\d+)(?:,\d+)? @@", head)
         if found is None:
             return None
@@ -116,13 +118,13 @@ def undo_unified(new: bytes, text: bytes) -> bytes | None:
     return b"".join((*old, *lines[done:]))
 
 
-def _lines(data: bytes) -> list[bytes]:
+def _split_lines(data: bytes) -> list[bytes]:
     lines = data.split(b"\n")
     last = lines.pop()
     return [line + b"\n" for line in lines] + ([last] if last else [])
 
 
-def _below(name: str, managed: list[str], lock: Lock) -> list[str]:
+def _is_below(name: str, managed: list[str], lock: Lock) -> list[str]:
     found = [path for path in managed if name in ("", ".") or path == name or path.startswith(f"{name}/")]
     if not found:
         if any(file.path == name or file.path.startswith(f"{name}/") for file in lock.files):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
-from extractor.values.nearest import nearest
+from extractor.values.nearest import find_nearest
 from extractor.values.options import ENVIRONMENT, Options
 from extractor.values.tree import File, FileKind, Tree
 
@@ -15,7 +15,7 @@ _FEATURE = "env_"
 _NAME = b'"ADAPTER:NAME"'  # in the recipe's env_wrapper.py
 
 
-def with_environment(options: Options, name: str, manifest: Manifest) -> Options:
+def choose_environment(options: Options, name: str, manifest: Manifest) -> Options:
     """Choose the recipe of environments, and the feature that plays this one.
 
     Args:
@@ -34,7 +34,7 @@ def with_environment(options: Options, name: str, manifest: Manifest) -> Options
         )
     adapters = [item.name.removeprefix(_FEATURE) for item in manifest.features if item.name.startswith(_FEATURE)]
     if adapter not in adapters or not rest:
-        near = nearest(adapter, adapters)
+        near = find_nearest(adapter, adapters)
         meant = f"did you mean `--env {near[0]}:{rest or 'NAME'}`? " if near else ""
         raise UsageError(f"--env {name} is not ADAPTER:NAME", hint=f"{meant}adapters: {', '.join(sorted(adapters))}")
     return replace(options, recipe=ENVIRONMENT, features=tuple(sorted({*options.features, _FEATURE + adapter})))

@@ -12,8 +12,8 @@ from pathlib import Path, PurePosixPath
 from extractor.project.lock import Lock
 from extractor.values import limits, readers
 from extractor.values.manifest import VENDORED
-from extractor.values.modules import list_imports, module_name
-from extractor.values.moves import moved_name
+from extractor.values.modules import list_imports, name_module
+from extractor.values.moves import rename_dotted_name
 from extractor.values.tree import FileKind
 
 
@@ -75,10 +75,10 @@ def build(project: Path, lock: Lock) -> Graph:
     """Read the graph of a project from its files; verl itself is not needed."""
     package = lock.options.package
     locked = {file.path: file for file in lock.files}
-    paths = {*readers.python_below(project, package), *(path for path in locked if _is_at_top(path))}
+    paths = {*readers.list_python_below(project, package), *(path for path in locked if _is_at_top(path))}
     files = {path: readers.read_bytes(project / path, limits.MAX_TEXT) for path in paths if (project / path).is_file()}
-    trees = {path: readers.python_or_nothing(data) for path, data in files.items()}
-    dotted = {module_name(path): path for path, tree in trees.items() if not _is_empty(path, tree)}
+    trees = {path: readers.parse_python_or_nothing(data) for path, data in files.items()}
+    dotted = {name_module(path): path for path, tree in trees.items() if not _is_empty(path, tree)}
     modules = []
     for path in dotted.values():
         entry = locked.get(path)
@@ -90,7 +90,7 @@ def build(project: Path, lock: Lock) -> Graph:
                 group=_group(path),
                 lines=files[path].count(b"\n"),
                 upstream_path=entry.upstream_path if entry is not None else None,
-                imports=_imports(path, trees[path], dotted, package),
+                imports=_find_imports(path, trees[path], dotted, package),
                 edited=entry is not None and is_managed and sha256(files[path]).hexdigest() != entry.sha256,
             )
         )
@@ -110,10 +110,10 @@ def _is_empty(path: str, tree: ast.Module) -> bool:
     return path.endswith("/__init__.py") and is_said
 
 
-def _imports(path: str, tree: ast.Module, modules: Mapping[str, str], package: str) -> tuple[str, ...]:
+def _find_imports(path: str, tree: ast.Module, modules: Mapping[str, str], package: str) -> tuple[str, ...]:
     names = {(module, f"{module}.{name}") for module, name, _ in list_imports(ast.walk(tree), path)}
-    found = {whole if moved_name(whole, package) in modules else module for module, whole in names}
-    today = {name if name in modules else moved_name(name, package) for name in found}
+    found = {whole if rename_dotted_name(whole, package) in modules else module for module, whole in names}
+    today = {name if name in modules else rename_dotted_name(name, package) for name in found}
     return tuple(sorted(modules[name] for name in today if name in modules and modules[name] != path))
 
 

@@ -11,7 +11,7 @@ from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index import Index, NameUses
 from extractor.pipeline.index.reading import Reading
-from extractor.pipeline.index.syntax import first_line
+from extractor.pipeline.index.syntax import find_first_line
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
 from extractor.project.lock import Lock
@@ -94,18 +94,18 @@ def generate_with_methods(
         )
 
 
-def of_code(text: str, package: str) -> MethodDemand:
+def read_demands(text: str, package: str) -> MethodDemand:
     """Return the demands of an owner's file; none if it is no Python.
 
     Args:
         text: The file.
         package: Import name of the package that upstream's code is in.
     """
-    tree = readers.python_or_nothing(text)
-    return MethodDemand(_words(tree, tree.body, package))
+    tree = readers.parse_python_or_nothing(text)
+    return MethodDemand(_collect_words(tree, tree.body, package))
 
 
-def of_edits(before: str, text: str, package: str) -> MethodDemand:
+def read_edit_demands(before: str, text: str, package: str) -> MethodDemand:
     """Read what an owner has changed in a file.
 
     Args:
@@ -114,15 +114,15 @@ def of_edits(before: str, text: str, package: str) -> MethodDemand:
         package: As for `of_code`.
     """
     before, text = before.replace("\r\n", "\n"), text.replace("\r\n", "\n")
-    old, new = map(readers.python_or_nothing, (before, text))
-    same = {ast.dump(node) for node in _parts(old)}
-    changed = [node for node in _parts(new) if ast.dump(node) not in same]
-    known, now = _methods(old, before), _methods(new, text)
+    old, new = map(readers.parse_python_or_nothing, (before, text))
+    same = {ast.dump(node) for node in _list_parts(old)}
+    changed = [node for node in _list_parts(new) if ast.dump(node) not in same]
+    known, now = _map_methods(old, before), _map_methods(new, text)
     edited = frozenset(name for name, code in now.items() if name in known and code != known[name])
-    return MethodDemand(_words(new, changed, package), edited)
+    return MethodDemand(_collect_words(new, changed, package), edited)
 
 
-def of_owner(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
+def read_owner_demands(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
     """Return what the owner's code needs of verl.
 
     Args:
@@ -132,11 +132,13 @@ def of_owner(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
     package, found = lock.options.package, MethodDemand(imported=frozenset(list_imported(code, lock)))
     for file in code:
         edits = file.emitted is not None
-        found |= of_edits(file.emitted or "", file.text, package) if edits else of_code(file.text, package)
+        found |= (
+            read_edit_demands(file.emitted or "", file.text, package) if edits else read_demands(file.text, package)
+        )
     return found
 
 
-def _parts(tree: ast.Module) -> Iterator[ast.AST]:
+def _list_parts(tree: ast.Module) -> Iterator[ast.AST]:
     """Yield the statements, and of classes the members, that show a change."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
@@ -145,15 +147,15 @@ def _parts(tree: ast.Module) -> Iterator[ast.AST]:
             yield node
 
 
-def _methods(tree: ast.Module, text: str) -> dict[str, str]:
+def _map_methods(tree: ast.Module, text: str) -> dict[str, str]:
     """Map methods to their text with the comments around it."""
     lines = text.split("\n")
     found: dict[str, str] = {}
     for node in tree.body:
         if not isinstance(node, ast.ClassDef):
             continue
-        ends = [first_line(node.body[0]), *(part.end_lineno or part.lineno for part in node.body)]
-        starts = [*(first_line(part) for part in node.body), node.end_lineno or node.lineno]
+        ends = [find_first_line(node.body[0]), *(part.end_lineno or part.lineno for part in node.body)]
+        starts = [*(find_first_line(part) for part in node.body), node.end_lineno or node.lineno]
         for place, part in enumerate(node.body):
             if isinstance(part, _FUNCTIONS):
                 name = f"{node.name}.{part.name}"
@@ -162,7 +164,7 @@ def _methods(tree: ast.Module, text: str) -> dict[str, str]:
     return found
 
 
-def _words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> NameUses:
+def _collect_words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> NameUses:
     outside: set[tuple[str, str]] = set()
     for node in tree.body:
         if isinstance(node, ast.Import):

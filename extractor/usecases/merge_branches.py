@@ -64,7 +64,7 @@ class BranchMerge:
     conflicts: Mapping[str, tuple[int, ...]]
 
 
-def work_out(project: Path, branch: str | None, *, origin: Path | None, offline: bool) -> BranchMerge:
+def merge_in_memory(project: Path, branch: str | None, *, origin: Path | None, offline: bool) -> BranchMerge:
     """Merge a branch in memory; without one, that of the merge that Git has begun.
 
     Raises:
@@ -77,9 +77,9 @@ def work_out(project: Path, branch: str | None, *, origin: Path | None, offline:
         raise UsageError(what, hint="run `vextract merge`" if begun else "name a branch: `vextract merge BRANCH`")
     if branch and _ask(project, "status", "--porcelain", "--untracked-files=no", "--", "."):
         raise UsageError("there are uncommitted changes", hint="commit them first")
-    theirs = _revision(project, branch or begun)
+    theirs = _resolve_revision(project, branch or begun)
     known = _ask(project, "merge-base", "HEAD", theirs)
-    if known in (theirs, _revision(project, "HEAD")):
+    if known in (theirs, _resolve_revision(project, "HEAD")):
         raise UsageError("nothing to merge: one of the two has all of the other", hint=f"git merge {branch or theirs}")
     sides = tuple(_read(project, *item) for item in ((known, "their last common commit"), ("HEAD", "HEAD")))
     was, mine, new = (*sides, _read(project, theirs, branch or begun[:10]))
@@ -112,11 +112,11 @@ def write(project: Path, found: BranchMerge, branch: str | None) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             disk.replace(place, data, 0o755 if mode == "100755" else 0o644)
         if path not in found.conflicts:
-            index.append(f"{mode} {_blob(project, data)} 0\t{path}")
+            index.append(f"{mode} {_read_blob(project, data)} 0\t{path}")
             continue
         for stage, side in enumerate(found.sides, 1):
             if path in side.files:
-                index.append(f"{side.modes[path]} {_blob(project, side.files[path])} {stage}\t{path}")
+                index.append(f"{side.modes[path]} {_read_blob(project, side.files[path])} {stage}\t{path}")
     prefix = _ask(project, "rev-parse", "--show-prefix")
     lines = (line.replace("\t", f"\t{prefix}", 1) for line in index)
     git.ask(project, "update-index", "-z", "--index-info", given=os.fsencode("\0".join(lines) + "\0"))
@@ -189,7 +189,7 @@ def _take(side: Revision, options: Options, manifest: bytes, origin: Path | None
                 upgrade.write(folder, found)
         except VextractError as error:
             raise CheckFailed(f"{side.name}: {error.message}", hint=error.hint, details=error.details) from None
-        left = (path.relative_to(folder).as_posix() for path in readers.files_below(folder))
+        left = (path.relative_to(folder).as_posix() for path in readers.list_files_below(folder))
         kept = {path for path in left if not path.startswith(".vextract/") or path in _OURS or path in files}
         emitted = {file.path: file.data for file in found.generated.tree}
         return {path: (folder / path).read_bytes() for path in sorted(kept)}, emitted
@@ -231,14 +231,14 @@ def _read(project: Path, revision: str, name: str) -> Revision:
     return Revision(name, files, {path: field[0] for path, field in fields.items()})
 
 
-def _revision(project: Path, name: str) -> str:
+def _resolve_revision(project: Path, name: str) -> str:
     found = _ask(project, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
     if not found:
         raise UsageError(f"{name}: Git knows no such commit", hint="`git branch --all` lists the branches")
     return found
 
 
-def _blob(project: Path, data: bytes) -> str:
+def _read_blob(project: Path, data: bytes) -> str:
     found = git.ask(project, "hash-object", "-w", "--no-filters", "--stdin", given=data)
     assert found is not None
     return found.decode().strip()

@@ -14,7 +14,7 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.plan import Plan, plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
-from extractor.usecases.environment import name_environment, with_environment
+from extractor.usecases.environment import choose_environment, name_environment
 from extractor.values import releases
 from extractor.values.configtree.yaml_text import Value, put
 from extractor.values.errors import CheckFailed, SourceError, UsageError
@@ -105,19 +105,19 @@ class NewProject:
     @property
     def vendored(self) -> tuple[int, int]:
         """Return the files and the lines of the vendored code."""
-        return self._counted(lambda file: file.kind is FileKind.VENDORED)
+        return self._count_kinds(lambda file: file.kind is FileKind.VENDORED)
 
     @property
     def ours(self) -> tuple[int, int]:
         """Return files and lines of all other Python code, without tests."""
-        return self._counted(lambda file: file.kind is not FileKind.VENDORED and not file.path.startswith("tests/"))
+        return self._count_kinds(lambda file: file.kind is not FileKind.VENDORED and not file.path.startswith("tests/"))
 
     @property
     def tests(self) -> tuple[int, int]:
         """Return the files and the lines of its tests."""
-        return self._counted(lambda file: file.path.startswith("tests/"))
+        return self._count_kinds(lambda file: file.path.startswith("tests/"))
 
-    def _counted(self, counts: Callable[[File], bool]) -> tuple[int, int]:
+    def _count_kinds(self, counts: Callable[[File], bool]) -> tuple[int, int]:
         found = [file for file in self.generated.tree if file.path.endswith(".py") and counts(file)]
         return len(found), sum(file.data.count(b"\n") for file in found)
 
@@ -130,12 +130,12 @@ class NotSupported(UsageError):
         super().__init__(
             f"verl {release} is not supported by this vextract",
             hint="`--experimental` tries the rest, untested, and makes nothing where the project's own code needs what"
-            f" is gone; docs/releases.md tells how to support it; {releases.instead_of(release)}",
+            f" is gone; docs/releases.md tells how to support it; {releases.hint_nearest(release)}",
         )
         self.found = found
 
 
-def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
+def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     """Make the project in memory.
 
     Args:
@@ -165,7 +165,7 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
         found = wanted.run.read(release, manifest, asked.engine if "engine" in wanted.chosen else None, step)
         asked = found.options(asked, wanted.chosen, wanted.without)
     if wanted.environment:
-        asked = with_environment(asked, wanted.environment, manifest)
+        asked = choose_environment(asked, wanted.environment, manifest)
     options = settle_options(asked, wanted.without, manifest)
     if fit is None:
         step(f"reading verl {release}")
@@ -177,7 +177,7 @@ def work_out(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
 
         generated, lost = drop_lost_fields(generated, fit.old, source)
         warnings += [f"{item}: it was taken out" for item in lost]
-        warnings += _not_required(generated, options, source, manifest)
+        warnings += _find_unrequired(generated, options, source, manifest)
     settled, tree = None, generated.tree
     if found is not None:
         settled = found.settle(tree, options, source)
@@ -217,7 +217,7 @@ def create(
         source_sha256=source.sha256,
         borrowed_from=borrowed_from,
     )
-    apply.create(target, plan, lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(emitted)))
+    apply.create(target, plan, lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(emitted)))
 
 
 def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest) -> Options:
@@ -256,7 +256,7 @@ def _infer(wanted: NewRequest, step: Callable[[str], None]) -> ManifestFit:
     from extractor.usecases.draft.attempt import attempt
 
     release = wanted.options.verl
-    before = releases.before(release)
+    before = releases.find_before(release)
     assert before is not None
     try:
         tried = attempt(release, before, wanted.origin, offline=wanted.offline, step=step)
@@ -265,19 +265,19 @@ def _infer(wanted: NewRequest, step: Callable[[str], None]) -> ManifestFit:
         if re.search(
             "from versions: (?!none)", error.message
         ):  # pip's list has every candidate and development version
-            message, hint = f"{message}, and the package index has no such release", releases.instead_of(release)
+            message, hint = f"{message}, and the package index has no such release", releases.hint_nearest(release)
         else:
             message, hint = f"{message}, and its source could not be read: {error.message}", error.hint
-            hint = f"{hint}; supported: {', '.join(releases.supported())}"
+            hint = f"{hint}; supported: {', '.join(releases.list_supported())}"
         raise SourceError(message, hint=hint) from None
     if not wanted.experimental:
         raise NotSupported(tried)
     if tried.left:
-        raise _cannot(release, before, [str(item) for item in tried.left])
+        raise _explain_failure(release, before, [str(item) for item in tried.left])
     return tried
 
 
-def _not_required(generated: Generated, options: Options, source: Source, manifest: Manifest) -> list[str]:
+def _find_unrequired(generated: Generated, options: Options, source: Source, manifest: Manifest) -> list[str]:
     """Return the packages that a project imports without asking for them.
 
     Raises:
@@ -288,11 +288,11 @@ def _not_required(generated: Generated, options: Options, source: Source, manife
     problems = import_problems(generated.tree, options, source)
     lacking = [line for line in problems if not line.endswith(NOT_REQUIRED)]
     if lacking:
-        raise _cannot(manifest.release, manifest.borrowed_from or "", lacking)
+        raise _explain_failure(manifest.release, manifest.borrowed_from or "", lacking)
     return list(problems)
 
 
-def _cannot(release: str, before: str, problems: list[str]) -> CheckFailed:
+def _explain_failure(release: str, before: str, problems: list[str]) -> CheckFailed:
     more = f" and {len(problems) - 1} more" if len(problems) > 1 else ""
     return CheckFailed(
         f"no project of verl {release} can be made from what holds of the manifest of {before}: {problems[0]}{more}",

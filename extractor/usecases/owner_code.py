@@ -15,7 +15,7 @@ from typing import Any
 from extractor.project.lock import Lock
 from extractor.project.side_files import ORPHANED
 from extractor.values import readers
-from extractor.values.modules import list_imports, module_name
+from extractor.values.modules import list_imports, name_module
 from extractor.values.tree import FileKind
 
 # A module or a symbol that a text names in full: `importlib.import_module("toy.vendored.protocol")`.
@@ -41,15 +41,15 @@ class OwnerCode:
     @cached_property
     def imports(self) -> tuple[tuple[str, str], ...]:
         """The module, made absolute, and the name of each import that is the owner's; "*" for a whole module."""
-        known = set(_imports(self.path, self.emitted or ""))
-        return tuple(item for item in _imports(self.path, self.text) if item not in known)
+        known = set(_find_imports(self.path, self.emitted or ""))
+        return tuple(item for item in _find_imports(self.path, self.text) if item not in known)
 
 
-def own_files(project: Path, locked: Lock) -> Iterator[str]:
+def find_own_files(project: Path, locked: Lock) -> Iterator[str]:
     """Yield the files that the owner has added to the package, the config or the tests."""
     known = {file.path for file in locked.files}
     for top in sorted({path.split("/")[0] for path in known if "/" in path}):
-        below = readers.files_below(project / top, lambda folder: not folder.name.startswith((".", "__pycache__")))
+        below = readers.list_files_below(project / top, lambda folder: not folder.name.startswith((".", "__pycache__")))
         for path in below if (project / top).is_dir() else ():
             relative = path.relative_to(project).as_posix()
             if path.is_file() and not path.name.startswith(".") and relative not in known:
@@ -81,7 +81,7 @@ def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Ite
     """
     kinds = {file.path: file.kind for file in lock.files}
     for path in dict.fromkeys((*kinds, *_code_files(project))):
-        text = _text(project, path)
+        text = _read_text(project, path)
         if text is None:
             continue
         if kinds.get(path, FileKind.HOOK) is FileKind.HOOK:
@@ -92,7 +92,7 @@ def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Ite
 
 def list_imported(code: Iterable[OwnerCode], lock: Lock) -> Iterator[str]:
     """Yield the symbols of verl that the owner's code imports from vendored files, as "module:name"."""
-    upstream = {module_name(file.path): module_name(file.upstream_path) for file in lock.files if file.upstream_path}
+    upstream = {name_module(file.path): name_module(file.upstream_path) for file in lock.files if file.upstream_path}
     for module, name in (item for file in code for item in file.imports):
         if f"{module}.{name}" in upstream:  # `from package.vendored import protocol`
             yield f"{upstream[f'{module}.{name}']}:*"
@@ -109,7 +109,7 @@ def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: Abstra
         new: The paths of the new tree.
     """
     gone = {
-        module_name(file.path): file.path
+        name_module(file.path): file.path
         for file in lock.files
         if file.kind is not FileKind.HOOK and file.path.endswith(".py") and file.path not in new
     }
@@ -120,12 +120,12 @@ def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: Abstra
         for path in filter(None, (gone.get(".".join(whole[:end])) for end in range(1, len(whole) + 1))):
             if path not in found:
                 found[path] = user
-                left += [(path, *item) for item in _imports(path, _text(project, path) or "")]
+                left += [(path, *item) for item in _find_imports(path, _read_text(project, path) or "")]
     return found
 
 
-def _imports(path: str, text: str) -> Iterator[tuple[str, str]]:
-    nodes = list(ast.walk(readers.python_or_nothing(text)))
+def _find_imports(path: str, text: str) -> Iterator[tuple[str, str]]:
+    nodes = list(ast.walk(readers.parse_python_or_nothing(text)))
     yield from ((module, name) for module, name, _ in list_imports(nodes, path))
     for node in nodes:
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and _DOTTED.fullmatch(node.value):
@@ -133,7 +133,7 @@ def _imports(path: str, text: str) -> Iterator[tuple[str, str]]:
             yield module, name
 
 
-def _text(project: Path, path: str) -> str | None:
+def _read_text(project: Path, path: str) -> str | None:
     """Read a Python file or the code of a notebook; None if it is neither, or cannot be read."""
     if not path.endswith((".py", ".ipynb")):
         return None

@@ -30,7 +30,7 @@ class OwnerEdit:
     holder: Entry | None = None
 
 
-def edits_of(before: Document, mine: Document) -> Iterable[OwnerEdit]:
+def find_edits(before: Document, mine: Document) -> Iterable[OwnerEdit]:
     """Return the keys that the owner changed or added, without defaults lists."""
     for path, entry in mine.entries.items():
         if entry.section or path == ("defaults",):
@@ -45,7 +45,7 @@ def edits_of(before: Document, mine: Document) -> Iterable[OwnerEdit]:
         yield OwnerEdit(entry, None, within, mine.entries[within] if grown else None)
 
 
-def without(
+def undo_edits(
     mine: Document, before: Document, undone: Mapping[Entry, str | None], rewritten: Mapping[Entry, str]
 ) -> str:
     """Replace, remove or restore entries in the owner's text."""
@@ -62,29 +62,29 @@ def without(
         entry = mine.entries[path]
         above = text[: entry.start]
         # The owner's own remarks go along with the value.
-        for line in reversed(own_remarks(mine, entry, before) if entry not in rewritten else []):
+        for line in reversed(find_own_remarks(mine, entry, before) if entry not in rewritten else []):
             above = above.removesuffix(f"{line}\n")
         text = above + (text[entry.start : entry.colon] + raw if raw is not None else "") + text[entry.end :]
     return text
 
 
-def own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
+def find_own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
     """Return the lines of comment above an entry that its owner wrote."""
     known = set(before.text.splitlines())
     return list(takewhile(lambda line: line not in known, reversed(mine.remarks(entry))))[::-1]
 
 
-def referring(raw: str, named: Callable[[str], str | None]) -> str:
+def rename_references(raw: str, named: Callable[[str], str | None]) -> str:
     """Rename the keys in a value's references; None from `named` keeps one."""
     return _REFERENCE.sub(lambda found: found.group(1) + (named(found.group(2)) or found.group(2)), raw)
 
 
-def joined(package: str, path: Key) -> str:
+def join_key(package: str, path: Key) -> str:
     """Return a key's whole dotted name below a package."""
     return ".".join([package, *path] if package else path)
 
 
-def below(package: str, key: str) -> Key | None:
+def make_relative(package: str, key: str) -> Key | None:
     """Return a key relative to a package; None if outside it."""
     if not package:
         return tuple(key.split("."))

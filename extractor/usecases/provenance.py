@@ -10,8 +10,8 @@ from extractor.project.lock import Lock
 from extractor.usecases import restore
 from extractor.usecases.verify import subject
 from extractor.usecases.verify.hashes import check_base, check_hashes
-from extractor.usecases.verify.report import Check, CheckStatus, Report, counted
-from extractor.values.shell import installing
+from extractor.usecases.verify.report import Check, CheckStatus, Report, count_noun
+from extractor.values.shell import write_pip_command
 
 
 def check_provenance(
@@ -59,11 +59,13 @@ def _check_emitted(lock: Lock, made: Lock) -> Check:
             f"{path}: {name} {one} in vextract.lock, {other} made anew" for name, one, other in facts if one != other
         ]
     if not lines:
-        text = f"{counted(len(new), 'file')} of vextract.lock made anew by vextract {__version__}, equal byte for byte"
+        text = (
+            f"{count_noun(len(new), 'file')} of vextract.lock made anew by vextract {__version__}, equal byte for byte"
+        )
         return Check("emitted", CheckStatus.OK, text)
-    text = f"{counted(len(lines), 'difference')} from what is made anew"
+    text = f"{count_noun(len(lines), 'difference')} from what is made anew"
     lines.sort()
     if lock.vextract != __version__:
         wanted = f"vextract {lock.vextract} made this project, and this is {__version__}"
-        lines.insert(0, f"hint: {wanted}: {installing(f'vextract=={lock.vextract}')}")
+        lines.insert(0, f"hint: {wanted}: {write_pip_command(f'vextract=={lock.vextract}')}")
     return Check("emitted", CheckStatus.FAILED, text, tuple(lines))

@@ -12,7 +12,7 @@ from extractor import __version__
 from extractor.project import base
 from extractor.project.lock import Lock
 from extractor.values.errors import CheckFailed
-from extractor.values.shell import installing
+from extractor.values.shell import write_pip_command
 
 if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
@@ -35,7 +35,7 @@ class Again:
     source: Source
 
 
-def emitted(
+def read_emitted(
     project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False
 ) -> tuple[Mapping[str, bytes], str | None]:
     """Return the emitted bytes of a project by path, and why its base has to be written anew, if so.
@@ -54,12 +54,12 @@ def emitted(
     except CheckFailed as error:
         damage = error.message
     again = regenerate(lock, origin=origin, offline=offline)
-    files = base.of_tree(again.generated.tree)
-    if different := differences(lock, files):
+    files = base.collect_from_tree(again.generated.tree)
+    if different := list_differences(lock, files):
         more = f" and {len(different) - 1} more" if len(different) > 1 else ""
         raise CheckFailed(
             f"this project cannot be restored byte for byte: {different[0]}{more}",
-            hint=_hint(lock, again.source.sha256),
+            hint=_choose_hint(lock, again.source.sha256),
         )
     return files, damage
 
@@ -71,14 +71,14 @@ def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False)
         SourceError: verl is not available.
     """
     from extractor.pipeline.generate import generate
-    from extractor.values.manifest import with_own
+    from extractor.values.manifest import add_own
 
-    manifest, source = upstream(lock, origin=origin, offline=offline)
+    manifest, source = open_upstream(lock, origin=origin, offline=offline)
     generated = generate(lock.options, source, manifest)
-    return Again(generated, with_own(manifest, lock.options.manifest), source)
+    return Again(generated, add_own(manifest, lock.options.manifest), source)
 
 
-def upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> tuple[Manifest, Source]:
+def open_upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> tuple[Manifest, Source]:
     """Open the release of a project; infer a missing manifest again.
 
     Raises:
@@ -97,7 +97,7 @@ def upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -
     return fit(lock.borrowed_from, old, opened.source, opened.filename, lambda step: None).manifest, opened.source
 
 
-def differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
+def list_differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
     """Return differences between generated files and the lock, a line each."""
     old, new = base.expected(lock), {path: sha256(data).hexdigest() for path, data in files.items()}
     changed = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path)]
@@ -109,12 +109,12 @@ def _of(digest: str | None) -> str:
     return "none" if digest is None else digest[:12]
 
 
-def _hint(lock: Lock, source_sha256: str) -> str:
+def _choose_hint(lock: Lock, source_sha256: str) -> str:
     if source_sha256 != lock.source_sha256:
         return (
             f"the project was made from another source, a {lock.source_kind} ({lock.source_sha256[:12]}): pass --from"
         )
     if lock.vextract != __version__:
-        wrote = installing(f"vextract=={lock.vextract}")
+        wrote = write_pip_command(f"vextract=={lock.vextract}")
         return f"use the vextract that wrote it: {wrote}; or restore .vextract/base.zip"
     return "restore .vextract/base.zip and vextract.lock from version control"

@@ -14,9 +14,9 @@ from urllib.parse import quote
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from extractor.pipeline.rewrite import former_changes
+from extractor.pipeline.rewrite import read_former_changes
 from extractor.project.lock import Lock
-from extractor.usecases.status import FileStatus, status
+from extractor.usecases.status import FileStatus, read_status
 from extractor.values import readers, releases
 from extractor.values.tree import FileKind
 
@@ -35,19 +35,24 @@ _Element = dict[str, Any]
 
 def write_sbom(project: Path, lock: Lock) -> _Element:
     """Return the document, as JSON knows it; equal projects give equal ones."""
-    known = {item.path: item for item in status(project, lock).files if (project / item.path).is_file()}
-    files = {item: _file(project, item, lock) for item in known.values() if not (project / item.path).is_symlink()}
+    known = {item.path: item for item in read_status(project, lock).files if (project / item.path).is_file()}
+    files = {item: _make_file(project, item, lock) for item in known.values() if not (project / item.path).is_symlink()}
     missing = [file.path for file in lock.files if not any(item.path == file.path for item in files)]
-    pins = list(_pins(project / "requirements.lock"))
+    pins = list(_read_pins(project / "requirements.lock"))
     document: _Element = {
         "spdxVersion": "SPDX-2.3",
         "dataLicense": "CC0-1.0",
         "SPDXID": "SPDXRef-DOCUMENT",
         "name": lock.options.package,
         "creationInfo": {"created": CREATED, "creators": [f"Tool: vextract-{lock.vextract}"]},
-        "packages": [_project(lock, list(files.values()), missing), _verl(lock), _vextract(lock), *pins],
+        "packages": [
+            _make_project_package(lock, list(files.values()), missing),
+            _make_verl_package(lock),
+            _make_vextract_package(lock),
+            *pins,
+        ],
         "files": list(files.values()),
-        "relationships": list(_relationships(lock, files, pins)),
+        "relationships": list(_relate_all(lock, files, pins)),
     }
     content = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
     name = uuid.uuid5(uuid.NAMESPACE_OID, content)
@@ -55,7 +60,7 @@ def write_sbom(project: Path, lock: Lock) -> _Element:
     return document
 
 
-def _package(identifier: str, name: str, version: str, purpose: str, **more: Any) -> _Element:
+def _make_package(identifier: str, name: str, version: str, purpose: str, **more: Any) -> _Element:
     return {
         "SPDXID": identifier,
         "name": name,
@@ -70,14 +75,14 @@ def _package(identifier: str, name: str, version: str, purpose: str, **more: Any
     }
 
 
-def _project(lock: Lock, files: list[_Element], missing: list[str]) -> _Element:
+def _make_project_package(lock: Lock, files: list[_Element], missing: list[str]) -> _Element:
     options = lock.options
     digests = sorted(file["checksums"][0]["checksumValue"] for file in files)
     code = hashlib.sha1("".join(digests).encode(), usedforsecurity=False).hexdigest()
     said = f"engine {options.engine}, algorithm {options.algorithm}, recipe {options.recipe}"
     said += f", features {', '.join(options.features)}" if options.features else ""
     lost = f" Listed in vextract.lock, and not there: {', '.join(missing)}." if missing else ""
-    return _package(
+    return _make_package(
         PROJECT,
         options.package,
         UNKNOWN,
@@ -89,41 +94,41 @@ def _project(lock: Lock, files: list[_Element], missing: list[str]) -> _Element:
     )
 
 
-def _verl(lock: Lock) -> _Element:
+def _make_verl_package(lock: Lock) -> _Element:
     archive = lock.source_kind in ("wheel", "sdist")
     what = f"the {lock.source_kind}" if archive else f"a {lock.source_kind}: of its Python files and licence"
     name = _name_source(lock)
-    return _package(
+    return _make_package(
         VERL,
         "verl",
         lock.options.verl,
         "SOURCE",
         **({"packageFileName": name} if name else {}),
-        checksums=[_checksum("SHA256", lock.source_sha256)],
+        checksums=[_make_checksum("SHA256", lock.source_sha256)],
         homepage="https://github.com/volcengine/verl",
         licenseConcluded=APACHE,
         licenseDeclared=APACHE,
         comment=f"What the vendored files were taken from. The checksum is that of {what}.",
-        externalRefs=[_purl("verl", lock.options.verl)] if archive else [],
+        externalRefs=[_write_purl("verl", lock.options.verl)] if archive else [],
     )
 
 
 def _name_source(lock: Lock) -> str | None:
     """Return the name of verl's file on the package index, if the project was made from one that is known."""
-    if lock.options.verl not in releases.supported():
+    if lock.options.verl not in releases.list_supported():
         return None
     pin = releases.load(lock.options.verl).pin
     named = {pin.wheel_sha256: pin.wheel_filename, pin.sdist_sha256: pin.sdist_filename}
     return named.get(lock.source_sha256)
 
 
-def _vextract(lock: Lock) -> _Element:
+def _make_vextract_package(lock: Lock) -> _Element:
     said = "What made the project; the files that are not verl's are made from its templates."
     licence = {"licenseConcluded": APACHE, "licenseDeclared": APACHE}
-    return _package(VEXTRACT, "vextract", lock.vextract, "APPLICATION", **licence, comment=said)
+    return _make_package(VEXTRACT, "vextract", lock.vextract, "APPLICATION", **licence, comment=said)
 
 
-def _pins(path: Path) -> Iterator[_Element]:
+def _read_pins(path: Path) -> Iterator[_Element]:
     """Yield a package for each exact version in pip's lock file; other lines are passed over."""
     text = readers.read_text(path).replace("\\\n", " ") if path.is_file() else ""
     for line in text.splitlines():
@@ -134,24 +139,24 @@ def _pins(path: Path) -> Iterator[_Element]:
             continue
         for version in [item.version for item in found.specifier if item.operator in ("==", "===")][:1]:
             where = f" Installed where {found.marker}." if found.marker else ""
-            yield _package(
+            yield _make_package(
                 f"SPDXRef-Pin-{_identify(f'{found.name}-{version}', str(found.marker or ''))}",
                 found.name,
                 version,
                 "LIBRARY",
-                checksums=[_checksum("SHA256", digest.strip()) for digest in digests],
+                checksums=[_make_checksum("SHA256", digest.strip()) for digest in digests],
                 comment=f"Pinned in requirements.lock, with {len(digests)} digests of files that pip may take.{where}",
-                externalRefs=[_purl(found.name, version)],
+                externalRefs=[_write_purl(found.name, version)],
             )
 
 
-def _file(project: Path, item: FileStatus, lock: Lock) -> _Element:
+def _make_file(project: Path, item: FileStatus, lock: Lock) -> _Element:
     data = (project / item.path).read_bytes()
     text = data.decode("utf-8", errors="replace")
     sha256, entry = hashlib.sha256(data).hexdigest(), lock.file(item.path)
     said, licence = _WHOSE.get(item.kind, ""), UNKNOWN
     if entry is not None and item.kind is FileKind.VENDORED:
-        changes = "; ".join(entry.changes or former_changes(text))
+        changes = "; ".join(entry.changes or read_former_changes(text))
         upstream = f"{entry.upstream_path}" + (f" (sha256 {entry.upstream_sha256})" if entry.upstream_sha256 else "")
         done = f"Changed by vextract: {changes}." if changes else "Not changed by vextract."
         said, licence = f"Vendored from verl {lock.options.verl}: {upstream}. {done}", APACHE
@@ -161,8 +166,8 @@ def _file(project: Path, item: FileStatus, lock: Lock) -> _Element:
         "fileName": f"./{item.path}",
         "fileTypes": ["SOURCE" if item.path.endswith(".py") else "TEXT" if item.kind else "OTHER"],
         "checksums": [
-            _checksum("SHA1", hashlib.sha1(data, usedforsecurity=False).hexdigest()),
-            _checksum("SHA256", sha256),
+            _make_checksum("SHA1", hashlib.sha1(data, usedforsecurity=False).hexdigest()),
+            _make_checksum("SHA256", sha256),
         ],
         "licenseConcluded": licence,
         "licenseInfoInFiles": [licence],
@@ -171,7 +176,7 @@ def _file(project: Path, item: FileStatus, lock: Lock) -> _Element:
     }
 
 
-def _relationships(lock: Lock, files: dict[FileStatus, _Element], pins: list[_Element]) -> Iterator[_Element]:
+def _relate_all(lock: Lock, files: dict[FileStatus, _Element], pins: list[_Element]) -> Iterator[_Element]:
     yield _relate("SPDXRef-DOCUMENT", "DESCRIBES", PROJECT)
     yield _relate(PROJECT, "GENERATED_FROM", VERL)
     yield _relate(VEXTRACT, "BUILD_TOOL_OF", PROJECT)
@@ -190,11 +195,11 @@ def _relate(element: str, how: str, other: str) -> _Element:
     return {"spdxElementId": element, "relationshipType": how, "relatedSpdxElement": other}
 
 
-def _checksum(algorithm: str, digest: str) -> _Element:
+def _make_checksum(algorithm: str, digest: str) -> _Element:
     return {"algorithm": algorithm, "checksumValue": digest}
 
 
-def _purl(name: str, version: str) -> _Element:
+def _write_purl(name: str, version: str) -> _Element:
     locator = f"pkg:pypi/{canonicalize_name(name)}@{quote(version, safe='')}"
     return {"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": locator}
 

@@ -10,13 +10,13 @@ from pathlib import Path
 
 from extractor import __version__
 from extractor.pipeline import merge
-from extractor.pipeline.plan import digests_on_disk
+from extractor.pipeline.plan import read_digests_on_disk
 from extractor.project import base, git, journal
 from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
 from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
 from extractor.usecases.own_manifest import read_own_manifest
-from extractor.usecases.owner_code import own_files
+from extractor.usecases.owner_code import find_own_files
 from extractor.values import readers, releases
 from extractor.values.manifest import OWN_MANIFEST
 from extractor.values.tree import FileKind
@@ -82,7 +82,7 @@ class Status:
         """Return the files in a state."""
         return tuple(file.path for file in self.files if file.state is state)
 
-    def next_steps(self) -> list[str]:
+    def say_next_steps(self) -> list[str]:
         """Return what to do about it, a line each."""
         lines = []
         if self.phase is not None:
@@ -102,19 +102,19 @@ class Status:
         return lines
 
 
-def status(project: Path, lock: Lock) -> Status:
+def read_status(project: Path, lock: Lock) -> Status:
     """Look at every file of a project."""
     entry = journal.read(project)
-    phase = None if entry is None else journal.phase(project, entry)
+    phase = None if entry is None else journal.read_phase(project, entry)
     if phase is Phase.DONE:
         entry = phase = None
-    found = digests_on_disk(lock, project)
-    files = [_file(project, file.path, file.kind, found.get(file.path), file.sha256) for file in lock.files]
-    files += _orphans(project)
-    files += [file for file in _owners(project, lock) if file.path != OWN_MANIFEST]
-    files += _manifest(project, lock)
-    known = releases.supported()
-    before = releases.before(lock.options.verl)
+    found = read_digests_on_disk(lock, project)
+    files = [_read_file_state(project, file.path, file.kind, found.get(file.path), file.sha256) for file in lock.files]
+    files += _find_orphans(project)
+    files += [file for file in _find_owner_files(project, lock) if file.path != OWN_MANIFEST]
+    files += _follows_manifest(project, lock)
+    known = releases.list_supported()
+    before = releases.find_before(lock.options.verl)
     return Status(
         lock=lock,
         files=tuple(sorted(files, key=lambda file: file.path)),
@@ -126,7 +126,7 @@ def status(project: Path, lock: Lock) -> Status:
     )
 
 
-def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: str) -> FileStatus:
+def _read_file_state(project: Path, path: str, kind: FileKind, found: str | None, emitted: str) -> FileStatus:
     if kind is FileKind.HOOK:
         return FileStatus(path, State.YOURS, kind)
     if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):  # also where its owner has moved the file away
@@ -144,7 +144,7 @@ def _file(project: Path, path: str, kind: FileKind, found: str | None, emitted: 
     return FileStatus(path, State.EDITED, kind)
 
 
-def _manifest(project: Path, lock: Lock) -> list[FileStatus]:
+def _follows_manifest(project: Path, lock: Lock) -> list[FileStatus]:
     """Tell whether the project follows the owner's manifest, where it has one."""
     text = read_own_manifest(project / OWN_MANIFEST)
     if text == lock.options.manifest:
@@ -153,10 +153,10 @@ def _manifest(project: Path, lock: Lock) -> list[FileStatus]:
     return [FileStatus(OWN_MANIFEST, State.EDITED, None, note)]
 
 
-def _orphans(project: Path) -> list[FileStatus]:
+def _find_orphans(project: Path) -> list[FileStatus]:
     found = []
     top = project / ORPHANED
-    paths = [path.relative_to(project).as_posix() for path in readers.files_below(top)] if top.is_dir() else []
+    paths = [path.relative_to(project).as_posix() for path in readers.list_files_below(top)] if top.is_dir() else []
     known = set(paths)
     for path in paths:
         if path.endswith(NOTE_SUFFIX) and path.removesuffix(NOTE_SUFFIX) in known:
@@ -166,10 +166,10 @@ def _orphans(project: Path) -> list[FileStatus]:
     return found
 
 
-def _owners(project: Path, lock: Lock) -> list[FileStatus]:
+def _find_owner_files(project: Path, lock: Lock) -> list[FileStatus]:
     """Return the owner's own files, without those that Git ignores."""
     known = {file.path for file in lock.files} | {NAME}
     known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
     at_top = [item.name for item in project.iterdir() if item.is_file() and not item.name.startswith(".")]
-    own = [path for path in (*at_top, *own_files(project, lock)) if path not in known]
-    return [FileStatus(path, State.YOURS, None) for path in git.without_ignored(project, own, NAME)] if own else []
+    own = [path for path in (*at_top, *find_own_files(project, lock)) if path not in known]
+    return [FileStatus(path, State.YOURS, None) for path in git.drop_ignored(project, own, NAME)] if own else []

@@ -34,7 +34,7 @@ def fingerprint(tree: ast.AST) -> str:
     Args:
         tree: Of the file, or of one statement in it.
     """
-    return hashlib.sha256("\n".join(_words(tree)).encode()).hexdigest()[:_LENGTH]
+    return hashlib.sha256("\n".join(_list_words(tree)).encode()).hexdigest()[:_LENGTH]
 
 
 def fingerprint_statement(statement: ast.stmt) -> str:
@@ -56,7 +56,7 @@ def fingerprint_with_comments(text: str) -> str:
     """
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     comments = [token.string for token in tokens if token.type == tokenize.COMMENT]
-    words = [word for node in readers.python(text).body for word in _words(node, everything=True)]
+    words = [word for node in readers.parse_python(text).body for word in _list_words(node, everything=True)]
     return hashlib.sha256("\n".join((*words, *comments)).encode()).hexdigest()[:_SHORT]
 
 
@@ -67,36 +67,36 @@ def fingerprint_text(text: str) -> str:
 
 def load_upstream_parts() -> frozenset[str]:
     """Return the fingerprints of all statements and other files upstream ever had."""
-    return frozenset(_history()["parts"])
+    return frozenset(_read_history()["parts"])
 
 
 def load_upstream_texts() -> frozenset[str]:
     """Return the fingerprints of all statements with comments upstream ever had."""
-    return frozenset(_history()["texts"])
+    return frozenset(_read_history()["texts"])
 
 
 def load_upstream_files() -> dict[str, frozenset[str]]:
     """Return the fingerprints of all versions of files that decide training."""
-    return {path: frozenset(found) for path, found in _history()["files"].items()}
+    return {path: frozenset(found) for path, found in _read_history()["files"].items()}
 
 
 def load_upstream_programs() -> frozenset[str]:
     """Return the fingerprints of reward managers that upstream's programs defined."""
-    return frozenset(_history()["programs"])
+    return frozenset(_read_history()["programs"])
 
 
 def load_upstream_key_names() -> frozenset[str]:
     """Return the names that keys of upstream's config were ever made of."""
-    return frozenset(_history()["keys"])
+    return frozenset(_read_history()["keys"])
 
 
 @cache
-def _history() -> dict[str, Any]:
+def _read_history() -> dict[str, Any]:
     """Read what scripts/history.py wrote."""
-    return json.loads(gzip.decompress(resources.own_manifests().joinpath(_HISTORY).read_bytes()))  # type: ignore[no-any-return]
+    return json.loads(gzip.decompress(resources.find_own_manifests().joinpath(_HISTORY).read_bytes()))  # type: ignore[no-any-return]
 
 
-def _words(node: ast.AST, *, everything: bool = False) -> Iterator[str]:
+def _list_words(node: ast.AST, *, everything: bool = False) -> Iterator[str]:
     """Yield a tree's words, without layout; everything: also prints and docstrings."""
     if everything and isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
         yield inspect.cleandoc(node.value.value) if isinstance(node.value.value, str) else repr(node.value.value)
@@ -110,7 +110,7 @@ def _words(node: ast.AST, *, everything: bool = False) -> Iterator[str]:
             if not isinstance(item, ast.AST):
                 yield repr(item)
             elif not (isinstance(item, _IMPORTS) if everything else _is_silent(item)):
-                yield from _words(item, everything=everything)
+                yield from _list_words(item, everything=everything)
     yield ")"
 
 

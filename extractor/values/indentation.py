@@ -29,10 +29,10 @@ def reindent(text: str, width: int = 4) -> str:
     """
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     try:
-        moves = _moves(lines, text, width)
+        moves = _find_moves(lines, text, width)
         if not any(moves.values()):
             return text
-        moved = "".join(_moved(line, moves.get(number, 0)) for number, line in enumerate(lines, 1))
+        moved = "".join(_move_line(line, moves.get(number, 0)) for number, line in enumerate(lines, 1))
         return moved if _says(moved) == _says(text) else text
     except (tokenize.TokenError, SyntaxError):
         return text
@@ -57,7 +57,7 @@ class _Reading:
     kept: set[int] = field(default_factory=set)
 
 
-def _moves(lines: list[str], text: str, width: int) -> dict[int, int]:
+def _find_moves(lines: list[str], text: str, width: int) -> dict[int, int]:
     """Return the columns by which each line moves right."""
     moves: dict[int, int] = {}
     now = _Reading()
@@ -65,11 +65,11 @@ def _moves(lines: list[str], text: str, width: int) -> dict[int, int]:
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         row, end = token.start[0], token.end[0]
         if token.type == tokenize.INDENT:
-            now.columns.append(_column(lines[row - 1]))
+            now.columns.append(_measure_column(lines[row - 1]))
         elif token.type == tokenize.DEDENT:
             now.columns.pop()
         elif token.type == tokenize.COMMENT and not now.inside:
-            now.remarks.append((row, _column(lines[row - 1])))
+            now.remarks.append((row, _measure_column(lines[row - 1])))
         elif token.type not in _BETWEEN:
             now.inside.append(token)
         if token.type == tokenize.STRING:
@@ -79,12 +79,12 @@ def _moves(lines: list[str], text: str, width: int) -> dict[int, int]:
         elif token.type in _CLOSES:
             now.kept.update(range(opened.pop() + 1, end + 1))
         if token.type in (tokenize.NEWLINE, tokenize.ENDMARKER):
-            moves.update(_of_statement(lines, now, end, width))
+            moves.update(_find_statement_moves(lines, now, end, width))
             now = _Reading(now.columns, list(now.columns))
     return moves
 
 
-def _of_statement(lines: list[str], now: _Reading, end: int, width: int) -> Iterator[tuple[int, int]]:
+def _find_statement_moves(lines: list[str], now: _Reading, end: int, width: int) -> Iterator[tuple[int, int]]:
     """Yield the moves of a statement and the comments above it."""
     for row, column in now.remarks:
         stack = next((side for side in (now.columns, now.before) if column in side), now.columns)
@@ -97,23 +97,23 @@ def _of_statement(lines: list[str], now: _Reading, end: int, width: int) -> Iter
     kept = now.kept
     if all(token.type == tokenize.STRING for token in now.inside):  # a docstring
         within = [lines[row - 1] for row in rows[1:] if lines[row - 1].strip()]
-        kept = set() if all(_column(line) >= -move for line in within) else kept
+        kept = set() if all(_measure_column(line) >= -move for line in within) else kept
     yield from ((row, move) for row in rows if row not in kept)
 
 
-def _column(line: str) -> int:
+def _measure_column(line: str) -> int:
     bare = line.lstrip(" \t")
     return len(line[: len(line) - len(bare)].expandtabs())
 
 
-def _moved(line: str, columns: int) -> str:
+def _move_line(line: str, columns: int) -> str:
     bare = line.lstrip(" \t")
-    return " " * max(0, _column(line) + columns) + bare if columns and bare.strip() else line
+    return " " * max(0, _measure_column(line) + columns) + bare if columns and bare.strip() else line
 
 
 def _says(text: str) -> str:
     """Return what a module says, whatever the indentation of its docstrings."""
-    tree = readers.python(text)
+    tree = readers.parse_python(text)
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             node.value = ast.Constant(inspect.cleandoc(node.value.value))

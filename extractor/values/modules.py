@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 
-def module_name(path: str) -> str:
+def name_module(path: str) -> str:
     """Return the dotted module of a POSIX path: "verl/utils/__init__.py" -> "verl.utils"."""
     parts = path.removesuffix(".py").split("/")
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
@@ -17,7 +17,7 @@ def is_package(path: str) -> bool:
     return path.rpartition("/")[2] == "__init__.py"
 
 
-def absolute(node: ast.ImportFrom, module: str, *, is_package: bool) -> str:
+def resolve_absolute(node: ast.ImportFrom, module: str, *, is_package: bool) -> str:
     """Return the absolute module name of a `from` statement."""
     if not node.level:
         return node.module or ""
@@ -37,5 +37,5 @@ def list_imports(nodes: Iterable[ast.AST], path: str) -> Iterator[tuple[str, str
         if isinstance(node, ast.Import):
             yield from ((alias.name, "*", alias.asname or alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
-            module = absolute(node, module_name(path), is_package=is_package(path))
+            module = resolve_absolute(node, name_module(path), is_package=is_package(path))
             yield from ((module, alias.name, alias.asname or alias.name) for alias in node.names)

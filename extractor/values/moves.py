@@ -13,32 +13,32 @@ FORMER_NAMES = "former_names"
 
 
 @cache
-def former_modules() -> Mapping[str, str]:
+def map_former_modules() -> Mapping[str, str]:
     """Map former module names to today's, below the package."""
-    tables = readers.toml((resources.templates() / MOVED).read_text(encoding="utf-8"))
+    tables = readers.parse_toml((resources.find_templates() / MOVED).read_text(encoding="utf-8"))
     return {former: str(now) for table in tables.values() for former, now in table.items()}
 
 
-def moved_module(name: str) -> str:
+def rename_module(name: str) -> str:
     """Return a module's name today: "utils.device" -> "vendored.utils.device"."""
     parts = name.split(".")
     for end in range(len(parts), 0, -1):
-        now = former_modules().get(".".join(parts[:end]))
+        now = map_former_modules().get(".".join(parts[:end]))
         if now is not None:
             return ".".join([now, *parts[end:]])
     return name
 
 
-def moved_name(name: str, package: str) -> str:
+def rename_dotted_name(name: str, package: str) -> str:
     """Return a name today: "toy.utils.device" -> "toy.vendored.utils.device"."""
     head = f"{package}."
-    return head + moved_module(name.removeprefix(head)) if name.startswith(head) else name
+    return head + rename_module(name.removeprefix(head)) if name.startswith(head) else name
 
 
-def moved_path(path: str) -> str:
+def rename_path(path: str) -> str:
     """Return where a file below the package is now: "utils/device.py" -> "vendored/utils/device.py"."""
     stem, dot, ending = path.rpartition(".")
     if ending not in ("py", "pyi"):
         return path
     package = stem.removesuffix("/__init__")
-    return moved_module(package.replace("/", ".")).replace(".", "/") + stem[len(package) :] + dot + ending
+    return rename_module(package.replace("/", ".")).replace(".", "/") + stem[len(package) :] + dot + ending

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 
-def nearest(name: str, known: Iterable[str], count: int = 1) -> list[str]:
+def find_nearest(name: str, known: Iterable[str], count: int = 1) -> list[str]:
     """Return known names like a mistyped one, the likeliest first."""
     from difflib import get_close_matches
 

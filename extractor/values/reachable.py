@@ -8,7 +8,7 @@ from typing import TypeVar
 T = TypeVar("T", bound=Hashable)
 
 
-def reachable(starts: Iterable[T], edges: Callable[[T], Iterable[T]]) -> set[T]:
+def find_reachable(starts: Iterable[T], edges: Callable[[T], Iterable[T]]) -> set[T]:
     """Return what edges lead to, directly or not, and the starts themselves.
 
     Args:

@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import TypeAlias
 
 from extractor.values.errors import InternalError, UsageError
-from extractor.values.shell import installing
+from extractor.values.shell import write_pip_command
 
 Folder: TypeAlias = Path
 
 MANIFESTS = "VEXTRACT_MANIFESTS"
 
 
-def templates() -> Folder:
+def find_templates() -> Folder:
     """Return the directory of the Jinja tree."""
-    return _directory("templates")
+    return _find_directory("templates")
 
 
-def manifests() -> Folder:
+def find_manifests() -> Folder:
     """Return the directory of manifests, or VEXTRACT_MANIFESTS.
 
     Raises:
@@ -29,25 +29,25 @@ def manifests() -> Folder:
     """
     named = os.environ.get(MANIFESTS)
     if not named:
-        return own_manifests()
+        return find_own_manifests()
     folder = Path(named).expanduser()
     if not folder.is_dir():
         raise UsageError(f"{MANIFESTS}: {named}: no such directory", hint=f"correct it, or `unset {MANIFESTS}`")
     return folder
 
 
-def own_manifests() -> Folder:
+def find_own_manifests() -> Folder:
     """Return the directory of the manifests that belong to the templates."""
-    return _directory("manifests")
+    return _find_directory("manifests")
 
 
-def locks() -> Folder:
+def find_locks() -> Folder:
     """Return the directory of what scripts/locks.py resolved for each engine."""
-    return own_manifests() / "locks"
+    return find_own_manifests() / "locks"
 
 
 @cache
-def _directory(name: str) -> Folder:
+def _find_directory(name: str) -> Folder:
     package = Path(str(files("extractor")))
     # A wheel carries both inside the package; an editable install or a checkout has them beside it.
     for candidate in (package / name, package.parent / name):
@@ -55,5 +55,5 @@ def _directory(name: str) -> Folder:
             return candidate
     raise InternalError(
         f"the directory {name}/ of vextract is missing (looked in {package} and beside it)",
-        hint=f"reinstall vextract: {installing('--force-reinstall', 'vextract')}",
+        hint=f"reinstall vextract: {write_pip_command('--force-reinstall', 'vextract')}",
     )

@@ -8,7 +8,7 @@ from typing import Any
 PATH = "shipped.json"
 
 
-def types_and_words(text: str) -> tuple[dict[str, str], dict[str, tuple[Any, ...]]]:
+def read_types_and_words(text: str) -> tuple[dict[str, str], dict[str, tuple[Any, ...]]]:
     """Return types of optional settings, and words of enumerations.
 
     A type of several is left out.

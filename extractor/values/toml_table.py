@@ -21,7 +21,7 @@ def read_toml(text: str, file: str) -> dict[str, object]:
         UsageError: it is not TOML.
     """
     try:
-        data: dict[str, object] = readers.toml(text)
+        data: dict[str, object] = readers.parse_toml(text)
     except readers.TOMLDecodeError as error:
         raise UsageError(
             f"{file}: not valid TOML: {error}", hint="reinstall vextract, or correct the file at the place named"
@@ -60,12 +60,12 @@ class Table:
 
     def keys_are(self, known: str) -> None:
         """Refuse keys outside `known` (names separated by spaces)."""
-        from extractor.values.nearest import nearest
+        from extractor.values.nearest import find_nearest
 
         names = known.split()
         for name in self.data:
             if name not in names:
-                near = nearest(name, names)
+                near = find_nearest(name, names)
                 hint = f"did you mean `{near[0]}`?" if near else "known keys here: " + ", ".join(names)
                 raise self.reader.error(self.key(name), "unknown key", hint=hint)
 

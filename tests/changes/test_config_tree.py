@@ -6,8 +6,8 @@ import pytest
 import yaml
 
 from extractor.pipeline.source import Source
-from extractor.usecases.changes.config_keys import upstream_config
-from extractor.values.configtree.settings import every_setting, unreadable
+from extractor.usecases.changes.config_keys import compose_upstream_config
+from extractor.values.configtree.settings import list_every_setting, list_unreadable
 
 FILES = {
     "main.yaml": "defaults:\n  - optim@actor.optim: adamw\n  - optional critic: missing\n  - preset@_global_: a\n"
@@ -22,7 +22,7 @@ FILES = {
 
 
 def test_every_setting_knows_all_options_and_where_they_stand() -> None:
-    found = {(item.key, item.file, item.line) for item in every_setting(FILES, "main.yaml")}
+    found = {(item.key, item.file, item.line) for item in list_every_setting(FILES, "main.yaml")}
     assert ("actor.other", "preset/b.yaml", 1) in found
     assert ("actor.optim.lr", "optim/adamw.yaml", 4) in found
     assert ("actor.optim.lr", "main.yaml", 9) in found
@@ -31,13 +31,13 @@ def test_every_setting_knows_all_options_and_where_they_stand() -> None:
 
 @pytest.mark.parametrize("text", ["a: [1", "1\n", "<<<<<<< ours\na: 1\n=======\na: 2\n>>>>>>> theirs\n"])
 def test_what_is_no_yaml(text: str) -> None:
-    assert unreadable({"main.yaml": text, "other.yaml": "a: 1"}) == ("main.yaml",)
-    assert every_setting({"main.yaml": text}, "main.yaml") == []
+    assert list_unreadable({"main.yaml": text, "other.yaml": "a: 1"}) == ("main.yaml",)
+    assert list_every_setting({"main.yaml": text}, "main.yaml") == []
 
 
 def test_a_file_may_be_a_list_below_a_package() -> None:
     files = {"main.yaml": "defaults: [rows: two, _self_]\nother: 3\n", "rows/two.yaml": "- a\n- {name: b}\n"}
-    found = {item.key: item.value for item in every_setting(files, "main.yaml")}
+    found = {item.key: item.value for item in list_every_setting(files, "main.yaml")}
     assert found == {"rows": "[a, {name: b}]", "other": "3"}
 
 
@@ -47,7 +47,7 @@ def test_upstreams_config_equals_what_upstream_composed_itself(release: str, req
     """The wheel carries the result of Hydra's own composition, for reference."""
     source: Source = request.getfixturevalue(f"verl_{release.replace('.', '_')}")
     reference = yaml.safe_load(source.read("verl/trainer/config/_generated_ppo_trainer.yaml"))
-    assert set(upstream_config(source)) == set(_keys(reference))
+    assert set(compose_upstream_config(source)) == set(_keys(reference))
 
 
 def _keys(node: dict[str, object], above: str = "") -> list[str]:

@@ -13,14 +13,14 @@ from extractor.usecases.changes import ChangeKind, Changes, OwnerKey, SymbolChan
 from extractor.usecases.changes.changeset import LostKey
 from extractor.usecases.changes.config_keys import (
     MAIN,
-    below_config,
     compare_project_keys,
-    emitted_config,
-    gone_in,
-    upstream_config,
+    compose_upstream_config,
+    find_gone_keys,
+    select_below_config,
+    select_emitted_config,
 )
 from extractor.values import releases
-from extractor.values.configtree.settings import every_setting
+from extractor.values.configtree.settings import list_every_setting
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from tests.releases import source_of
@@ -148,7 +148,7 @@ def test_nothing_changes_between_a_release_and_itself(compared) -> None:
 
 
 def test_the_owners_keys(compared, sides: dict[str, Side]) -> None:
-    owner = below_config(emitted_config(sides["0.5.0"].generated.tree))
+    owner = select_below_config(select_emitted_config(sides["0.5.0"].generated.tree))
     owner = {f"config/{path}": text for path, text in owner.items()}
     owner["config/preset/mine.yaml"] = (
         "my_own: 1\n"
@@ -174,7 +174,7 @@ def test_the_owners_keys(compared, sides: dict[str, Side]) -> None:
 
 
 def test_a_clean_config_of_the_new_release_has_nothing_to_change(compared, sides: dict[str, Side]) -> None:
-    owner = emitted_config(sides["0.6.1"].generated.tree)
+    owner = select_emitted_config(sides["0.6.1"].generated.tree)
     assert compared("0.5.0", "0.6.1", owner).owner_keys == ()
 
 
@@ -186,7 +186,7 @@ OWN = ("local.", "reward.reward_kwargs")
 @pytest.mark.usefixtures("verl")
 def test_renamed_keys_are_true(before: str, release: str) -> None:
     """Each old name is one of the release before, each new name one of this release, and the old one has no effect."""
-    old, new = (upstream_config(source_of(name)) for name in (before, release))
+    old, new = (compose_upstream_config(source_of(name)) for name in (before, release))
     for key, renamed in releases.load(release).renamed_keys.items():
         if not renamed.startswith(OWN):
             assert key in old, key
@@ -200,7 +200,11 @@ def test_renamed_keys_are_true(before: str, release: str) -> None:
 
 
 def test_the_releases_that_rename_keys_are_the_tested_ones() -> None:
-    assert [name for name in releases.supported() if releases.load(name).renamed_keys] == ["0.6.0", "0.7.1", "0.8.0"]
+    assert [name for name in releases.list_supported() if releases.load(name).renamed_keys] == [
+        "0.6.0",
+        "0.7.1",
+        "0.8.0",
+    ]
 
 
 def test_a_key_of_two_releases_ago_has_its_present_name() -> None:
@@ -229,11 +233,11 @@ def test_keys_of_a_section_that_went_to_several_places_are_named_one_by_one() ->
     old = {"ppo_trainer.yaml": "a:\n  b: 1\n  c: {}\n  d: 1\n"}
     new = {"ppo_trainer.yaml": "x:\n  b: 1\ny:\n  c: {}\n"}
     table = {"a.b": "x.b", "a.c": "y.c", "a.c.deep": "y.c.deep"}
-    known = [{item.key for item in every_setting(side, MAIN)} for side in (old, new)]
+    known = [{item.key for item in list_every_setting(side, MAIN)} for side in (old, new)]
     lost = compare_project_keys(old, new, table.get).lost
     assert [(item.key, item.renamed_to) for item in lost] == [("a.b", "x.b"), ("a.c", "y.c"), ("a.d", None)]
     owner = {"config/ppo_trainer.yaml": "a:\n  b: 1\n  c:\n    deep: 2\n    more: 3\n  d: ${a.b}\n"}
-    found = gone_in(owner, [(known[0], known[1])], table.get)
+    found = find_gone_keys(owner, [(known[0], known[1])], table.get)
     assert [(item.line, item.key, item.renamed_to, item.reference) for item in found] == [
         (1, "a", None, False),
         (2, "a.b", "x.b", False),

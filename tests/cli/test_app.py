@@ -96,7 +96,7 @@ def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken() -> None:
         raise ZeroDivisionError("division by zero\nand more")
 
-    monkeypatch.setattr("extractor.values.releases.supported", broken)
+    monkeypatch.setattr("extractor.values.releases.list_supported", broken)
     result = run("versions", code=70)
     assert result.err.splitlines() == [
         "error: this is a bug in vextract: ZeroDivisionError: division by zero",
@@ -114,7 +114,7 @@ def test_interrupted(run, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted() -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("extractor.values.releases.supported", interrupted)
+    monkeypatch.setattr("extractor.values.releases.list_supported", interrupted)
     result = run("versions", code=130)
     assert result.err.strip() == "error: interrupted"
 
@@ -153,7 +153,7 @@ def test_help_names_the_features_of_the_newest_release(run) -> None:
     from extractor.cli.options import FEATURES
     from extractor.values import releases
 
-    known = sorted(feature.name for feature in releases.load(releases.default()).features)
+    known = sorted(feature.name for feature in releases.load(releases.find_default()).features)
     assert FEATURES.split(", ") == known
     for command in ("new", "upgrade", "changes"):
         assert all(name in run(command, "--help").out for name in known)

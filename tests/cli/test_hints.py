@@ -15,9 +15,9 @@ import typer
 from extractor.cli.app import app
 from extractor.pipeline.generate import complete, generate
 from extractor.pipeline.render.layers import UNTIL
-from extractor.usecases.changes.config_keys import MAIN, below_config, emitted_config
+from extractor.usecases.changes.config_keys import MAIN, select_below_config, select_emitted_config
 from extractor.values import releases, resources
-from extractor.values.configtree.settings import every_setting
+from extractor.values.configtree.settings import list_every_setting
 from extractor.values.options import Options
 from tests.releases import source_of
 
@@ -65,7 +65,7 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
 @cache
 def printed() -> list[tuple[str, str]]:
     """All strings of the tool and of what projects are made of, with their places; tests apart."""
-    roots = (TOOL, resources.templates())
+    roots = (TOOL, resources.find_templates())
     paths = sorted(path for root in roots for path in root.rglob("*.py*") if path.suffix in (".py", ".jinja"))
     told = [path for path in paths if "tests" not in path.parts]
     return [(f"{path}:{line}", text) for path in told for line, text in strings(path)]
@@ -95,7 +95,7 @@ def test_each_command_of_vextract_is_one() -> None:
 
 
 def test_each_target_of_make_is_one() -> None:
-    makefile = (resources.templates() / "base/Makefile.jinja").read_text(encoding="utf-8")
+    makefile = (resources.find_templates() / "base/Makefile.jinja").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     named = {target for _, text in printed() for target in TARGET.findall(text)}
     assert {"setup"} <= named <= targets
@@ -122,13 +122,13 @@ def test_no_hint_leaves_out_a_value() -> None:
 @pytest.mark.usefixtures("verl")
 def test_each_setting_that_a_project_writes_out_is_one() -> None:
     """With all that a project of the newest release may have; what is for older ones stands below until/."""
-    manifest = releases.load(releases.default())
+    manifest = releases.load(releases.find_default())
     options = Options("toy", manifest.release, "vllm", "grpo", tuple(item.name for item in manifest.features))
-    files = below_config(
-        emitted_config(generate(complete(options, manifest), source_of(manifest.release), manifest).tree)
+    files = select_below_config(
+        select_emitted_config(generate(complete(options, manifest), source_of(manifest.release), manifest).tree)
     )
-    known = {item.key for main in (MAIN, "sft.yaml") for item in every_setting(files, main)}
-    templates = f"{resources.templates()}/"
+    known = {item.key for main in (MAIN, "sft.yaml") for item in list_every_setting(files, main)}
+    templates = f"{resources.find_templates()}/"
     told = [(where, text) for where, text in printed() if where.startswith(templates) and f"{UNTIL}/" not in where]
     named = {(where, key) for where, text in told for key in SET.findall(text) if not key.startswith("data.env.")}
     assert len(named) > 90

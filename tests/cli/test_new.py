@@ -28,7 +28,7 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lines = result.out.splitlines()
     assert lines[0].startswith("made toy: ")
     size = re.fullmatch(
-        rf"made toy: \d+ files, ([\d,]+) lines of Python: ([\d,]+) of verl's \(\d+% of verl {releases.default()}\)"
+        rf"made toy: \d+ files, ([\d,]+) lines of Python: ([\d,]+) of verl's \(\d+% of verl {releases.find_default()}\)"
         r" and ([\d,]+) around it; [\d,]+ of tests",
         lines[0],
     )
@@ -132,7 +132,7 @@ def test_features_may_be_named_in_one_go_and_bring_what_they_need(run, tmp_path:
     assert locked.options.features == ("export_model", "lora", "mfu", "qlora", "scorers")
     assert "\nbitsandbytes==" in (tmp_path / "my-project" / "requirements.lock").read_text(encoding="utf-8")
     assert (report["path"], report["written"]) == (str(tmp_path / "my-project"), True)
-    assert (report["options"]["verl"], report["source"]["kind"]) == (releases.default(), "wheel")
+    assert (report["options"]["verl"], report["source"]["kind"]) == (releases.find_default(), "wheel")
     assert "toy/vendored/algorithms/core_algos.py" in report["files"]["vendored"]
     assert report["vendored"]["files"] == sum(path.endswith(".py") for path in report["files"]["vendored"])
     assert 0 < report["vendored"]["lines"] < report["source"]["lines"]
@@ -143,7 +143,7 @@ def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
     """But for those that have to be named."""
     assert run("new", tmp_path / "toy", "--with", "all", "--without", "plots").code == 0
     made = lock.read(tmp_path / "toy").options.features
-    offered = {item.name for item in releases.load(releases.default()).features}
+    offered = {item.name for item in releases.load(releases.find_default()).features}
     environments = {name for name in offered if name.startswith("env_")}
     assert offered - {*made} == {"code_scorers", "plots"} | environments
 
@@ -254,7 +254,7 @@ def test_where_a_project_may_go(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["toy", "my_project", "Experiment2"])
 def test_good_names(name: str) -> None:
     location.check_package(name, "PATH")
-    assert location.package_name(name) == name
+    assert location.name_package(name) == name
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_good_names(name: str) -> None:
     [("my-proj", "my_proj"), ("a.b", "a_b"), ("My Proj", "my_proj"), ("a--b", "a_b"), (".hidden", "hidden")],
 )
 def test_a_directory_names_the_package(directory: str, package: str) -> None:
-    assert location.package_name(directory) == package
+    assert location.name_package(directory) == package
     location.check_package(package, "PATH")
 
 

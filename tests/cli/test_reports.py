@@ -15,19 +15,19 @@ def test_versions(run) -> None:
     result = run("versions")
     assert (result.code, result.err) == (0, "")
     lines = result.out.splitlines()
-    assert lines[0].split() == ["verl", *reversed(releases.supported())]
+    assert lines[0].split() == ["verl", *reversed(releases.list_supported())]
     assert len(lines) < 24
     # The matrix says what the manifests say.
     everywhere = next(number for number, line in enumerate(lines) if line.startswith("in all of them: "))
     assert {"critic", "sandbox"} <= set(" ".join(lines[everywhere:-1]).replace(",", "").split())
     for line in lines[2:everywhere]:
         name, *marks = line.removeprefix("engine ").split()
-        for release, mark in zip(reversed(releases.supported()), marks, strict=True):
+        for release, mark in zip(reversed(releases.list_supported()), marks, strict=True):
             manifest = releases.load(release)
             has = name in {*manifest.engines, *(feature.name for feature in manifest.features)}
             assert mark == ("x" if has else "."), (name, release)
-    newest = run("versions", releases.default()).out
-    assert newest.startswith(f"verl {releases.default()} (default)\n  engines     hf, sglang, vllm\n")
+    newest = run("versions", releases.find_default()).out
+    assert newest.startswith(f"verl {releases.find_default()} (default)\n  engines     hf, sglang, vllm\n")
     assert "    critic " in newest
     assert "(on with ppo)" in newest
     assert run("versions", "-v").out.startswith(newest)
@@ -44,7 +44,7 @@ def test_versions_of_a_name(run) -> None:
 
 def test_versions_as_json(run) -> None:
     report = json.loads(run("versions", "--json").out)
-    assert [item["release"] for item in report] == list(reversed(releases.supported()))
+    assert [item["release"] for item in report] == list(reversed(releases.list_supported()))
     assert [item["default"] for item in report] == [True] + [False] * (len(report) - 1)
     assert {"name", "summary", "algorithms", "engines"} == set(report[0]["features"][0])
 
@@ -119,7 +119,7 @@ def test_explain_every_file_of_the_lock(run, project: Path) -> None:
         assert found is not None, file.path
         assert found.note.startswith(("as it was", "missing")), file.path
         for template in found.templates:
-            assert (resources.templates() / template).is_file(), template
+            assert (resources.find_templates() / template).is_file(), template
         assert found.templates or file.upstream_path or file.path.endswith("__init__.py"), file.path
 
 

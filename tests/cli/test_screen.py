@@ -96,4 +96,4 @@ def test_a_terminal_obeys_nothing_that_a_project_holds(project: Path) -> None:
 
 def test_other_letters_stay_as_they_are() -> None:
     text = "größe 模型 🙂 a\tb\n\u00a0c"
-    assert output.plain(text) == text
+    assert output.make_plain(text) == text

@@ -75,7 +75,7 @@ def exists(key: str, release: str) -> bool:
 
 def named(text: str) -> Iterator[tuple[str, str]]:
     """The keys that a text names in backticks or in shell blocks, each with its paragraph or its table."""
-    sections = {name.rpartition(".")[2] for release in releases.supported() for name in sections_of(release)}
+    sections = {name.rpartition(".")[2] for release in releases.list_supported() for name in sections_of(release)}
     text = re.sub(r"\n\s*\n```", "\n```", OF_VERL.sub("", text))  # a block belongs to what introduces it
     for paragraph in re.split(r"\n\s*\n", text):
         code = " ".join(re.findall(r"`([^`]+)`", paragraph)) if "```" not in paragraph else paragraph
@@ -93,10 +93,10 @@ def sections_of(release: str) -> frozenset[str]:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(REPOSITORY).as_posix())
 def test_pages_name_keys_of_the_newest_release(page: Path) -> None:
-    newest = releases.default()
+    newest = releases.find_default()
     wrong = []
     for key, paragraph in named(page.read_text(encoding="utf-8")):
-        said = [release for release in RELEASE.findall(paragraph) if release in releases.supported()]
+        said = [release for release in RELEASE.findall(paragraph) if release in releases.list_supported()]
         if not exists(key, newest) and not any(exists(key, release) for release in said):
             wrong.append(key)
     assert wrong == []
@@ -105,7 +105,7 @@ def test_pages_name_keys_of_the_newest_release(page: Path) -> None:
 def test_something_is_looked_at() -> None:
     keys = {key for page in PAGES for key, _ in named(page.read_text(encoding="utf-8"))}
     assert len(keys) > 100
-    assert not exists("reward_model.reward_kwargs", releases.default())
+    assert not exists("reward_model.reward_kwargs", releases.find_default())
     assert exists("reward_model.reward_kwargs", "0.6.1")
     assert [key for key, _ in named("Set `reward_model.reward_kwargs.weights={a: 1}`, or `trainer.total_epochs`.")] == [
         "reward_model.reward_kwargs.weights",

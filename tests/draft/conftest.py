@@ -55,7 +55,7 @@ def drafting(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
 def older(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """This vextract knows no release after 0.5.0."""
     folder = tmp_path_factory.mktemp("manifests")
-    for path in resources.manifests().glob("verl-*.toml"):
+    for path in resources.find_manifests().glob("verl-*.toml"):
         if Version(path.stem.removeprefix("verl-")) <= Version(KNOWN):
             shutil.copy(path, folder)
     monkeypatch.setenv(resources.MANIFESTS, str(folder))
@@ -66,7 +66,7 @@ def older(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPa
 def wheel(verl_0_6_1: Source) -> Path:
     """The wheel of 0.6.1, in the cache."""
     pin = releases.load(UNKNOWN).pin
-    return cache.location() / verl_0_6_1.sha256[:16] / pin.wheel_filename
+    return cache.find_location() / verl_0_6_1.sha256[:16] / pin.wheel_filename
 
 
 @pytest.fixture(scope="session")

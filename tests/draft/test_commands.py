@@ -33,7 +33,7 @@ def test_a_draft_goes_to_stdout_or_to_a_file(drafting, older: Path, wheel: Path,
     assert out.read_text() == shown.out
     # What was drafted is a manifest of the release as it is.
     shutil.copy(out, older)
-    assert releases.default() == "0.6.1"
+    assert releases.find_default() == "0.6.1"
     assert releases.load("0.6.1").pin.wheel_sha256 == wheel_digest(wheel)
 
 
@@ -139,7 +139,7 @@ def test_the_index_has_no_such_release(
     def nothing(release: str, into: Path) -> Path:
         raise download.SourceError("no connection: refused", hint="check the network")
 
-    monkeypatch.setattr(download, "any_wheel", nothing)
+    monkeypatch.setattr(download, "download_any_wheel", nothing)
     result = run("new", tmp_path / "toy", "--verl", "0.6.2")
     assert result.code == 3
     assert "verl 0.6.2 is not supported by this vextract, and its source could not be read: no connection" in result.err
@@ -148,7 +148,7 @@ def test_the_index_has_no_such_release(
     def unknown(release: str, into: Path) -> Path:
         raise download.SourceError("no version satisfies verl==0.6.2 (from versions: 0.6.1, 0.8.0.dev0)", hint="")
 
-    monkeypatch.setattr(download, "any_wheel", unknown)
+    monkeypatch.setattr(download, "download_any_wheel", unknown)
     result = run("new", tmp_path / "toy", "--verl", "0.6.2")
     assert "and the package index has no such release\nhint: did you mean 0.5.0? supported: " in result.err
     assert "0.8.0.dev0" not in result.err
@@ -162,7 +162,9 @@ def test_a_wheel_from_the_index_is_kept(
     shutil.copytree(wheel.parent.parent, cache)
     monkeypatch.setenv("VEXTRACT_CACHE_DIR", str(cache))
     monkeypatch.setattr(
-        download, "any_wheel", lambda release, into: Path(shutil.copy(wheel, into / "verl-0.6.1-py3-none-any.whl"))
+        download,
+        "download_any_wheel",
+        lambda release, into: Path(shutil.copy(wheel, into / "verl-0.6.1-py3-none-any.whl")),
     )
     first = drafting("0.6.1")
     assert first.code == 0

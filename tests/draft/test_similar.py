@@ -7,7 +7,7 @@ import ast
 import pytest
 
 from extractor.pipeline.index import Index
-from extractor.usecases.draft.similar import Catalogue, choose, definition_of, find_module, score
+from extractor.usecases.draft.similar import Catalogue, choose, find_definition, find_module, score
 
 BODY = """
     total = 0.0
@@ -58,7 +58,7 @@ def test_the_score_is_about_code_alone(other: str, low: float, high: float) -> N
 
 
 def test_a_function_is_found_where_it_went_if_that_is_clear() -> None:
-    was = definition_of(index(a=function("f")), "verl.a:f")
+    was = find_definition(index(a=function("f")), "verl.a:f")
     moved = Catalogue(index(b=function("f"), c="def f():\n    pass\n")).find("f", was)
     assert choose(moved) == "verl.b:f"
     assert str(moved[0]) == "verl.b:f (the same name, 100% of the body in common)"

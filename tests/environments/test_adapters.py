@@ -21,7 +21,7 @@ from urllib.request import urlopen
 import pytest
 
 from extractor.values.options import ENVIRONMENT
-from extractor.values.resources import templates
+from extractor.values.resources import find_templates
 from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
 from tests.project.running import train
 from tests.project.support import Configuration, forget, make, vextract
@@ -487,5 +487,5 @@ def test_a_project_has_the_adapter_that_it_is_for_and_no_other(tmp_path: Path) -
 
 
 def test_an_adapter_has_sixty_lines_at_most() -> None:
-    for path in templates().glob("feature/env_*/__package__/custom/*.py"):
+    for path in find_templates().glob("feature/env_*/__package__/custom/*.py"):
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 60, path

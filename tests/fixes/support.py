@@ -37,7 +37,7 @@ class Case:
 @cache
 def all_cases() -> list[Case]:
     """Every named fix of every manifest."""
-    return [Case(release, fix) for release in releases.supported() for fix in releases.load(release).fixes]
+    return [Case(release, fix) for release in releases.list_supported() for fix in releases.load(release).fixes]
 
 
 @dataclass(frozen=True)

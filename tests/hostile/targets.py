@@ -19,7 +19,7 @@ from extractor.pipeline.merge.pieces import Unsupported
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import slice_source
 from extractor.pipeline.source import Source
-from extractor.pipeline.source.archive import read_tar, read_zip, to_source
+from extractor.pipeline.source.archive import build_source, read_tar, read_zip
 from extractor.project import base, lock
 from extractor.project.journal import archive as journal_archive
 from extractor.values import readers
@@ -83,11 +83,11 @@ def _overrides(data: bytes) -> object:
 
 
 def _sdist(data: bytes) -> object:
-    return to_source(read_tar(data, "verl.tar.gz"), "sdist", "0" * 64, "verl.tar.gz")
+    return build_source(read_tar(data, "verl.tar.gz"), "sdist", "0" * 64, "verl.tar.gz")
 
 
 def _wheel(data: bytes) -> object:
-    return to_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl")
+    return build_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl")
 
 
 def _journal() -> bytes:
@@ -113,13 +113,13 @@ _YAML, _TOML, _BASH = (
     tuple(text.encode() for text in texts.values()) for texts in (inputs.YAML, inputs.TOML, inputs.BASH)
 )
 _LOCK = lock_of(OLD_TREE, OLD)
-_BASE = base.dump(base.of_tree(OLD_TREE))
+_BASE = base.dump(base.collect_from_tree(OLD_TREE))
 _OVERRIDES = b"trainer.x=1\n+a.b={c: [1, 'x\\'y', null, 1e-6], d: ${e}}\n~f\n++g@h='a b'\n"
 _TEXT = (OSError, VextractError)
 _ZIP_ERRORS = (*readers.ZIP_ERRORS, KeyError, TypeError, VextractError)
 
 TARGETS: Mapping[str, Target] = {
-    "Python": Target(readers.python, (SyntaxError,), _PYTHON),
+    "Python": Target(readers.parse_python, (SyntaxError,), _PYTHON),
     "Python that is vendored": Target(sliced, (VextractError,), _PYTHON),
     "Python that is merged": Target(
         lambda data: split_pieces("a.py", readers.decode(data)), (Unsupported, OSError), _PYTHON
@@ -128,7 +128,7 @@ TARGETS: Mapping[str, Target] = {
     "YAML": Target(_config, (yaml.YAMLError, *_TEXT), _YAML),
     "YAML that is composed": Target(_composed, (yaml.YAMLError, *_TEXT), _YAML),
     "YAML that is edited": Target(lambda data: Document.of(readers.decode(data)), (NoDocument, OSError), _YAML),
-    "TOML": Target(lambda data: readers.toml(readers.decode(data)), (readers.TOMLDecodeError, OSError), _TOML),
+    "TOML": Target(lambda data: readers.parse_toml(readers.decode(data)), (readers.TOMLDecodeError, OSError), _TOML),
     "a lock": Target(lock.parse, (VextractError,), (lock.dump(_LOCK), *_TOML)),
     "a base": Target(
         lambda data: base.parse(data, _LOCK), (VextractError,), (_BASE, inputs.overlapping("a", 200), b"", b"PK")

@@ -120,14 +120,14 @@ def test_valid_python_is_vendored_with_its_meaning(name: str) -> None:
     wanted = [ast.dump(node) for node in ast.parse(text).body]
     kept = [line for line in wanted if "id='x'" in line]
     assert [line for line in made if line in wanted] == kept
-    assert [ast.dump(node) for node in readers.python(data).body] == wanted
+    assert [ast.dump(node) for node in readers.parse_python(data).body] == wanted
 
 
 def test_real_configs_and_modules_are_far_from_the_limits() -> None:
-    tree = readers.python(b"x = " + b"[" * 50 + b"]" * 50)
+    tree = readers.parse_python(b"x = " + b"[" * 50 + b"]" * 50)
     assert isinstance(tree, ast.Module)
     readers.check_yaml("a: " + "[" * 50 + "]" * 50)
     readers.check_yaml("a: &a {b: 1}\nc: *a\nd: [*a, *a]\n")
-    readers.toml("a.b.c.d.e = [[1], [2]]")
+    readers.parse_toml("a.b.c.d.e = [[1], [2]]")
     with pytest.raises(SyntaxError, match="nested more than 150 levels deep"):
-        readers.python(inputs.PYTHON["a few hundred signs"])
+        readers.parse_python(inputs.PYTHON["a few hundred signs"])

@@ -45,9 +45,9 @@ def test_no_key_differs_in_silence(kind: str, release: str, tmp_path: Path) -> N
     tree = under_hydra.configs_of({f"{CONFIG}{path}": text for path, text in files.items()}, tmp_path / "tree")
     theirs = under_hydra.composed(tree, None, arguments, {}, tmp_path)
     assert (theirs.refused, theirs.forced) == ("", ())
-    options = Options("proj", releases.default(), "vllm", "grpo", (), "toy")
+    options = Options("proj", releases.find_default(), "vllm", "grpo", (), "toy")
     wanted = new.NewRequest(options, run=RunRequest(script, run_verl=release))
-    made = new.work_out(wanted, lambda text: None)
+    made = new.make_in_memory(wanted, lambda text: None)
     counts, silent = judged(theirs, made, {item.partition("=")[0] for item in arguments}, tmp_path)
     assert silent == []
     assert counts[EQUAL] > 100
@@ -73,7 +73,7 @@ def test_what_a_recipe_s_own_config_says_is_judged_too(
     is_told: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It is a repository of its own in a checkout of verl, and is started from its own folder."""
-    release = releases.default()
+    release = releases.find_default()
     files = {f"{CONFIG}{path}": text for path, text in ReleaseConfig.of(source_of(release)).files.items()}
     script = "recipe/mine/run.sh"
     own = {

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from extractor.importers.runs.bash import read_script
-from extractor.importers.runs.placeholders import unknowns
+from extractor.importers.runs.placeholders import find_unknowns
 from extractor.values.errors import UsageError
 
 READ = r"""
@@ -344,7 +344,7 @@ def test_words_are_bashs(tmp_path: Path) -> None:
 def test_nothing_is_silently_wrong(tmp_path: Path) -> None:
     for script in UNREAD.split("\n---\n"):
         with contextlib.suppress(UsageError):
-            assert any(map(unknowns, made(script))), script
+            assert any(map(find_unknowns, made(script))), script
 
 
 def test_what_is_not_read_is_refused_with_its_line() -> None:

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from extractor.importers.runs.copied_code import named
-from extractor.importers.runs.copied_code.copying import package_of
+from extractor.importers.runs.copied_code.copying import name_package
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.module_imports import Name, rewritten
+from extractor.importers.runs.module_imports import Name, rewrite_imports
 from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers.conftest import vextract
@@ -48,7 +48,7 @@ def test_imports_are_redirected(before: str, after: str) -> None:
     def moved(name: Name) -> tuple[str, str | None] | None:
         return None if name.module == "os" else (f"new.{name.module}", name.name)
 
-    assert rewritten(before, "pack.module", moved) == after
+    assert rewrite_imports(before, "pack.module", moved) == after
 
 
 def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
@@ -65,7 +65,7 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
         (tmp_path / "repo" / name).write_text("")
     below = (tmp_path / "repo/src", tmp_path / "repo/deep/fork")
     assert RunFolders.of(script, None).folders[:5] == (*places.folders[:3], *below)
-    on_path = places.with_python_path(f"relative:/no/such:{tmp_path / 'repo/deep'}")
+    on_path = places.add_python_path(f"relative:/no/such:{tmp_path / 'repo/deep'}")
     assert on_path.folders == (*places.folders, tmp_path / "repo/deep")
     (tmp_path / "repo/examples/reward.py").write_text("")
     elsewhere = "/home/somebody/repo/examples/reward.py"
@@ -129,7 +129,7 @@ def test_a_config_may_be_in_a_folder_of_the_same_name_as_somebody_elses(tmp_path
     (tmp_path / "setup.py").touch()
     (tmp_path / "train.py").touch()
     places = RunFolders.of(tmp_path / "run.sh", None)
-    folders = places.folders_like("/home/somebody/config", by_last=True)
+    folders = places.find_folders_like("/home/somebody/config", by_last=True)
     assert tmp_path / "config" in folders
     assert places.find_like("/home/somebody/train.py") is None
 
@@ -157,7 +157,7 @@ def test_a_repository_in_a_checkout_of_verl_is_started_from_there(mark: str, tmp
     ],
 )
 def test_what_to_install_for_a_module_is_its_package(module: str, package: str) -> None:
-    assert package_of(module) == package
+    assert name_package(module) == package
 
 
 DATASET = "from verl.utils.dataset import RLHFDataset\n\n\nclass Mine(RLHFDataset):\n    pass\n"

@@ -13,7 +13,7 @@ import pytest
 from extractor.importers.runs import imported_project
 from extractor.importers.runs.copied_code.copying import Copied
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.definitions import needed_part, unused, without_imports
+from extractor.importers.runs.definitions import cut_needed_part, drop_imports, list_unused_imports
 from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
@@ -91,7 +91,7 @@ def test_what_is_copied_twice_serves_both(tmp_path: Path, first: int) -> None:
     for text in (texts[first], texts[1 - first]):
         copying = project.copying()
         copying.copy(text, ())
-        project = replace(project, tree=project.with_hooks(copying.files, {}))
+        project = replace(project, tree=project.add_hooks(copying.files, {}))
     helpers = next(file for file in project.tree if file.path.endswith("helpers.py")).data.decode()
     assert "import parsed" in helpers
     assert "def half" in helpers
@@ -191,7 +191,7 @@ def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Pa
     ],
 )
 def test_what_is_not_needed_is_left_out(text: str, kept: str) -> None:
-    found = needed_part(text, ["f"])
+    found = cut_needed_part(text, ["f"])
     assert kept in found
     for gone in ("b.login", "OTHER", "def g", "def h", "# of h"):
         assert gone not in found
@@ -208,13 +208,13 @@ def test_what_is_left_of_a_module_has_no_holes() -> None:
         "def h():\n    return f",
     ]
     text = "\n\n\n".join(parts) + "\n"
-    assert needed_part(text, ["h"]) == "\n\n\n".join([parts[0], parts[1], parts[5]]) + "\n"
-    assert needed_part(text, ["g"]) == "\n\n\n".join(["# of b\nb = 2", parts[3]]) + "\n"
+    assert cut_needed_part(text, ["h"]) == "\n\n\n".join([parts[0], parts[1], parts[5]]) + "\n"
+    assert cut_needed_part(text, ["g"]) == "\n\n\n".join(["# of b\nb = 2", parts[3]]) + "\n"
 
 
 def test_imports_that_share_a_line_or_are_exported_stay() -> None:
     text = "import a; x = 1\nimport b\n__all__ = ['b']\nimport c.d\nc.d.e()\nimport f\n"
-    assert without_imports(text, unused(text)).split("\n") == [
+    assert drop_imports(text, list_unused_imports(text)).split("\n") == [
         "import a; x = 1",
         "import b",
         "__all__ = ['b']",
@@ -240,6 +240,6 @@ def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: 
 def test_variables_that_the_script_exports_and_copies_read_are_named(tmp_path: Path) -> None:
     text = b"import os\nURL, HOME = os.environ.get('URL', 'here'), os.environ['HOME']\nOTHER = os.getenv('OTHER')\n"
     project = recipient(RunFolders((tmp_path,)), {}, File("pkg/custom/verl_reward.py", FileKind.HOOK, text))
-    (remark,) = imported_project.variables_read(project, {"URL": "there", "HOME": "/", "MORE": "1"})
+    (remark,) = imported_project.report_variables(project, {"URL": "there", "HOME": "/", "MORE": "1"})
     assert (remark.key, remark.what) == ("$URL", "to do")
     assert remark.why.startswith("pkg/custom/verl_reward.py reads it, and the run's script exports it")

@@ -33,7 +33,7 @@ Judged = tuple[Counter[str], list[str], str]
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("exported") / "proj"
     wanted = new.NewRequest(Options("proj", NEWEST[-1], "vllm", "grpo", (), "toy"))
-    new.write(place, new.work_out(wanted, lambda text: None))
+    new.write(place, new.make_in_memory(wanted, lambda text: None))
     return place
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from benchmarks import under_hydra
 from extractor.importers.config.keys import map_key
-from extractor.importers.config.project import by_override
+from extractor.importers.config.project import map_overrides
 from extractor.importers.config.release import CONFIG, ReleaseConfig, VerlDefaults
 from extractor.importers.export import checks
 from extractor.values.configtree import BadOverride, parse_override, write_override
@@ -127,7 +127,7 @@ READ = {
 def test_a_key_is_read_by_code_that_trains(verl: None, release: str) -> None:
     target = ReleaseConfig.of(source_of(release))
     config = target.compose().config
-    assert {key: target.trains_with(key, config) for key in READ[release]} == READ[release]
+    assert {key: target.is_read_in_training(key, config) for key in READ[release]} == READ[release]
 
 
 def _nested(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -158,7 +158,7 @@ _MAPPINGS = st.recursive(
 @example({"a.b": {"c": 1}, "a": {"b": 2}})
 @example({"a:b": 1, "a\\": 2})
 def test_hydra_reads_every_key_as_it_is_or_it_is_refused(drawn: dict[str, Any]) -> None:
-    flat = by_override({"section": {"inner": drawn}})
+    flat = map_overrides({"section": {"inner": drawn}})
     try:
         made = _nested(flat)
     except BadOverride:

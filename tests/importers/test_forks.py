@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from extractor.importers.config.keys import candidates
+from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import carry_over, convert, pre_0_4_defaults, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
@@ -55,7 +55,7 @@ def test_a_run_starts_from_the_config_of_its_own_checkout(tmp_path: Path) -> Non
     assert run.version == "0.2.0.dev0"
     assert run.defaults == {"data": {"max_prompt_length": 77}, "algorithm": {"gamma": 0.9, "of_the_fork": 3}}
     config = {"data": {"max_prompt_length": 512, "seed": 1}, "algorithm": {"gamma": 1.0}}
-    assert release_match._started_from(run, config) == {
+    assert release_match._apply_checkout_defaults(run, config) == {
         "data": {"max_prompt_length": 77, "seed": 1},
         "algorithm": {"gamma": 0.9},  # what only the fork has is nobody's
     }
@@ -76,7 +76,7 @@ def test_what_a_fork_has_in_sections_that_take_anything_counts(tmp_path: Path) -
 def test_a_name_that_the_release_has_otherwise_is_found(tmp_path: Path) -> None:
     run = Run("run.sh", defaults={"reward_model": {"reward_manager": "dapo"}, "custom_reward_function": {"path": "x"}})
     config = {"reward": {"reward_manager": {"name": "naive"}, "custom_reward_function": {"path": None}}}
-    assert release_match._started_from(run, config)["reward"] == {
+    assert release_match._apply_checkout_defaults(run, config)["reward"] == {
         "reward_manager": {"name": "dapo"},
         "custom_reward_function": {"path": "x"},
     }
@@ -86,7 +86,7 @@ def test_a_name_that_the_release_has_otherwise_is_found(tmp_path: Path) -> None:
 def test_a_release_with_the_old_name_beside_the_new_one_has_both(path: str | None, new: str) -> None:
     run = Run("run.sh", defaults={"custom_reward_function": {"path": path}})
     config = {"custom_reward_function": {"path": 1}, "reward": {"custom_reward_function": {"path": "own"}}}
-    found = release_match._started_from(run, config)
+    found = release_match._apply_checkout_defaults(run, config)
     assert found["custom_reward_function"] == {"path": path}
     assert found["reward"]["custom_reward_function"] == {"path": new}
 
@@ -95,7 +95,9 @@ def test_an_old_name_left_empty_beside_the_new_one_has_its_value() -> None:
     actor = {"optim": {"warmup_style": None, "lr_scheduler_type": "cosine"}}
     run = Run("run.sh", defaults={"actor_rollout_ref": {"actor": actor}})
     config = {"actor_rollout_ref": {"actor": {"optim": {"warmup_style": "constant"}}}}
-    assert flatten(release_match._started_from(run, config)) == {"actor_rollout_ref.actor.optim.warmup_style": "cosine"}
+    assert flatten(release_match._apply_checkout_defaults(run, config)) == {
+        "actor_rollout_ref.actor.optim.warmup_style": "cosine"
+    }
 
 
 def test_a_broken_config_beside_a_run_is_none(tmp_path: Path) -> None:
@@ -268,7 +270,7 @@ def test_every_name_of_another_library_has_one_in_verl(verl: object) -> None:
     # Of these verl has no default, and its code reads them.
     read = {"algorithm.filter_groups.enable", "algorithm.filter_groups.max_num_gen_batches"}
     for name in {*easyr1._NAMES.values(), *trl_settings._NAMES.values(), *both} - read:
-        assert any(item in defaults for item in candidates(name, lambda key: None)), name
+        assert any(item in defaults for item in list_candidates(name, lambda key: None)), name
 
 
 def test_a_chat_template_of_easyr1_s_is_the_project_s(tmp_path: Path) -> None:
@@ -339,7 +341,7 @@ KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
     ],
 )
 def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str, kl_in_reward: bool | None) -> None:
-    run = pre_0_4_defaults.with_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
+    run = pre_0_4_defaults.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
     if kl_in_reward is None:
         assert (run.defaults, run.notes) == ({}, ())
         return
@@ -349,10 +351,10 @@ def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str
 
 
 def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
-    old = pre_0_4_defaults.with_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
+    old = pre_0_4_defaults.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
     assert old.defaults["algorithm"] == {"use_kl_in_reward": True, "gamma": 0.9, "of_the_fork": 3}
     new = run_of(tmp_path, f"{LAUNCH} +trainer.val_before_train=False", {**FORK, "verl/version/version": "0.6.0"})
-    assert pre_0_4_defaults.with_earlier_defaults(new) is new
+    assert pre_0_4_defaults.add_earlier_defaults(new) is new
 
 
 @pytest.mark.usefixtures("verl")
@@ -507,7 +509,7 @@ def test_a_file_of_data_that_a_command_prints_has_to_be_supplied(tmp_path: Path)
 def test_what_only_a_forks_config_has_need_not_be_known() -> None:
     verls = {"trainer.save_freq": 0, "a.kwargs": {}, "a.b": 1}
     said = {"trainer.save_freq": 1, "trainer.mine": 1, "mine.x": 1, "a.kwargs.z": 1, "a.b.c": 1}
-    assert convert._of_verl(said, verls).keys() == {"trainer.save_freq", "a.kwargs.z", "a.b.c"}
+    assert convert._select_verl_settings(said, verls).keys() == {"trainer.save_freq", "a.kwargs.z", "a.b.c"}
 
 
 def test_how_long_a_response_may_be_follows_the_data_where_it_is_not_said(tmp_path: Path) -> None:

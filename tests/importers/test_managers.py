@@ -196,9 +196,9 @@ def test_what_nobody_has_is_put_aside() -> None:
     assert aside == asked
     assert taken.settings == {KEY: "naive", **before}
     assert [(item.key, item.what) for item in taken.remarks] == [
-        (item.key, "to do") for item in registration.remarks(project)
+        (item.key, "to do") for item in registration.remark_on_unknown(project)
     ]
-    assert list(registration.remarks(recipient(Tree.of([]), RunFolders(()), {KEY: "prime"}))) == []
+    assert list(registration.remark_on_unknown(recipient(Tree.of([]), RunFolders(()), {KEY: "prime"}))) == []
 
 
 @pytest.mark.usefixtures("verl")
@@ -212,7 +212,7 @@ def test_arguments_that_a_manager_does_not_take_are_left_out(parameters: str, le
     text = f'@register("mine")\nclass Mine:\n    def __init__({parameters}):\n        pass\n'
     tree = Tree.of([File("pkg_of_run/custom/mine.py", FileKind.HOOK, text.encode())])
     keys = {f"reward.reward_kwargs.{name}": 1 for name in ("known", "unknown")}
-    found = managers.not_taken(recipient(tree, RunFolders(()), {KEY: "mine", **keys}))
+    found = managers.list_not_taken(recipient(tree, RunFolders(()), {KEY: "mine", **keys}))
     assert found == [f"reward.reward_kwargs.{name}" for name in left]
 
 
@@ -298,7 +298,9 @@ def test_a_class_that_has_a_function_of_its_own_is_not_given_verls(tmp_path: Pat
 
 
 def test_the_plain_manager_is_in_every_project() -> None:
-    assert managers.names({"p/vendored/workers/reward_manager/naive.py": "class NaiveRewardManager: ..."}) == {"naive"}
+    assert managers.list_names({"p/vendored/workers/reward_manager/naive.py": "class NaiveRewardManager: ..."}) == {
+        "naive"
+    }
 
 
 @pytest.mark.usefixtures("verl")
@@ -348,7 +350,7 @@ def test_arguments_of_a_manager_that_the_plain_one_takes_the_place_of_are_left_o
     file = File("pkg_of_run/vendored/naive.py", FileKind.VENDORED, naive.encode(), "verl/none.py")
     given = "reward.reward_kwargs.scale"
     project = recipient(Tree.of([*TREE, file]), RunFolders(()), {KEY: "remote", given: 2})
-    assert managers.not_taken(project) == [given]
+    assert managers.list_not_taken(project) == [given]
 
 
 @pytest.mark.parametrize("name", ["prime", "remote"])

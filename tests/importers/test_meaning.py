@@ -9,7 +9,7 @@ import pytest
 from extractor.importers.runs import settings, unsupported_keys
 from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.unsupported_keys import is_about_where, is_of_another_back_end, rule_for
+from extractor.importers.runs.unsupported_keys import find_rule, is_about_where, is_of_another_back_end
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from extractor.importers.runs.unsupported_keys import is_about_where, is_of_anot
     ],
 )
 def test_each_kind_of_setting(key: str, what: str | None, elsewhere: bool, about_where: bool) -> None:
-    rule = rule_for(key)
+    rule = find_rule(key)
     assert (rule and rule.what) == what
     assert is_of_another_back_end(key) is elsewhere
     assert is_about_where(key) is about_where

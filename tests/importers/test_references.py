@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.importers.runs.imported_project import kept_as_references
+from extractor.importers.runs.imported_project import keep_references
 from tests.importers.conftest import vextract
 
 KEYS = ["data.max_response_length", "actor_rollout_ref.rollout.response_length", "trainer.total_epochs"]
@@ -15,7 +15,7 @@ PROJECT = dict.fromkeys(KEYS, 1)
 
 def test_what_follows_in_the_project_is_not_written() -> None:
     settings = {"data.max_response_length": 1024, "actor_rollout_ref.rollout.response_length": 1024}
-    written, expected = kept_as_references(settings, {"data.max_response_length": 1024}, PROJECT, [KEYS[1]], {})
+    written, expected = keep_references(settings, {"data.max_response_length": 1024}, PROJECT, [KEYS[1]], {})
     assert written == {"data.max_response_length": 1024}
     assert expected == {"actor_rollout_ref.rollout.response_length": 1024}
 
@@ -23,10 +23,10 @@ def test_what_follows_in_the_project_is_not_written() -> None:
 def test_what_the_run_says_itself_is_written_as_it_says_it() -> None:
     settings = {KEYS[1]: 2048, KEYS[2]: 3}
     stated = {KEYS[1]: "${data.max_response_length}", KEYS[2]: "${of.nothing.here}"}
-    written, expected = kept_as_references(settings, stated, PROJECT, [KEYS[1]], {})
+    written, expected = keep_references(settings, stated, PROJECT, [KEYS[1]], {})
     assert written == {KEYS[1]: "${data.max_response_length}", KEYS[2]: 3}
     assert expected == {KEYS[1]: 2048}
-    assert kept_as_references(settings, settings, PROJECT, [KEYS[1]], {}) == (settings, {})
+    assert keep_references(settings, settings, PROJECT, [KEYS[1]], {}) == (settings, {})
 
 
 def test_what_a_setting_follows_is_as_the_run_has_it() -> None:
@@ -34,7 +34,7 @@ def test_what_a_setting_follows_is_as_the_run_has_it() -> None:
     settings = {"trainer.default_local_dir": "out/verl_examples"}
     project = {"trainer.default_local_dir": "out", "trainer.project_name": "toy"}
     wanted = {**settings, "trainer.project_name": "verl_examples"}
-    written, expected = kept_as_references(settings, stated, project, [], wanted)
+    written, expected = keep_references(settings, stated, project, [], wanted)
     assert written == {**stated, "trainer.project_name": "verl_examples"}
     assert expected == settings
 

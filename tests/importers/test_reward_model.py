@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs.reward_model import settings
+from extractor.importers.runs.reward_model import convert_reward_model
 
 POLICY = {"actor_rollout_ref.model.path": "/policy"}
 OLD = {**POLICY, "reward_model.enable": True}
@@ -46,19 +46,19 @@ TEMPLATED: dict[str, Any] = {"data.return_raw_chat": True}
     ],
 )  # fmt: skip
 def test_how_it_is_fed(flat: dict[str, Any], project: dict[str, Any], expected: dict[str, Any]) -> None:
-    found, _, remarks = settings(flat, {}, project, None)
+    found, _, remarks = convert_reward_model(flat, {}, project, None)
     assert found == expected
     assert remarks == []
 
 
 def test_what_the_run_says_of_it_is_carried() -> None:
     flat = {**OLD, "reward_model.max_length": 512}
-    assert settings(flat, flat, NEWEST, None)[0]["local.reward_model.max_length"] == 512
+    assert convert_reward_model(flat, flat, NEWEST, None)[0]["local.reward_model.max_length"] == 512
 
 
 def test_a_generative_one_is_no_classifier() -> None:
     function = "async def compute_score(solution_str, reward_router_address, reward_model_tokenizer): ..."
-    found, used, remarks = settings({**POLICY, "reward.reward_model.enable": True}, {}, NEWEST, function)
+    found, used, remarks = convert_reward_model({**POLICY, "reward.reward_model.enable": True}, {}, NEWEST, function)
     assert found == {"reward.reward_model.enable": False}
     assert used == {"reward.reward_model.enable"}
     assert [remark.what for remark in remarks] == ["to do"]

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from extractor.importers.runs.bash import read_script
-from extractor.importers.runs.placeholders import readable, unknown, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
 from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError
 
@@ -59,27 +59,27 @@ def test_arguments_are_given_as_variables_whose_names_are_numbers() -> None:
 
 
 def test_what_is_unknown_in_a_list_is_named() -> None:
-    assert unknowns(["a", {"b": unknown("X"), "c": [unknown("Y")]}, 1, None]) == ("X", "Y")
+    assert find_unknowns(["a", {"b": make_unknown("X"), "c": [make_unknown("Y")]}, 1, None]) == ("X", "Y")
 
 
 def test_what_is_unknown_keeps_its_name() -> None:
     (command,) = read_script("show $WHO/x $(date +%s) a${B}c", "run.sh", {}, {}).commands
-    assert [readable(word) for word in command.words[1:]] == ["$WHO/x", "$(date +%s)", "a$Bc"]
-    assert command.words[1] == f"{unknown('WHO')}/x"
+    assert [make_readable(word) for word in command.words[1:]] == ["$WHO/x", "$(date +%s)", "a$Bc"]
+    assert command.words[1] == f"{make_unknown('WHO')}/x"
 
 
 def test_what_a_command_prints_is_asked_for_by_its_variable() -> None:
     script = "GPUS=$(devices -L | wc -l)\nSIZE=$((4 * GPUS))\nshow $GPUS $SIZE $((SIZE + 1)) $((A + B)) x_$GPUS"
     (command,) = read_script(script, "run.sh", {}, {}).commands
-    gpus = unknown("GPUS")
-    assert command.words == ("show", gpus, gpus, unknown("SIZE"), unknown("$((A + B))"), f"x_{gpus}")
+    gpus = make_unknown("GPUS")
+    assert command.words == ("show", gpus, gpus, make_unknown("SIZE"), make_unknown("$((A + B))"), f"x_{gpus}")
     (command,) = read_script(script, "run.sh", {"GPUS": "2", "A": "1", "B": "1"}, {}).commands
     assert command.words == ("show", "2", "8", "9", "2", "x_2")
 
 
 def test_what_an_unknown_command_decides_stays_unknown() -> None:
     (command,) = read_script("show $(nvidia-smi && echo a || echo b)", "run.sh", {}, {}).commands
-    assert [readable(word) for word in command.words[1:]] == ["$(nvidia-smi && echo a || echo b)"]
+    assert [make_readable(word) for word in command.words[1:]] == ["$(nvidia-smi && echo a || echo b)"]
 
 
 def test_given_variables_win() -> None:
@@ -89,7 +89,7 @@ def test_given_variables_win() -> None:
 
 def test_an_unknown_condition_leaves_what_it_decides_unknown() -> None:
     reading = read_script('X=1 \nif [ "$WHO" = me ]; then X=2; Y=3; else Y=3; fi\nshow $X $Y', "run.sh", {}, {})
-    assert reading.commands[-1].words == ("show", unknown("X"), "3")
+    assert reading.commands[-1].words == ("show", make_unknown("X"), "3")
     assert "line 2: a condition is unknown, and so is what depends on it: X" in reading.notes
 
 
@@ -223,7 +223,7 @@ def test_what_a_loop_puts_together_is_to_do(tmp_path: Path) -> None:
         'python -m verl.trainer.main_ppo data.train_files="${FILES%,}]" a.b=1\n'
     )
     found = {item.key: item.value for item in read_run(file, {}, {}).overrides}
-    assert (found["a.b"], readable(found["data.train_files"])) == (1, "${FILES%,}]")
+    assert (found["a.b"], make_readable(found["data.train_files"])) == (1, "${FILES%,}]")
 
 
 @pytest.mark.parametrize("length", [300, 5000])

@@ -14,7 +14,7 @@ from packaging.version import Version
 from extractor.cli.app import run as command
 from extractor.pipeline.plan import Verdict
 from extractor.values.config_files import is_config
-from extractor.values.configtree.settings import every_setting
+from extractor.values.configtree.settings import list_every_setting
 from extractor.values.configtree.yaml_text import Document, Value, put
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree
@@ -89,7 +89,7 @@ def test_no_setting_is_lost(old: Choice, new: Choice, tmp_path: Path, capsys: py
 def _settings(texts: dict[str, str], tree: Tree) -> list:
     """All settings, of these files and, where they are not among them, of those that are emitted."""
     emitted = {file.path: file.data.decode() for file in tree if is_config(file.path)}
-    return every_setting(
+    return list_every_setting(
         {path.removeprefix("config/"): text for path, text in {**emitted, **texts}.items()}, "ppo_trainer.yaml"
     )
 

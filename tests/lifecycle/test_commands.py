@@ -57,7 +57,7 @@ def _small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(generate, "generate", small)
     monkeypatch.setattr(source, "open_source", lambda *arguments, **options: NoSource())
     monkeypatch.setattr(upgrade, "compare", lambda *arguments: None)
-    monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.1"))
+    monkeypatch.setattr(releases, "list_supported", lambda: ("0.5.0", "0.6.1"))
     monkeypatch.setenv("GIT_CEILING_DIRECTORIES", "/")
 
 
@@ -389,7 +389,7 @@ def test_usage_errors(run: Run, small: Path, arguments: list[str], message: str,
 
 def test_two_at_once(run: Run, small: Path) -> None:
     before = picture(small)
-    with disk.exclusive(small) as free:
+    with disk.lock_exclusively(small) as free:
         assert free
         for flags in ([], ["--dry-run"], ["--continue"], ["--abort"]):
             result = run("upgrade", small, *flags)

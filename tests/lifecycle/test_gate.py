@@ -16,7 +16,7 @@ from extractor.cli.app import run as command
 from extractor.pipeline import apply
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import base, disk, journal, lock
-from extractor.project.disk import gate, stays_inside
+from extractor.project.disk import gate, is_inside
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.manifest import parse_manifest, read_toml
@@ -45,7 +45,7 @@ BAD = (
 
 @pytest.mark.parametrize("path", BAD)
 def test_no_command_may_touch_such_a_path(path: str, tmp_path: Path) -> None:
-    assert not stays_inside(path)
+    assert not is_inside(path)
     with pytest.raises(CheckFailed):
         gate(tmp_path, path)
 
@@ -74,7 +74,7 @@ def test_a_lock_that_names_such_a_path_is_refused(small: Path, path: str) -> Non
 def test_sync_writes_nothing_into_git(small: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tree = Tree.of([template(".git/commondir", b"/tmp/evil")])
     (small / lock.NAME).write_bytes(lock.dump(lock_of(tree, OLD)))
-    (small / base.PATH).write_bytes(base.dump(base.of_tree(tree)))
+    (small / base.PATH).write_bytes(base.dump(base.collect_from_tree(tree)))
     assert command(["sync", str(small)]) == 2
     assert not (small / ".git").exists()
 
@@ -193,7 +193,7 @@ def test_what_is_typed_while_the_upgrade_writes_stays(small: Path, monkeypatch: 
 
     def write_and_type(path: Path, data: bytes, mode: int | None = None) -> None:
         written(path, data, mode)
-        if path == disk.scratch_of(small / "main.py"):
+        if path == disk.name_scratch(small / "main.py"):
             (small / "main.py").write_bytes(typed)
 
     monkeypatch.setattr(disk, "write_new", write_and_type)
@@ -232,10 +232,10 @@ def test_a_killed_sync_leaves_nothing_after_the_next(small: Path) -> None:
     target = small / "toy/protocol.py"
     data = target.read_bytes()
     target.unlink()
-    disk.scratch_of(target).write_bytes(b"half")
+    disk.name_scratch(target).write_bytes(b"half")
     assert command(["sync", str(small)]) == 0
     assert target.read_bytes() == data
-    assert not disk.scratch_of(target).exists()
+    assert not disk.name_scratch(target).exists()
 
 
 def test_a_fresh_project_with_such_paths_is_not_written(tmp_path: Path) -> None:

@@ -53,7 +53,9 @@ def former(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     project = create(tmp_path_factory.mktemp("former") / "toy", tree, options)
     locked = lock.Lock.of(tree, options, vextract="0.1.0", source_kind=source.kind, source_sha256=source.sha256)
     text = lock.dump(locked).decode().replace("schema = 2", "schema = 1").rpartition("\n[integrity]\n")[0]
-    (project / lock.NAME).write_text(f'{text}\n[integrity]\nsha256 = "{lock._body_digest(text)}"\n', encoding="utf-8")
+    (project / lock.NAME).write_text(
+        f'{text}\n[integrity]\nsha256 = "{lock._compute_body_digest(text)}"\n', encoding="utf-8"
+    )
     return project
 
 

@@ -50,7 +50,7 @@ def killed(entry: Ready, target: Path, at: int) -> bool:
 
 def unfinished(target: Path) -> Phase | None:
     entry = journal.read(target)
-    return None if entry is None else journal.phase(target, entry)
+    return None if entry is None else journal.read_phase(target, entry)
 
 
 def undisturbed(entry: Ready, original: Path) -> tuple[Path, int]:
@@ -251,7 +251,7 @@ def test_a_file_that_is_written_between_a_kill_and_the_way_on(edited: Path) -> N
     found = journal.read(edited)
     assert found is not None
     with pytest.raises(CheckFailed, match=r"toy/protocol\.py: changed since the upgrade began"):
-        journal.forward(edited, found)
+        journal.go_forward(edited, found)
     assert (edited / "toy/protocol.py").read_bytes() == text("written since")
 
 

@@ -114,7 +114,7 @@ def test_no_edit_is_lost(old: Choice, new: Choice, tmp_path: Path, capsys: pytes
             kinds[item.kind] += 1
         found = journal.read(project)
         if found is not None:
-            journal.back(project, found)
+            journal.go_back(project, found)
             journal.end(project)
             assert picture(project) == before
     _totals.update(kinds)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels, find_first_conflict, find_left_markers, is_mergeable, merge_lines
 from extractor.pipeline.merge.files import is_layout, merge_file
-from extractor.pipeline.rewrite.header import with_header
+from extractor.pipeline.rewrite.header import add_header
 from extractor.values.errors import UsageError
 from tests.rewrite.support import with_former_header
 
@@ -103,7 +103,7 @@ def test_what_is_no_text() -> None:
 def vendored(text: str, number: int = 0) -> str:
     """A vendored file of verl's, with the header of today or, with a number, of a release before."""
     if not number:
-        return with_header(text, "\n", upstream_path="verl/a.py", modified=True)
+        return add_header(text, "\n", upstream_path="verl/a.py", modified=True)
     dropped = f"dropped {number} unreachable definitions: {', '.join(['one_with_a_long_name'] * 6)}"
     return with_former_header(text, f"0.{number}.0", "verl/a.py", [dropped], f"{number}" * 64)
 

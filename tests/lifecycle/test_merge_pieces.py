@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from extractor.pipeline.merge import Labels, Merged, statements
 from extractor.pipeline.merge.files import merge_file, split_pieces
-from extractor.pipeline.merge.pieces import changed
+from extractor.pipeline.merge.pieces import find_changed
 from extractor.values.indentation import reindent
 from tests.lifecycle.releases import Choice, generated
 from tests.releases import ALL
@@ -528,7 +528,7 @@ def test_the_pieces_that_differ_are_those_that_were_edited(base: str, ours: str,
     if found.conflicts:
         return
     b, o, t, m = (split_pieces("x.py", side) for side in (base, ours, theirs, found.data.decode()))
-    assert changed(t, m) == changed(b, o) & changed(t, o)
+    assert find_changed(t, m) == find_changed(b, o) & find_changed(t, o)
 
 
 @pytest.mark.parametrize(
@@ -566,7 +566,7 @@ def test_an_edit_of_a_function_ends_in_that_function(old: str, new: str) -> None
         if found.conflicts:
             continue
         before, after = split_pieces(path, theirs.decode()), split_pieces(path, found.data.decode())
-        assert changed(before, after) == {node.name}
+        assert find_changed(before, after) == {node.name}
         edited += 1
     assert edited > 3
 

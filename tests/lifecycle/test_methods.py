@@ -39,7 +39,9 @@ def project(root: Path, source: Source, *, whole: bool = False) -> Generated:
     locked = lock.Lock.of(
         made.tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256
     )
-    apply.create(root, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(made.tree)))
+    apply.create(
+        root, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(made.tree))
+    )
     return made
 
 
@@ -84,7 +86,7 @@ def test_what_the_owner_uses_is_vendored_again(tmp_path: Path, verl_0_6_1: Sourc
     assert "def to_str" in text
     assert "def supported_types" not in text
     again = restore.regenerate(lock.read(root), offline=True)
-    assert restore.differences(lock.read(root), base.of_tree(again.generated.tree)) == []
+    assert restore.list_differences(lock.read(root), base.collect_from_tree(again.generated.tree)) == []
     assert not upgraded(root).changes_anything
 
 

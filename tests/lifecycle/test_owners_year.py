@@ -16,8 +16,8 @@ from tests.lifecycle.releases import Choice, generated, options_of
 from tests.lifecycle.worlds import create
 from tests.project.running import python, train
 
-FIRST, LAST = "0.5.0", releases.default()
-BETWEEN = releases.supported()[releases.supported().index(FIRST) + 1 :]
+FIRST, LAST = "0.5.0", releases.find_default()
+BETWEEN = releases.list_supported()[releases.list_supported().index(FIRST) + 1 :]
 
 LOSS = """
 

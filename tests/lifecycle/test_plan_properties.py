@@ -57,7 +57,7 @@ def on_disk(old: Tree, deeds: dict[str, str]) -> dict[str, bytes]:
 def planned(old: Tree, new: Tree, disk: dict[str, bytes], successors: dict[str, str]) -> Plan:
     found = {path: FileOnDisk(data) for path, data in disk.items()}
     moved = {path: Successor((place,), same=True) for path, place in successors.items()}
-    return plan_upgrade(UpgradeInputs(lock_of(old, OLD), base.of_tree(old), new, found, moved, LABELS))
+    return plan_upgrade(UpgradeInputs(lock_of(old, OLD), base.collect_from_tree(old), new, found, moved, LABELS))
 
 
 def applied(disk: dict[str, bytes], plan: Plan) -> dict[str, bytes]:
@@ -71,7 +71,7 @@ def test_plans(old: Tree, new: Tree, deeds: dict[str, str], successors: dict[str
     disk = on_disk(old, deeds)
     plan = planned(old, new, disk, successors)
     after = applied(disk, plan)
-    emitted = base.of_tree(old)
+    emitted = base.collect_from_tree(old)
     for action in plan.actions:
         event(f"{action.verdict.value}: {action.reason.value}")
 
@@ -89,7 +89,12 @@ def test_plans(old: Tree, new: Tree, deeds: dict[str, str], successors: dict[str
         managed = {path: data for path, data in after.items() if path in PATHS}
         again = plan_upgrade(
             UpgradeInputs(
-                lock_of(new, NEW), base.of_tree(new), new, {p: FileOnDisk(d) for p, d in managed.items()}, {}, LABELS
+                lock_of(new, NEW),
+                base.collect_from_tree(new),
+                new,
+                {p: FileOnDisk(d) for p, d in managed.items()},
+                {},
+                LABELS,
             )
         )
         assert {action.verdict for action in again.actions} <= {Verdict.KEEP}

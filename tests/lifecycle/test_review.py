@@ -70,7 +70,7 @@ ACTOR = "toy/vendored/workers/dp_actor.py"
 @given(st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n"])), st.lists(st.sampled_from([b"a\n", b"b\n", b"c", b"d\n"])))
 def test_a_diff_is_undone(old: list[bytes], new: list[bytes]) -> None:
     sides = b"".join(old), b"".join(new)
-    text = b"a note\n\n" + diff.unified("x", *sides)
+    text = b"a note\n\n" + diff.write_unified_diff("x", *sides)
     assert diff.undo_unified(sides[1], text) == sides[0]
     assert sides[0] == sides[1] or diff.undo_unified(sides[1] + b"z\nz\nz\nz\n" * 2, b"") != sides[0]
 

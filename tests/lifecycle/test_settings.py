@@ -16,7 +16,7 @@ from extractor.project import base, lock
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.own_config import rename_own_settings
 from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry
-from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade, with_settings
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.values.tree import File, Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored
 
@@ -252,13 +252,13 @@ def upgraded(project: Path, old: Tree, new: Tree, back: bool = False) -> dict[st
     there = lock.read(project)
     found = look(project, {file.path for file in old} | {file.path for file in new})
     sides = UpgradeInputs(there, base.read(project, there), new, found, {}, LABELS)
-    plan = plan_upgrade(with_settings(sides, renamed_back if back else renamed))
+    plan = plan_upgrade(carry_settings(sides, renamed_back if back else renamed))
     apply.upgrade(
         project,
         plan,
         {path: item.data for path, item in found.items()},
         lock_data=lock.dump(lock_of(new, OLD if back else NEW)),
-        base_data=base.dump(base.of_tree(new)),
+        base_data=base.dump(base.collect_from_tree(new)),
         title="there",
     )
     return {action.path: (action.verdict, action.reason, action.note) for action in plan.actions}
@@ -421,7 +421,7 @@ def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pyt
     )  # type: ignore[arg-type]
     monkeypatch.setattr(source, "open_source", lambda *arguments, **options: Source)
     monkeypatch.setattr(upgrade, "compare", lambda *arguments: None)
-    monkeypatch.setattr(releases, "supported", lambda: ("0.5.0", "0.6.0", "0.6.1"))
+    monkeypatch.setattr(releases, "list_supported", lambda: ("0.5.0", "0.6.0", "0.6.1"))
 
     class Source:
         kind, sha256 = "wheel", "a" * 64

@@ -14,7 +14,7 @@ from extractor.pipeline.plan import Plan, Reason, Verdict, plan_new
 from extractor.project import base, lock
 from extractor.project.lock import Lock
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade, with_settings
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind, Tree
@@ -92,7 +92,10 @@ def lock_of(tree: Tree, options: Options) -> Lock:
 
 def create(target: Path, tree: Tree, options: Options) -> Path:
     apply.create(
-        target, plan_new(tree), lock_data=lock.dump(lock_of(tree, options)), base_data=base.dump(base.of_tree(tree))
+        target,
+        plan_new(tree),
+        lock_data=lock.dump(lock_of(tree, options)),
+        base_data=base.dump(base.collect_from_tree(tree)),
     )
     return target
 
@@ -143,13 +146,13 @@ def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, S
     below = [path for path in (project / "orphaned").rglob("*") if path.is_file()]
     parked = {path.relative_to(project).as_posix(): path.read_bytes() for path in below}
     sides = UpgradeInputs(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
-    plan = plan_upgrade(with_settings(sides, Renames(old.options.verl, options.verl)))
+    plan = plan_upgrade(carry_settings(sides, Renames(old.options.verl, options.verl)))
     return Ready(
         project,
         plan,
         {path: item.data for path, item in found.items()},
         lock.dump(lock_of(new, options)),
-        base.dump(base.of_tree(new)),
+        base.dump(base.collect_from_tree(new)),
     )
 
 

@@ -30,7 +30,7 @@ OLD = (
     "import runpy, sys; sys.version_info = (3, 9, 18, 'final', 0); sys.argv.pop(0);"
     "runpy.run_path(sys.argv[0], run_name='__main__')"
 )
-MANIFEST = releases.load(releases.default())
+MANIFEST = releases.load(releases.find_default())
 PINS = list_checked_pins(MANIFEST, complete(Options("tiny", MANIFEST.release, "hf"), MANIFEST))
 FIRST = [line for line in PINS if line.startswith(("pip==", "setuptools=="))]
 PYPROJECT = """

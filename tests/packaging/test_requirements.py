@@ -45,13 +45,13 @@ def pinned() -> dict[str, Version]:
     return found
 
 
-@pytest.mark.parametrize("release", releases.supported())
+@pytest.mark.parametrize("release", releases.list_supported())
 def test_every_range_has_the_version_that_was_tested(release: str) -> None:
     manifest, pins = releases.load(release), pinned()
     for engine in manifest.engines:
         for recipe in ("toy", "gsm8k"):
             options = complete(Options("toy", release, engine, recipe=recipe), manifest)
-            for line in manifest.requirements_for(options):
+            for line in manifest.list_requirements(options):
                 wanted = Requirement(line)
                 name = canonicalize_name(wanted.name)
                 assert name in pins, f"{line}: nothing says which version was tested"
@@ -64,7 +64,7 @@ UNOBTAINABLE = {"pyext"}
 
 def choices() -> Iterator[tuple[Manifest, Options]]:
     """Every release with every engine, recipe and feature, one feature at a time."""
-    for release in releases.supported():
+    for release in releases.list_supported():
         manifest = releases.load(release)
         for engine in manifest.engines:
             for recipe in list_recipes(manifest):
@@ -110,7 +110,7 @@ def test_a_lock_has_what_a_project_asks_for() -> None:
 
 
 def test_what_is_not_asked_for_is_not_locked() -> None:
-    manifest = releases.load(releases.default())
+    manifest = releases.load(releases.find_default())
     plain = locked(list_pins(manifest, Options("toy", manifest.release)))
     assert {"peft", "math-verify", "vllm"}.isdisjoint(plain)
     assert "peft" in locked(list_pins(manifest, Options("toy", manifest.release, features=("lora",))))
@@ -122,7 +122,7 @@ def test_a_lock_is_complete_and_without_contradiction(engine: str) -> None:
 
     Of the CUDA libraries, and of what else is not installed here, nothing can be told.
     """
-    manifest = releases.load(releases.default())
+    manifest = releases.load(releases.find_default())
     features = tuple(item.name for item in manifest.features if not item.engines or engine in item.engines)
     options = complete(Options("toy", manifest.release, engine, features=features, recipe="gsm8k"), manifest)
     pins = locked(list_pins(manifest, options))
@@ -146,7 +146,7 @@ def test_a_lock_is_complete_and_without_contradiction(engine: str) -> None:
 
 @pytest.mark.parametrize("engine", ["hf", "sglang"])
 def test_a_lock_has_the_versions_that_the_tests_ran_with(engine: str) -> None:
-    manifest, pins = releases.load(releases.default()), pinned()
+    manifest, pins = releases.load(releases.find_default()), pinned()
     options = complete(Options("toy", manifest.release, engine, features=("lora",), recipe="gsm8k"), manifest)
     for name, version in locked(list_pins(manifest, options)).items():
         assert name not in pins or pins[name].public == version, name
@@ -197,7 +197,7 @@ def test_pip_installs_exactly_what_is_locked(engine: str, tmp_path: Path) -> Non
 
     Every file that it downloads for it, gigabytes of CUDA libraries among them, has one of the digests.
     """
-    manifest = releases.load(releases.default())
+    manifest = releases.load(releases.find_default())
     options = complete(Options("toy", manifest.release, engine, features=("lora",), recipe="gsm8k"), manifest)
     (tmp_path / "requirements.lock").write_text("\n".join(list_checked_pins(manifest, options)))
     command = [*(sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet")]

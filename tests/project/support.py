@@ -122,7 +122,7 @@ def make(configuration: Configuration, root: Path) -> Made:
     generated = generate(options, source, manifest)
     tree = generated.tree
     locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
-    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    apply.create(root, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(tree)))
     return Made(configuration, options, manifest, source, generated, root)
 
 

@@ -106,7 +106,7 @@ def test_more_processes_than_gpus(made: Maker) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
 def test_freed_memory_is_kept_by_small_runs_alone_or_where_that_is_asked_for_and_the_plan_says_so(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
-    *_, kept, not_kept = printed(root, SETTLED.replace("COMMANDS", str(resources.templates() / "command")))
+    *_, kept, not_kept = printed(root, SETTLED.replace("COMMANDS", str(resources.find_templates() / "command")))
     assert (kept, not_kept) == ("True True", "False False")
     untouched, first, small, large = json.loads(printed(root, FREED, start=python)[-1])
     pages = 10 * 2**23 // 4096

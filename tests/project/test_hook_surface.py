@@ -11,7 +11,7 @@ import pytest
 
 from extractor.pipeline.generate import list_recipes
 from extractor.values import releases
-from extractor.values.moves import moved_module
+from extractor.values.moves import rename_module
 from extractor.values.options import RECIPES
 from extractor.values.tree import FileKind
 from tests.project.running import check_forked, train
@@ -127,7 +127,7 @@ def test_former_names_mean_the_modules_of_today(made: Maker) -> None:
     """As hooks of earlier projects import them: in any order, and also what is in a package that has moved."""
     project = made(Configuration(LAST, "hf"))
     names = STATED_FORMERLY
-    assert {moved_module(name) for name in names} <= {*SURFACE, *OF_RECIPES}
+    assert {rename_module(name) for name in names} <= {*SURFACE, *OF_RECIPES}
     code = (
         "import sys; from importlib import import_module\n"
         "for pair in sys.argv[1:]:\n"
@@ -140,7 +140,7 @@ def test_former_names_mean_the_modules_of_today(made: Maker) -> None:
         "except ModuleNotFoundError: pass\n"
         "else: raise AssertionError\n"
     )
-    pairs = [f"{PACKAGE}.{name}={PACKAGE}.{moved_module(name)}" for name in names]
+    pairs = [f"{PACKAGE}.{name}={PACKAGE}.{rename_module(name)}" for name in names]
     check_forked(project.root, "-c", code, *pairs)
 
 

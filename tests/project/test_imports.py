@@ -48,7 +48,7 @@ def failures(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
         project = made(configuration)
         chosen = (*project.options.features, project.options.engine)
         allowed = {name for item in chosen for name in OPTIONAL.get(item, ())}
-        required = [Requirement(line).name for line in project.manifest.requirements_for(project.options)]
+        required = [Requirement(line).name for line in project.manifest.list_requirements(project.options)]
         allowed |= blocked & {import_name(name) for name in required}
         projects[str(configuration)] = {
             "root": str(project.root),

@@ -11,16 +11,16 @@ import pytest
 
 from extractor.pipeline.generate import complete, list_recipes
 from extractor.pipeline.render import map_templates, render_config
-from extractor.pipeline.render.layers import UNTIL, behind, list_engine_layers, list_engine_modes, list_layers
-from extractor.pipeline.render.presets import ESTIMATOR, LOSS, match_preset, presets
+from extractor.pipeline.render.layers import UNTIL, list_engine_layers, list_engine_modes, list_layers, map_files
+from extractor.pipeline.render.presets import ESTIMATOR, LOSS, match_preset, read_presets
 from extractor.values import releases, resources
-from extractor.values.configtree.rename import with_names
+from extractor.values.configtree.rename import rename_keys
 from extractor.values.configtree.yaml_text import UnsupportedYaml
 from extractor.values.options import Options
 
 EVERY = [
     (manifest, Options("toy", manifest.release, engine, "grpo", tuple(item.name for item in manifest.features), recipe))
-    for manifest in map(releases.load, releases.supported())
+    for manifest in map(releases.load, releases.list_supported())
     for engine in manifest.engines
     for recipe in list_recipes(manifest)
 ]
@@ -38,18 +38,18 @@ def chosen(release: str) -> dict[str, set[str]]:
 
 
 def test_the_newest_release_needs_no_template_of_older_ones() -> None:
-    newest = releases.supported()[-1]
+    newest = releases.list_supported()[-1]
     used = {template for templates in chosen(newest).values() for template in templates}
     assert used
     assert not [template for template in used if template.startswith(f"{UNTIL}/")]
 
 
 def test_every_template_of_older_releases_is_used_by_the_release_that_it_is_named_after() -> None:
-    root = resources.templates() / UNTIL
+    root = resources.find_templates() / UNTIL
     there = {path.relative_to(root.parent).as_posix() for path in root.rglob("*") if path.is_file()}
     used = set()
     for folder in root.iterdir():
-        assert folder.name in releases.supported()[:-1]
+        assert folder.name in releases.list_supported()[:-1]
         used |= {template for templates in chosen(folder.name).values() for template in templates}
     assert {path for path in there if not path.endswith(".absent")} <= used
     for path in there - used:
@@ -57,10 +57,10 @@ def test_every_template_of_older_releases_is_used_by_the_release_that_it_is_name
         manifest, options = next(item for item in EVERY if item[0].release == release)
         place = part.partition("/")[2].removesuffix(".jinja").replace("__package__", "toy")
         assert place not in map_templates(manifest, options)
-        assert (resources.templates() / part).is_file()
+        assert (resources.find_templates() / part).is_file()
 
 
-@pytest.mark.parametrize("release", releases.supported())
+@pytest.mark.parametrize("release", releases.list_supported())
 def test_the_first_line_of_a_file_names_its_template(release: str) -> None:
     manifest, options = next(item for item in EVERY if item[0].release == release)
     templates = map_templates(manifest, options)
@@ -75,7 +75,9 @@ def test_the_first_line_of_a_file_names_its_template(release: str) -> None:
 def test_no_template_names_a_template() -> None:
     """Its own name, copied from a project, would stand twice in what is made of it; another's would be wrong."""
     heads = re.compile(r"\A(?:.*\n)?.*vextract:template +[^-\s]")
-    files = [path for path in resources.templates().rglob("*") if path.is_file() and "__pycache__" not in path.parts]
+    files = [
+        path for path in resources.find_templates().rglob("*") if path.is_file() and "__pycache__" not in path.parts
+    ]
     assert len(files) > 300
     assert [str(path) for path in files if heads.match(path.read_text(encoding="utf-8"))] == []
 
@@ -86,19 +88,19 @@ def test_of_several_templates_the_nearest_release_wins() -> None:
         "base/__package__/workers/actor.py",
         "until/0.7.1/base/__package__/workers/actor.py",
     )
-    assert "tests/test_reward_managers.py" not in behind(["base", "until/0.7.0/base"], "toy")
+    assert "tests/test_reward_managers.py" not in map_files(["base", "until/0.7.0/base"], "toy")
 
 
 @pytest.mark.parametrize(
     "release",
     [
-        pytest.param(release, marks=() if release == releases.default() else pytest.mark.slow)
-        for release in releases.supported()
+        pytest.param(release, marks=() if release == releases.find_default() else pytest.mark.slow)
+        for release in releases.list_supported()
     ],
 )
 def test_a_run_with_the_settings_of_a_preset_has_that_preset(release: str) -> None:
     manifest = releases.load(release)
-    found = presets(manifest)
+    found = read_presets(manifest)
     assert set(found) == set(manifest.algorithms)
     assert {name: match_preset(settings, manifest) for name, settings in found.items()} == {
         name: name for name in found
@@ -106,7 +108,7 @@ def test_a_run_with_the_settings_of_a_preset_has_that_preset(release: str) -> No
 
 
 def test_a_loss_says_more_than_the_estimator() -> None:
-    manifest = releases.load(releases.supported()[-1])
+    manifest = releases.load(releases.list_supported()[-1])
     assert match_preset({ESTIMATOR: "rloo", LOSS: "gspo"}, manifest) == "gspo"
     assert match_preset({}, manifest) == "ppo"
     assert match_preset({ESTIMATOR: "grpo", LOSS: "mine"}, manifest) is None
@@ -139,18 +141,18 @@ def test_a_section_moves_whole_with_its_comments() -> None:
                 return old + key.removeprefix(new)
         return None
 
-    assert with_names(NEW, rename) == (
+    assert rename_keys(NEW, rename) == (
         "# Of the file.\ndata:\n  size: 4  # four\n"
         "old:\n  # Above the section.\n  manager: env\n"
         "  # What it takes.\n  long:\n    # How long.\n    len: 2\n\n    log: false\n"
         "other: [1, 2]\n"
     )
-    assert with_names(NEW, lambda key: None) == NEW
+    assert rename_keys(NEW, lambda key: None) == NEW
 
 
 def test_a_section_that_would_be_in_two_places_is_refused() -> None:
     with pytest.raises(UnsupportedYaml, match="data twice"):
-        with_names(NEW, lambda key: f"data.{key}" if key.startswith("reward") else None)
+        rename_keys(NEW, lambda key: f"data.{key}" if key.startswith("reward") else None)
 
 
 @pytest.fixture
@@ -158,7 +160,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Makes what vextract is extended in a copy, which it takes everything from."""
     for name in ("templates", "manifests"):
         shutil.copytree(getattr(resources, name)(), tmp_path / name)
-    monkeypatch.setattr(resources, "_directory", lambda name: tmp_path / name)
+    monkeypatch.setattr(resources, "_find_directory", lambda name: tmp_path / name)
     for known in (list_engine_layers, list_engine_modes):
         known.cache_clear()
     return tmp_path
@@ -166,7 +168,7 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def declared(copied: Path, line: str) -> str:
     """Add a line to the top of the newest manifest; returns its release."""
-    newest = releases.supported()[-1]
+    newest = releases.list_supported()[-1]
     manifest = copied / f"manifests/verl-{newest}.toml"
     text = manifest.read_text(encoding="utf-8")
     assert f"\n{line.partition(' ')[0]} = " not in text
@@ -205,12 +207,12 @@ def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> Non
 
 
 def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
-    before = releases.supported()[-1]
+    before = releases.list_supported()[-1]
     text = (copied / f"manifests/verl-{before}.toml").read_text(encoding="utf-8")
     source = text[text.index("[source]") :].split("\n\n")[0]
     made = f'schema = 1\nrelease = "9.9.9"\nfollows = "{before}"\n\n{source.replace(before, "9.9.9")}\n'
     (copied / "manifests/verl-9.9.9.toml").write_text(made, encoding="utf-8")
-    assert releases.supported()[-1] == "9.9.9"
+    assert releases.list_supported()[-1] == "9.9.9"
     newest, last = releases.load("9.9.9"), releases.load(before)
     for engine in last.engines:
         files = render_config(newest, complete(Options("toy", "9.9.9", engine), newest))
@@ -223,14 +225,14 @@ def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
 def test_a_hook_is_one_file(copied: Path) -> None:
     hook = copied / "templates/base/__package__/custom/mine.py"
     hook.write_text("# vextract:hook  yours: written once, never touched by an upgrade\n")
-    newest = releases.supported()[-1]
+    newest = releases.list_supported()[-1]
     manifest = releases.load(newest)
     options = Options("toy", newest)
     assert map_templates(manifest, options)["toy/custom/mine.py"] == ("base/__package__/custom/mine.py",)
 
 
 def test_what_engine_and_feature_share_is_there_once() -> None:
-    newest = releases.supported()[-1]
+    newest = releases.list_supported()[-1]
     loaded = releases.load(newest)
     for engine in loaded.engines:
         options = complete(Options("toy", newest, engine=engine, features=("episodes",)), loaded)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from extractor.pipeline.render.long_imports import wrap_imports
-from extractor.pipeline.render.shims import select_shims, sliced
+from extractor.pipeline.render.shims import select_shims, slice_module
 
 TEXT = '''"""Two animals."""
 
@@ -29,10 +29,10 @@ def lion() -> NoReturn:
 
 
 def test_what_nobody_imports_is_left_out_with_its_imports() -> None:
-    found = sliced(TEXT, {"bear"})
+    found = slice_module(TEXT, {"bear"})
     assert "lion" not in found
     assert "import os\nfrom typing import Any\n\nLEGS = 4\n\n\ndef bear" in found
-    assert sliced(TEXT, {"bear", "lion"}) == TEXT
+    assert slice_module(TEXT, {"bear", "lion"}) == TEXT
 
 
 def test_shims_bring_what_they_import_and_visitors_bring_no_module() -> None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from extractor.pipeline.index.syntax import first_line
+from extractor.pipeline.index.syntax import find_first_line
 from extractor.pipeline.slicer.slice import KeptModule
 from extractor.values.manifest import Fix
 from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Maker
@@ -49,7 +49,7 @@ class Text:
         for node in tree.body:
             if isinstance(node, Definition):
                 assert node.end_lineno is not None
-                definitions.setdefault(node.name, []).append(between(1 + first_line(node), node.end_lineno))
+                definitions.setdefault(node.name, []).append(between(1 + find_first_line(node), node.end_lineno))
         return cls(between(1, len(lines)), definitions)
 
 
@@ -60,7 +60,7 @@ def _without_dropped_methods(module: KeptModule) -> str:
     for index, methods in module.dropped:
         body = getattr(module.body[index], "body")  # noqa: B009
         for method in (body[number] for number in methods):
-            first = 1 + first_line(method)
+            first = 1 + find_first_line(method)
             while lines[first - 2].lstrip().startswith("#"):
                 first -= 1
             gone.update(range(first, method.end_lineno + 1))

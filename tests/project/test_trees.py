@@ -117,7 +117,7 @@ def test_every_symbol_leads_to_a_root(made: Maker, configuration: Configuration)
     """And no definition is in a vendored file that the search did not reach."""
     project = made(configuration)
     edges = project.generated.found.edges
-    roles = {f"role {role.name}" for role in project.manifest.active_roles(project.options)}
+    roles = {f"role {role.name}" for role in project.manifest.list_active_roles(project.options)}
     modules = {module.module for module in project.generated.found.modules}
     for symbol in edges:
         chain = [symbol]

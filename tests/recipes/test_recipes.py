@@ -18,7 +18,7 @@ from extractor.pipeline.source import Source
 from extractor.project import lock
 from extractor.values import releases
 from extractor.values.options import RECIPES
-from extractor.values.resources import templates
+from extractor.values.resources import find_templates
 from tests.project.running import check_forked, check_python, forked, train
 from tests.project.support import Configuration, make, vextract
 from tests.releases import ALL, NEWEST
@@ -143,7 +143,7 @@ def test_its_own_tests_pass(made: Maker, recipe: str, release: str) -> None:
 @pytest.mark.parametrize("recipe", [*MATHS, "multiturn"])
 def test_a_recipe_s_sizes_are_its_own_in_each_release(made: Maker, recipe: str) -> None:
     sizes_of_the_project = (made(recipe) / "config/scale/toy.yaml").read_text()
-    own = (templates() / f"recipe/{recipe}/config/scale/toy.yaml").read_text()
+    own = (find_templates() / f"recipe/{recipe}/config/scale/toy.yaml").read_text()
     sizes = [line for line in own.splitlines() if "_length: " in line or "batch_size: " in line]
     assert sizes
     assert [line for line in sizes if line not in sizes_of_the_project] == []

@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from extractor.cli.app import run
-from extractor.usecases.report.curves import NUMBERS, buckets
+from extractor.usecases.report.curves import NUMBERS, make_buckets
 from extractor.usecases.report.runs import read_runs
 
 NASTY = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} é 🦙 \u2028 \x00"
@@ -231,6 +231,6 @@ def test_samples_of_training_stand_at_their_steps(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("count", "limit"), [(0, 5), (1, 5), (5, 5), (6, 5), (1001, 1000)])
 def test_buckets_cover_all_points_once(count: int, limit: int) -> None:
-    parts = buckets(count, limit)
+    parts = make_buckets(count, limit)
     assert [point for part in parts for point in part] == list(range(count))
     assert len(parts) <= limit

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from extractor.pipeline.render.fold import constants_of, fold
+from extractor.pipeline.render.fold import fold, read_constants
 from tests.project.support import REPOSITORY
 
 SWITCHES = REPOSITORY / "templates/base/__package__/switches.py"
@@ -28,7 +28,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     attacked = place / "attacked"  # as `vextract attack` finds it: beside the rewards, in a project's package
     for part in parts:
         shutil.copytree(part, attacked / "rewards", dirs_exist_ok=True)
-    found = {name: name.lower() in names for name in constants_of(SWITCHES.read_text(encoding="utf-8"))}
+    found = {name: name.lower() in names for name in read_constants(SWITCHES.read_text(encoding="utf-8"))}
     for path in (*place.glob("reward_library/**/*.py"), *attacked.glob("rewards/**/*.py")):
         path.write_text(fold(path.read_text(encoding="utf-8"), found), encoding="utf-8")
     shutil.copytree(REPOSITORY / "templates/command/attack", attacked / "attack")

@@ -4,30 +4,30 @@ from __future__ import annotations
 
 import pytest
 
-from extractor.pipeline.rewrite import dropped_methods, former_changes, named_fixes
-from extractor.pipeline.rewrite.changes import methods_dropped
-from extractor.pipeline.rewrite.header import with_header, with_header_of
+from extractor.pipeline.rewrite import read_dropped_methods, read_former_changes, read_named_fixes
+from extractor.pipeline.rewrite.changes import describe_dropped_methods
+from extractor.pipeline.rewrite.header import add_header, copy_header
 from tests.rewrite.support import emit, with_former_header
 
 MANY = [f"{holder}.method_number_{number}" for holder in ("First", "Second") for number in range(40)]
 BODY = "# Copyright\nimport os\n"
-NEW = with_header(BODY, "\n", upstream_path="verl/a.py", modified=True)
-OLD = with_former_header(BODY, "1.2.3", "verl/a.py", ["unused imports dropped", *methods_dropped(MANY)])
+NEW = add_header(BODY, "\n", upstream_path="verl/a.py", modified=True)
+OLD = with_former_header(BODY, "1.2.3", "verl/a.py", ["unused imports dropped", *describe_dropped_methods(MANY)])
 
 
 @pytest.mark.parametrize("names", [[], ["Engine.run"], ["Engine.run", "Engine.stop", "Other.run"], MANY])
 @pytest.mark.parametrize("newline", ["\n", "\r\n"])
 def test_what_changes_say_can_be_read_again(names: list[str], newline: str) -> None:
-    changes = ["unused imports dropped", *methods_dropped(names), "fix x-1: because; of: this"]
-    assert list(dropped_methods(changes)) == names
-    assert named_fixes(changes) == ("x-1",)
+    changes = ["unused imports dropped", *describe_dropped_methods(names), "fix x-1: because; of: this"]
+    assert list(read_dropped_methods(changes)) == names
+    assert read_named_fixes(changes) == ("x-1",)
     old = with_former_header(BODY, "1.2.3", "verl/a.py", changes).replace("\n", newline)
-    assert list(former_changes(old)) == changes
-    assert list(former_changes(old.replace(newline, f"{newline}# mine{newline}", 1))) == changes
+    assert list(read_former_changes(old)) == changes
+    assert list(read_former_changes(old.replace(newline, f"{newline}# mine{newline}", 1))) == changes
 
 
 def test_a_file_of_today_names_no_changes() -> None:
-    assert former_changes(f"{NEW}# changed: by me\n") == ()
+    assert read_former_changes(f"{NEW}# changed: by me\n") == ()
 
 
 def test_a_file_that_is_as_it_is_upstream_is_not_called_modified() -> None:
@@ -54,8 +54,8 @@ def test_a_file_that_is_as_it_is_upstream_is_not_called_modified() -> None:
     ids=["whole", "above", "below", "continued", "between", "headless", "gone", "mark", "ends", "stale"],
 )
 def test_a_header_gives_way_to_another_and_edits_beside_it_stay(old: str, new: str) -> None:
-    found = with_header_of(NEW.encode(), old.encode(), OLD.encode())
+    found = copy_header(NEW.encode(), old.encode(), OLD.encode())
     assert found == new.encode()
-    assert with_header_of(NEW.encode(), found, NEW.encode()) == found
+    assert copy_header(NEW.encode(), found, NEW.encode()) == found
     bare = new.replace("\r\n", "\n").replace(NEW.partition("\n")[0] + "\n", "")
-    assert with_header_of(BODY.encode(), found, NEW.encode()).replace(b"\r\n", b"\n") == bare.encode()
+    assert copy_header(BODY.encode(), found, NEW.encode()).replace(b"\r\n", b"\n") == bare.encode()

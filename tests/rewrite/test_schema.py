@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 from extractor.pipeline.render.registered import collect_registered_words
-from extractor.pipeline.render.schema import aliases_of, group_names, schema, select_schema, write_shipped
-from extractor.values.setting_types import types_and_words
+from extractor.pipeline.render.schema import group_names, map_aliases, read_schema, select_schema, write_shipped
+from extractor.values.setting_types import read_types_and_words
 
 FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without", "path"}
 LR, STEPS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.optim.lr_warmup_steps"
@@ -28,8 +28,8 @@ def own(config):
 
 
 def test_the_schema_has_known_fields_only() -> None:
-    assert {name for known in schema().values() for name in known} == FIELDS
-    for known in schema().values():
+    assert {name for known in read_schema().values() for name in known} == FIELDS
+    for known in read_schema().values():
         switches = known.get("only_with", [])
         for switch in [switches] if isinstance(switches, str) else switches:
             assert switch.count("=") == 1
@@ -38,7 +38,10 @@ def test_the_schema_has_known_fields_only() -> None:
 def test_a_project_is_told_of_its_own_settings() -> None:
     told = select_schema([LR, STEPS, "mine.x", "local.dtype"], {"mine.x": [0.5]}, {"mine.x": ("engine vllm",)}, {})
     text = f"{{{write_shipped({'schema': told, 'modes': ('sync',), 'absent': {}})}}}"
-    assert types_and_words(text) == ({"local.dtype": "str"}, {"local.dtype": ("float32", "bfloat16", "float16", None)})
+    assert read_types_and_words(text) == (
+        {"local.dtype": "str"},
+        {"local.dtype": ("float32", "bfloat16", "float16", None)},
+    )
     known = json.loads(text)["schema"]
     assert known[LR] == {"range": "0 or more"}
     assert known["mine.x"] == {"unread": [0.5], "readers": "engine vllm"}
@@ -46,7 +49,7 @@ def test_a_project_is_told_of_its_own_settings() -> None:
     ratio = "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio"
     assert "only_with" not in select_schema([ratio], {}, {}, {})[ratio]
     assert "only_with" in select_schema([ratio, STEPS], {}, {}, {})[ratio]
-    assert aliases_of([LR]) == {"learning_rate": LR, "lr": LR}
+    assert map_aliases([LR]) == {"learning_rate": LR, "lr": LR}
 
 
 def test_settings_are_listed_by_section() -> None:

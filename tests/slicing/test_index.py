@@ -6,12 +6,12 @@ import pytest
 
 from extractor.pipeline.index import Index, Module
 from extractor.values.errors import SourceError
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 from tests.slicing.tiny import TinySource
 
 
 def module(text: str, path: str = "verl/pkg/mod.py") -> Module:
-    return Index(TinySource({path: text}))[module_name(path)]
+    return Index(TinySource({path: text}))[name_module(path)]
 
 
 def test_a_local_variable_does_not_name_the_module_symbol_it_shadows() -> None:

@@ -9,7 +9,7 @@ import pytest
 from extractor.pipeline.index import Index
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.source import Source
-from extractor.usecases.draft.check import binds, holds, matches
+from extractor.usecases.draft.check import has_binding, holds, matches
 from extractor.values import releases, resources
 from extractor.values.errors import UsageError
 from extractor.values.manifest import ChainError, Manifest, combine, parse_manifest, read_toml
@@ -60,8 +60,8 @@ def test_a_good_manifest_is_read() -> None:
 def test_a_recipe_adds_to_what_a_project_needs() -> None:
     found = parse_manifest(read_toml(GOOD, "good.toml"), "good.toml")
     toy, gsm8k = Options("p", "1.2.3"), Options("p", "1.2.3", recipe="gsm8k")
-    assert found.requirements_for(toy) == ("torch>=2.7",)
-    assert found.requirements_for(gsm8k) == ("math-verify>=0.8", "torch>=2.7")
+    assert found.list_requirements(toy) == ("torch>=2.7",)
+    assert found.list_requirements(gsm8k) == ("math-verify>=0.8", "torch>=2.7")
     assert found.requirements.dev == ("pytest>=8",)
 
 
@@ -157,15 +157,15 @@ def test_what_does_not_fit_the_release_before_is_named(stated: str, message: str
     assert message in caught.value.message
 
 
-@pytest.mark.parametrize("release", releases.supported())
+@pytest.mark.parametrize("release", releases.list_supported())
 def test_every_manifest_states_only_what_differs(release: str) -> None:
-    file = resources.manifests() / f"verl-{release}.toml"
+    file = resources.find_manifests() / f"verl-{release}.toml"
     stated = read_toml(file.read_text(encoding="utf-8"), file.name)
     if "follows" not in stated:
-        assert release == releases.supported()[0]
+        assert release == releases.list_supported()[0]
         return
-    before = releases.stated_in_full(str(stated["follows"]))
-    whole = releases.stated_in_full(release)
+    before = releases.merge_predecessors(str(stated["follows"]))
+    whole = releases.merge_predecessors(release)
     again = combine(before, read_toml(write_manifest(difference(before, whole), release), "written"))
     assert unordered(again) == unordered(whole)
     assert repeated(before, stated) == []
@@ -184,14 +184,14 @@ def unmatched(manifest: Manifest, source: Source) -> Iterator[str]:
         yield from (module for module in role.modules if module not in index)
     for feature in (*manifest.features, *manifest.withheld):
         yield from (pattern for pattern in (*feature.cut, *feature.replaced) if not matches(pattern, index))
-    yield from (item.symbol for item in manifest.replacements if not binds(index, item.symbol))
+    yield from (item.symbol for item in manifest.replacements if not has_binding(index, item.symbol))
     for fix in manifest.fixes:
-        yield from (symbol for symbol in fix.replaced if not binds(index, symbol))
+        yield from (symbol for symbol in fix.replaced if not has_binding(index, symbol))
         yield from [] if fix.module in index else [fix.module]
 
 
 @pytest.mark.network
-@pytest.mark.parametrize("release", releases.supported())
+@pytest.mark.parametrize("release", releases.list_supported())
 def test_nothing_that_a_manifest_says_matches_nothing(release: str) -> None:
     """What a release inherits and has no longer is taken away in `[drop]`."""
     assert not list(unmatched(releases.load(release), source_of(release)))

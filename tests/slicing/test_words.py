@@ -26,8 +26,8 @@ def test_rows(monkeypatch):
 def found(monkeypatch: pytest.MonkeyPatch) -> words.NameUses:
     texts = {"pkg/table.py": CODE, "tests/test_rows.py": TEST}
     templates = {path: [SimpleNamespace(text=text)] for path, text in texts.items()}
-    monkeypatch.setattr(words, "behind", lambda *_: templates)
-    release = releases.default()
+    monkeypatch.setattr(words, "map_files", lambda *_: templates)
+    release = releases.find_default()
     return words.collect_method_names(releases.load(release), Options("pkg", release, "hf", "grpo"))
 
 

@@ -44,7 +44,7 @@ def index(monkeypatch: pytest.MonkeyPatch):
         (into / pin.wheel_filename).write_bytes(answers[-1])
         return into / pin.wheel_filename
 
-    monkeypatch.setattr(download, "wheel", wheel)
+    monkeypatch.setattr(download, "download_wheel", wheel)
     wheel.served, wheel.answers = served, answers
     return wheel
 
@@ -75,7 +75,7 @@ def test_a_damaged_entry_that_cannot_be_fetched_again_is_named(tmp_path: Path, i
     def unreachable(pin, into: Path) -> Path:
         raise SourceError("verl 0.6.1 could not be downloaded: no connection", hint="check the network")
 
-    monkeypatch.setattr(download, "wheel", unreachable)
+    monkeypatch.setattr(download, "download_wheel", unreachable)
     with pytest.raises(SourceError) as caught:
         open_source(PIN, cache_dir=tmp_path)
     assert str(path) in caught.value.message
@@ -87,8 +87,8 @@ def test_a_failed_download_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
     def unreachable(pin_or_release, into: Path) -> Path:
         raise SourceError("no connection", hint="check the network")
 
-    monkeypatch.setattr(download, "wheel", unreachable)
-    monkeypatch.setattr(download, "any_wheel", unreachable)
+    monkeypatch.setattr(download, "download_wheel", unreachable)
+    monkeypatch.setattr(download, "download_any_wheel", unreachable)
     for opened in (lambda: open_source(PIN, cache_dir=tmp_path), lambda: open_unpinned("9.9", cache_dir=tmp_path)):
         with pytest.raises(SourceError, match="no connection"):
             opened()
@@ -100,7 +100,7 @@ def test_a_damaged_entry_of_a_release_without_manifest_is_fetched_again(tmp_path
         (into / archives.WHEEL).write_bytes(DATA)
         return into / archives.WHEEL
 
-    monkeypatch.setattr(download, "any_wheel", any_wheel)
+    monkeypatch.setattr(download, "download_any_wheel", any_wheel)
     first = open_unpinned("0.6.1", cache_dir=tmp_path)
     assert open_unpinned("0.6.1", offline=True, cache_dir=tmp_path) == first
     damage(tmp_path, DATA[: len(DATA) // 2])
@@ -133,16 +133,16 @@ def test_cache_that_cannot_be_written(tmp_path: Path, index, monkeypatch: pytest
         with pytest.raises(SourceError, match=problem) as caught:
             open_source(PIN, cache_dir=directory)
         assert "VEXTRACT_CACHE_DIR" in caught.value.hint
-        monkeypatch.setattr(download, "wheel", full)
+        monkeypatch.setattr(download, "download_wheel", full)
 
 
 def test_location(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VEXTRACT_CACHE_DIR", str(tmp_path / "named"))
-    assert cache.location() == tmp_path / "named"
-    assert cache.location(tmp_path) == tmp_path
+    assert cache.find_location() == tmp_path / "named"
+    assert cache.find_location(tmp_path) == tmp_path
     monkeypatch.delenv("VEXTRACT_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
-    assert cache.location().name == "vextract"
+    assert cache.find_location().name == "vextract"
 
 
 def _fetch(directory: str) -> str:
@@ -195,7 +195,7 @@ def test_two_runs_at_once(tmp_path: Path) -> None:
     ],
 )
 def test_what_pip_said(output: str, said: str) -> None:
-    assert download.reason(output) == said
+    assert download.read_reason(output) == said
 
 
 def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +230,7 @@ def test_looking_for_pip_leaves_imports_as_they_are(monkeypatch: pytest.MonkeyPa
             asked.append(name)
 
     monkeypatch.setattr(sys, "meta_path", [Finder, *sys.meta_path])
-    download._pip()
+    download._find_pip()
     assert "pip" not in asked
 
 

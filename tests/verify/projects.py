@@ -40,7 +40,7 @@ def small(
         ]
     )
     locked = lock.Lock.of(tree, OPTIONS, vextract="0.1.0", source_kind="wheel", source_sha256="0" * 64)
-    apply.create(folder, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.of_tree(tree)))
+    apply.create(folder, plan_new(tree), lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(tree)))
     return folder
 
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from extractor.usecases.verify.compare import difference
+from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.parity import ParityVerdict, compare
 
 
@@ -21,7 +21,7 @@ NAN = float("nan")
 
 @pytest.mark.parametrize("node", [tensor(1, NAN, -0.0), number(0.1), ["v", None], ["s", "list", [number(1.0)]]])
 def test_equal_to_the_last_bit(node: list[Any]) -> None:
-    assert difference(node, node) is None
+    assert find_difference(node, node) is None
 
 
 @pytest.mark.parametrize(
@@ -48,7 +48,7 @@ def test_equal_to_the_last_bit(node: list[Any]) -> None:
     ],
 )
 def test_the_difference_in_words(left: list[Any], right: list[Any], words: str) -> None:
-    assert difference(left, right) == words
+    assert find_difference(left, right) == words
 
 
 def result(

@@ -41,8 +41,8 @@ def test_requirements_as_import_names(tmp_path: Path) -> None:
         '[project]\ndependencies = ["Hydra-Core>=1", "torch"]\noptional-dependencies = {dev = ["pytest"]}\n',
         encoding="utf-8",
     )
-    assert requirements.declared(tmp_path) == ("hydra-core", "torch")
+    assert requirements.read_declared(tmp_path) == ("hydra-core", "torch")
     assert requirements.read(tmp_path)[1] == ("pytest",)
     assert requirements.import_name("hydra-core") == "hydra"
     assert requirements.import_name("qwen-vl-utils") == "qwen_vl_utils"
-    assert requirements.declared(tmp_path / "none") == ()
+    assert requirements.read_declared(tmp_path / "none") == ()

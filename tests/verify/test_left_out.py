@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.pipeline.rewrite.changes import methods_dropped
+from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.usecases.verify import subject
 from extractor.usecases.verify.dropped_methods import check_left_out
 from extractor.usecases.verify.report import Check, CheckStatus
@@ -31,7 +31,7 @@ def start(engine, kind):
 def check(folder: Path, hook: str = "", *, former: bool = False, **code: str) -> Check:
     """A file of which the lock, or formerly its header, says that Engine has no `stop`, and a hook."""
     text = ENGINE.format(**{"run": "1", "go": "1", "start": "1", **code})
-    said = methods_dropped(["Engine.stop"])
+    said = describe_dropped_methods(["Engine.stop"])
     made = with_former_header(text, "1.2.3", "verl/engine.py", said) if former else text
     files = {"toy/engine.py": made, "toy/hook.py": f"# vextract:hook\n{hook}\n"}
     changes = {} if former else {"toy/engine.py": said}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from extractor.importers.adopt.findings import ForkEdit, ForkFile, Outcome, Share
 from extractor.importers.adopt.recognised import Recognised, recognise
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def adopt_with_run(
     settled_files = {path: action.data for path, action in actions.items() if action.data is not None}
     for path, data in choose(settled_files, {}, adoption.hooks, asked.package).items():
         actions[path] = replace(actions[path], data=data)
-    return replace(adoption, plan=_in_order(actions), run=settled)
+    return replace(adoption, plan=_sort_actions(actions), run=settled)
 
 
 def _carry_over(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
@@ -148,14 +148,14 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
 
     copy, source = recognised.copy, recognised.source
     target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
-    barred = method_states.barred_units(target, recognised)
+    barred = method_states.list_barred_units(target, recognised)
     while more := find_narrower(target, carried := carry(target, barred)):
         barred |= more
     files = assemble(target, carried)
     hook_files, methods, hooks = method_states.add_hooks(recognised, target, carried, files)
     files |= hook_files
     place = f"{options.package}/{FILE}"
-    edits = tuple(method_states.credit(tuple(list_edits(target, source, carried)), hooks, methods, place))
+    edits = tuple(method_states.mark_carried(tuple(list_edits(target, source, carried)), hooks, methods, place))
     copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *method_states.list_others(edits)])
     files |= copied
     code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
@@ -171,9 +171,9 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
         generated=generated,
         plan=_plan(generated, files, park(target, source, edits)),
         edits=edits,
-        own=tuple(_own_files(target, carried)),
+        own=tuple(_list_own_files(target, carried)),
         code=code,
-        outside=tuple(sorted(outside - _known_packages(generated, options))),
+        outside=tuple(sorted(outside - _list_known_packages(generated, options))),
         methods=tuple(methods),
         hooks=tuple(hooks),
     )
@@ -198,17 +198,17 @@ def choose(
     return found | add_config_fields({**whole, **found}, package)
 
 
-def _own_files(target: AdoptTarget, carried: Carried) -> Iterator[ForkFile]:
+def _list_own_files(target: AdoptTarget, carried: Carried) -> Iterator[ForkFile]:
     """Yield what became of the files that upstream does not have."""
     from extractor.importers.adopt.differences import is_all_upstreams
     from extractor.importers.adopt.target_project import OWN, Unit
 
     for path in target.copy.own:
-        module = module_name(path)
+        module = name_module(path)
         is_copied = Unit(module, OWN) in carried.works and target.own[module] == path
         inside = (target.copy.root / path.removeprefix("verl/")).relative_to(target.copy.top).as_posix()
-        is_upstreams = not is_copied and is_all_upstreams(target.fork_text(path))
-        yield ForkFile(inside, target.own_path(module) if is_copied else None, is_upstreams)
+        is_upstreams = not is_copied and is_all_upstreams(target.read_fork_text(path))
+        yield ForkFile(inside, target.place_own_file(module) if is_copied else None, is_upstreams)
 
 
 def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str, bytes]) -> Plan:
@@ -220,14 +220,14 @@ def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str,
             actions[path] = Action(path, Verdict.MERGE, actions[path].kind, Reason.CARRIED, data)
     for path, data in parked.items():
         actions[path] = Action(path, Verdict.ORPHAN, FileKind.HOOK, Reason.GONE, data)
-    return _in_order(actions)
+    return _sort_actions(actions)
 
 
-def _in_order(actions: Mapping[str, Action]) -> Plan:
+def _sort_actions(actions: Mapping[str, Action]) -> Plan:
     return Plan(tuple(actions[path] for path in sorted(actions)))
 
 
-def _known_packages(generated: Generated, options: Options) -> set[str]:
+def _list_known_packages(generated: Generated, options: Options) -> set[str]:
     """Return the packages that the project's own files import at their top, and Python's."""
     texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
     found = [name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)]

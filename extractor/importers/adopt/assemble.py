@@ -11,7 +11,7 @@ from extractor.importers.adopt.carry import Carried, Work, list_members
 from extractor.importers.adopt.find_methods import list_parameters
 from extractor.importers.adopt.segments import TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Sides, Unit
-from extractor.pipeline.index.syntax import attribute_chain
+from extractor.pipeline.index.syntax import read_attribute_chain
 from extractor.values import readers
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -23,12 +23,12 @@ def assemble(target: AdoptTarget, carried: Carried) -> dict[str, bytes]:
     for module, sides in sorted(target.sides.items()):
         works = {unit.key: work for unit, work in carried.works.items() if unit.module == module and unit.key != OWN}
         if works:
-            text = _edited_module(sides, works)
+            text = _write_edited_module(sides, works)
             is_crlf = b"\r\n" in target.files[sides.path].data
             files[sides.path] = (text.replace("\n", "\r\n") if is_crlf else text).encode()
     for unit, work in carried.works.items():
         if unit.key == OWN:
-            path = target.own_path(unit.module)
+            path = target.place_own_file(unit.module)
             files[path] = work.core.encode()
             folder = path.rpartition("/")[0]
             while folder and folder != target.package:
@@ -56,19 +56,19 @@ def _find_parked_arguments(target: AdoptTarget, carried: Carried) -> dict[Unit, 
         for sides in target.sides.values()
         for emitted in sides.emitted.values()
         if emitted.key in sides.fork_by_name and Unit(sides.module, emitted.key) not in carried.works
-        for called, argument in _extra_arguments(sides.fork_by_name[emitted.key].node, emitted.node)
+        for called, argument in _find_extra_arguments(sides.fork_by_name[emitted.key].node, emitted.node)
     }
     found: dict[Unit, str] = {}
     for unit, work in carried.works.items() if only_there else ():
-        for call in (node for node in ast.walk(readers.python(work.core)) if isinstance(node, ast.Call)):
+        for call in (node for node in ast.walk(readers.parse_python(work.core)) if isinstance(node, ast.Call)):
             for given in call.keywords:
-                called = only_there.get(((attribute_chain(call.func) or ("",))[-1], given.arg or ""))
+                called = only_there.get(((read_attribute_chain(call.func) or ("",))[-1], given.arg or ""))
                 if called is not None:
                     found[unit] = f"it hands {given.arg} to {called}, which does not take it"
     return found
 
 
-def _extra_arguments(theirs: ast.stmt | None, ours: ast.stmt | None) -> list[tuple[str, str]]:
+def _find_extra_arguments(theirs: ast.stmt | None, ours: ast.stmt | None) -> list[tuple[str, str]]:
     """Return function or method and argument, of what only the fork's version takes."""
     if isinstance(theirs, _FUNCTIONS) and isinstance(ours, _FUNCTIONS):
         return [(ours.name, item) for item in list_lacking(theirs, ast.unparse(ours))]
@@ -76,7 +76,9 @@ def _extra_arguments(theirs: ast.stmt | None, ours: ast.stmt | None) -> list[tup
         return []
     members = _public_members(ours)
     return [
-        pair for name, node in _public_members(theirs).items() for pair in _extra_arguments(node, members.get(name))
+        pair
+        for name, node in _public_members(theirs).items()
+        for pair in _find_extra_arguments(node, members.get(name))
     ]
 
 
@@ -87,7 +89,7 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
         ours: The project's.
         theirs: The text that is to stand in its place.
     """
-    nodes = readers.python(dedent(theirs)).body
+    nodes = readers.parse_python(dedent(theirs)).body
     node = next((item for item in nodes if getattr(item, "name", None) == getattr(ours, "name", "")), None)
     if isinstance(ours, _FUNCTIONS) and isinstance(node, _FUNCTIONS):
         if any("register_" in ast.unparse(item) for item in ours.decorator_list) and not node.decorator_list:
@@ -111,7 +113,7 @@ def _public_members(cls: ast.ClassDef) -> dict[str, ast.stmt]:
     return {name: node for name, node in list_members(cls).items() if not name.startswith("_") or name.endswith("__")}
 
 
-def _edited_module(sides: Sides, works: Mapping[str, Work]) -> str:
+def _write_edited_module(sides: Sides, works: Mapping[str, Work]) -> str:
     """Return the text of a module with edited, added and imported names in it."""
     segments = [
         replace(item, core=works[key].core if key in works else item.core) for key, item in sides.emitted.items()
@@ -137,7 +139,7 @@ def _add_imports(segments: list[Segment], sides: Sides, works: Mapping[str, Work
     """Add the imports that edits need; return the place behind all imports."""
     lines = sorted({(not line.outside, line.text) for work in works.values() for line in work.lines})
     new = [Segment(text, "", f"{text}\n") for _, text in lines]
-    top = start = _after_docstring(segments)
+    top = start = _skip_docstring(segments)
     for index, item in enumerate(segments[start:], start + 1):
         if item.is_definition:
             break
@@ -160,7 +162,7 @@ def _place_beside(segments: list[Segment], before: list[str], top: int) -> int:
     return next((places[key] + 1 for key in reversed(before) if places.get(key, -1) + 1 >= max(top, 1)), top)
 
 
-def _after_docstring(segments: list[Segment]) -> int:
+def _skip_docstring(segments: list[Segment]) -> int:
     index = 1 if segments and segments[0].key == TOP else 0
     node = segments[index].node if index < len(segments) else None
     is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)

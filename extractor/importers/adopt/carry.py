@@ -15,11 +15,11 @@ from extractor.importers.adopt.segments import END, TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Line, NoPlace, Sides, Unit
 from extractor.pipeline import merge
 from extractor.pipeline.index.reading import Reading
-from extractor.pipeline.index.syntax import attribute_chain, global_names, is_main_guard
-from extractor.pipeline.merge.statements import merge_statements, parses
+from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
+from extractor.pipeline.merge.statements import is_python, merge_statements
 from extractor.pipeline.slicer import Target
 from extractor.values import readers
-from extractor.values.reachable import reachable
+from extractor.values.reachable import find_reachable
 
 DROPPED = "the project does not have this symbol: nothing that was vendored uses it"
 _EXPORTS = "__all__"
@@ -66,14 +66,14 @@ def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
     """
     works: dict[Unit, Work] = {}
     why = dict(barred)
-    roots = [Unit(sides.module, item.key) for sides in target.sides.values() for item in _roots(sides)]
+    roots = [Unit(sides.module, item.key) for sides in target.sides.values() for item in _list_roots(sides)]
     pending = list(roots)
     while pending:
         unit = pending.pop()
         if unit in works or unit in why:
             continue
         try:
-            works[unit] = _work_of_file(target, unit.module) if unit.key == OWN else _work(target, unit)
+            works[unit] = _inspect_file(target, unit.module) if unit.key == OWN else _merge_segment(target, unit)
             pending += sorted(works[unit].needs)
         except NoPlace as reason:
             why[unit] = str(reason)
@@ -82,7 +82,7 @@ def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
             del works[unit]
             name = lost[0].module if lost[0].key == OWN else f"{lost[0].module}:{lost[0].key}"
             why[unit] = f"it needs {name}, which has no place: {why[lost[0]]}"
-    live = reachable((unit for unit in roots if unit in works), lambda unit: works[unit].needs)
+    live = find_reachable((unit for unit in roots if unit in works), lambda unit: works[unit].needs)
     return Carried({unit: works[unit] for unit in sorted(live)}, why)
 
 
@@ -102,39 +102,39 @@ def explain(carried: Carried, sides: Sides, difference: Difference) -> str | Non
     return f"the project has its own instead: {instead[0]}" if instead else DROPPED
 
 
-def _roots(sides: Sides) -> Iterator[Difference]:
+def _list_roots(sides: Sides) -> Iterator[Difference]:
     """Yield what comes along for its own sake: edits of emitted symbols, what registers itself, statements."""
     for item in sides.compared.symbols:
         if item.new is None or item.key == _EXPORTS:
             continue
         if item.is_upstreams:  # what the release lacks can be chosen by its name, whoever wrote it
-            wanted = item.old is None and _registers(sides, item.new)
+            wanted = item.old is None and _is_registering(sides, item.new)
         elif item.old is not None:
             wanted = item.key in sides.emitted
         else:
-            wanted = _registers(sides, item.new) or _acts(item.new)
+            wanted = _is_registering(sides, item.new) or _is_acting(item.new)
         if wanted:
             yield item
 
 
-def _registers(sides: Sides, segment: Segment) -> bool:
+def _is_registering(sides: Sides, segment: Segment) -> bool:
     """Return True for a definition with a decorator of verl's."""
     for decorator in getattr(segment.node, "decorator_list", ()):
-        chain = attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
+        chain = read_attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
         item = sides.fork_imports.get(chain[0]) if chain else None
         if chain and (chain[0] in sides.fork_by_name or (item and item.module.partition(".")[0] == "verl")):
             return True
     return False
 
 
-def _acts(segment: Segment) -> bool:
+def _is_acting(segment: Segment) -> bool:
     """Return True for a statement that does something besides binding names, and for comments at the end."""
     if segment.node is None:
         return segment.key == END
     return not segment.is_named and not is_main_guard(segment.node)
 
 
-def _work(target: AdoptTarget, unit: Unit) -> Work:
+def _merge_segment(target: AdoptTarget, unit: Unit) -> Work:
     """Merge a segment of the fork into the project's, if that has it, and find out what it needs.
 
     Raises:
@@ -149,14 +149,14 @@ def _work(target: AdoptTarget, unit: Unit) -> Work:
     if emitted is None:
         if segment.key == TOP:
             raise NoPlace("the project's file begins differently")
-        return _with_needs(target, sides, segment.core, None)
+        return _find_needs(target, sides, segment.core, None)
     dropped = sides.dropped.get(unit.key, frozenset())
     own = found.old.core if found is not None and found.old is not None else segment.core
     ours = drop_methods(segment.core, dropped)
     for base in [text or own for text in found.bases] if found is not None else [own]:
         merged = combine(drop_methods(base, dropped), ours, emitted.core)
         if merged is not None:
-            return _with_needs(target, sides, merged, emitted)
+            return _find_needs(target, sides, merged, emitted)
     raise NoPlace("it contradicts what vextract changed at the same place; the project has vextract's version")
 
 
@@ -174,30 +174,30 @@ def combine(base: str, ours: str, theirs: str) -> str | None:
     )
     merged = merge.merge_lines(was, mine, other, _LABELS)
     whole = merged.data.decode().replace("\n", "").replace("\1", "\n")
-    if not merged.conflicts and parses(whole):
+    if not merged.conflicts and is_python(whole):
         return whole
     found = merge_statements(base, ours, theirs, _LABELS, with_comments=False)
     text = found.data.decode() if found is not None and not found.conflicts else ""
-    return text if text and parses(text) else None
+    return text if text and is_python(text) else None
 
 
-def _work_of_file(target: AdoptTarget, module: str) -> Work:
+def _inspect_file(target: AdoptTarget, module: str) -> Work:
     """Find out what a file needs that upstream does not have.
 
     Raises:
         NoPlace: something is missing, or the project has a file of that name.
     """
-    path = target.own_path(module)
+    path = target.place_own_file(module)
     if path in target.files:
         raise NoPlace(f"the project has a {path} of its own")
-    text = target.fork_text(target.own[module])
+    text = target.read_fork_text(target.own[module])
     if text is None:
         raise NoPlace(f"{target.own[module]} is not UTF-8 text")
     core, inner, needs = _redirect(target, text, module, {}, is_package=path.endswith("__init__.py"))
     return Work(core, (), inner, frozenset(needs - {Unit(module, OWN)}))
 
 
-def _with_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment | None) -> Work:
+def _find_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment | None) -> Work:
     """Find out what a segment needs.
 
     Args:
@@ -214,7 +214,7 @@ def _with_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment |
     chains = Reading(_parse(text)).chains
     present = Reading(_parse(emitted.core)).chains if emitted else {}
     lines: dict[str, Line] = {}
-    for name in sorted(_names(text, core)):
+    for name in sorted(_collect_names(text, core)):
         item = sides.fork_imports.get(name)
         is_there = name in sides.emitted_names
         if item is not None and not is_there:
@@ -225,14 +225,14 @@ def _with_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment |
             for chain in sorted(chains.get(name, set()) - (present.get(name, set()) if is_there else set())):
                 needs |= target.find_attribute(item, chain[0]) if chain else set()
         elif item is None and name in sides.fork_by_name:
-            if not is_there or _asks_more(sides, name, chains.get(name, set())):
+            if not is_there or _is_asking_more(sides, name, chains.get(name, set())):
                 needs.add(Unit(sides.module, sides.fork_by_name[name].key))
         elif item is None and not is_there and emitted is not None and name not in present:
             raise NoPlace(f"it needs {name}, which neither your fork nor the project defines there")
     return Work(core, tuple(lines[text] for text in sorted(lines)), inner, frozenset(needs))
 
 
-def _asks_more(sides: Sides, name: str, chains: AbstractSet[tuple[str, ...]]) -> bool:
+def _is_asking_more(sides: Sides, name: str, chains: AbstractSet[tuple[str, ...]]) -> bool:
     """Tell whether something is asked of a class that the fork's has and the project's has not: a member of an enum."""
     ours = next(item.node for item in sides.emitted.values() if name in item.binds)
     lacking = set(list_members(sides.fork_by_name[name].node)) - set(list_members(ours))
@@ -253,17 +253,17 @@ def list_members(node: ast.stmt | None) -> dict[str, ast.stmt]:
 
 def _parse(text: str) -> ast.Module:
     try:
-        return readers.python(text)
+        return readers.parse_python(text)
     except SyntaxError as error:
         raise NoPlace(f"the result is not valid Python ({error})") from None
 
 
-def _names(text: str, core: str) -> set[str]:
+def _collect_names(text: str, core: str) -> set[str]:
     """Return the names that a segment reads from its module."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            found = global_names(core, "fork")
+            found = find_global_names(core, "fork")
         except SyntaxError as error:
             raise NoPlace(f"it is not valid Python ({error})") from None
     for annotation in Reading(_parse(text)).annotations:

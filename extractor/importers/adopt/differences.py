@@ -15,7 +15,7 @@ from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.indentation import reindent
-from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.modules import is_package, name_module, resolve_absolute
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ALIKE = 0.6
@@ -56,7 +56,7 @@ class Difference:
         was, now = (
             {
                 part.name: fingerprint_statement(part)
-                for node in readers.python(text).body
+                for node in readers.parse_python(text).body
                 for part in (node.body if isinstance(node, ast.ClassDef) else ())
                 if isinstance(part, _FUNCTIONS)
             }
@@ -130,7 +130,7 @@ def compare(copy: Copy, source: Source, others: Sequence[Source]) -> dict[str, C
         if of_another_day:
             items = [replace(item, is_upstreams=item.is_upstreams or _says_nothing(item)) for item in items]
         symbols = _choose_bases(items, others, path)
-        imports = _new_imports(old_side, new_side, path, symbols if of_another_day else None)
+        imports = _find_new_imports(old_side, new_side, path, symbols if of_another_day else None)
         compared[path] = Compared(old_side, new_side, symbols, imports)
     return compared
 
@@ -207,11 +207,11 @@ def _choose_bases(items: Sequence[Difference], others: Sequence[Source], path: s
     return tuple(map(choose, items))
 
 
-def _new_imports(
+def _find_new_imports(
     old: Sequence[Segment], new: Sequence[Segment], path: str, edits: Sequence[Difference] | None
 ) -> tuple[Imported, ...]:
     """Return what only the fork imports, and if edits are given only what these use."""
-    module, package = module_name(path), is_package(path)
+    module, package = name_module(path), is_package(path)
     known = set(list_imports(old, module, is_package=package).values())
     added = [item for item in list_imports(new, module, is_package=package).values() if item not in known]
     if edits is not None:
@@ -239,7 +239,7 @@ def list_imports(segments: Sequence[Segment], module: str, *, is_package: bool) 
 def list_bound(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool) -> list[Imported]:
     """Return what one import statement binds."""
     if isinstance(node, ast.ImportFrom):
-        origin = absolute(node, module, is_package=is_package)
+        origin = resolve_absolute(node, module, is_package=is_package)
         return [Imported(alias.asname or alias.name, origin, alias.name) for alias in node.names]
     return [
         Imported(alias.asname or alias.name, alias.name, None, dotted=alias.asname is None and "." in alias.name)

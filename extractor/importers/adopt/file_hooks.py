@@ -60,13 +60,13 @@ def copy_files(
             key, value = next(iter(taken.settings.items()))
             choice = f"{key}={value}"
             if str(value).endswith(".py"):
-                manager = next(iter(project.with_manager(managers.PLAIN)), "")
+                manager = next(iter(project.choose_manager(managers.PLAIN)), "")
                 choice += f" {manager}={managers.PLAIN}" if manager else ""
             where = str(value) if str(value).endswith(".py") else f"{target.package}/{managers.TARGET}.py"
             asked = "; ".join(item.why for item in taken.remarks if item.what == "to do")
             found["reward manager"] = found["reward function"] = (where, choice, asked)
             project = replace(project, tree=taken.tree)
-    if "dataset" in lost and _takes_config(recognised):
+    if "dataset" in lost and _is_made_of_config(recognised):
         chosen = {f"{_CUSTOM}.path": f"{copy.root.name}/{_DATASET}", f"{_CUSTOM}.name": _CLASS}
         taken = named.take_files(replace(project, settings=chosen))
         whys = [item.why for item in taken.remarks if item.what == "to do"]
@@ -77,10 +77,10 @@ def copy_files(
             found["dataset"] = (where, choice, "; ".join(whys))
     new = {file.path: file.data for file in project.tree if whole.get(file.path) is not file}
     written = {path: data for path, data in new.items() if path not in whole or whole[path].data != data}
-    return written, [_with_copy(item, found, written) if item.runs is Runs.NO else item for item in states]
+    return written, [_update_state(item, found, written) if item.runs is Runs.NO else item for item in states]
 
 
-def _with_copy(
+def _update_state(
     item: MethodState, found: Mapping[str, tuple[str, str, str]], written: Mapping[str, bytes]
 ) -> MethodState:
     """Return a method's state where its code was copied; a manager whose function alone was runs in part."""
@@ -94,7 +94,7 @@ def _with_copy(
     return replace(item, runs=runs, where=where, setting=setting, why=why)
 
 
-def _takes_config(recognised: Recognised) -> bool:
+def _is_made_of_config(recognised: Recognised) -> bool:
     """Tell whether the fork's dataset is made of what the project has."""
     module = recognised.code.find(_DATASETS)
     node = module.by_name[_CLASS].node if module is not None and _CLASS in module.by_name else None

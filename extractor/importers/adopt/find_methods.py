@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from extractor.importers.adopt.fork_code import ForkCode, ForkModule
-from extractor.pipeline.index.syntax import attribute_chain
+from extractor.pipeline.index.syntax import read_attribute_chain
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 
@@ -53,13 +53,13 @@ def find_methods(fork: ForkCode) -> list[Method]:
     found: dict[tuple[str, str], Method] = {}
     for module in fork.mentions("def compute_advantage"):
         if "compute_advantage" in module.by_name and not module.name.startswith(_UPSTREAMS):
-            for method in _branches(fork, module):
+            for method in _find_branches(fork, module):
                 found.setdefault((method.kind, method.name), method)
     for word, kind in (("register_adv_est", ESTIMATOR), ("register_policy_loss", LOSS)):
         for module in fork.mentions(word):
             for name, segment in module.by_name.items():
-                called = _registered_as(fork, module, segment.node, word)
-                own = _own_functions(module, name) if called else ()
+                called = _find_registered_name(fork, module, segment.node, word)
+                own = _list_own_functions(module, name) if called else ()
                 if called and own and not module.name.startswith(_UPSTREAMS):
                     found.setdefault(
                         (kind, called),
@@ -69,7 +69,7 @@ def find_methods(fork: ForkCode) -> list[Method]:
         for name, segment in module.by_name.items():
             if name.startswith("compute_policy_loss") and not module.name.startswith(_UPSTREAMS):
                 known = {item.function for item in found.values()}
-                own = _own_functions(module, name)
+                own = _list_own_functions(module, name)
                 if own and name not in known and isinstance(segment.node, _FUNCTIONS):
                     called = name.removeprefix("compute_policy_loss").strip("_") or "vanilla"
                     found.setdefault(
@@ -78,7 +78,7 @@ def find_methods(fork: ForkCode) -> list[Method]:
     return list(found.values())
 
 
-def method_of(fork: ForkCode, symbol: str) -> Method | None:
+def find_method(fork: ForkCode, symbol: str) -> Method | None:
     """Return the method that a name, a function or `module:function` means; None: it is no estimator and no loss."""
     short = symbol.rpartition(":")[2].rpartition(".")[2]
     for method in find_methods(fork):
@@ -95,26 +95,26 @@ def method_of(fork: ForkCode, symbol: str) -> Method | None:
     return None
 
 
-def _branches(fork: ForkCode, module: ForkModule) -> Iterator[Method]:
+def _find_branches(fork: ForkCode, module: ForkModule) -> Iterator[Method]:
     """Yield what compute_advantage of a module computes by name that upstream's does not, or not so."""
-    node = readers.python(module.by_name["compute_advantage"].core).body[0]  # of this text, not of the module's
+    node = readers.parse_python(module.by_name["compute_advantage"].core).body[0]  # of this text, not of the module's
     if not isinstance(node, _FUNCTIONS) or len(node.args.args) < 2:
         return
     chosen = node.args.args[1].arg
     for top in node.body:
-        item = top if isinstance(top, ast.If) and _names_in_test(fork, module, top.test, chosen) else None
+        item = top if isinstance(top, ast.If) and _list_names_in_test(fork, module, top.test, chosen) else None
         chain = item
         while item is not None and chain is not None:
-            own = tuple(sorted({pair for statement in item.body for pair in _reached(fork, module, statement)}))
+            own = tuple(sorted({pair for statement in item.body for pair in _list_reached(fork, module, statement)}))
             places = [(place, name) for where, name in own if (place := fork.find(where)) is not None]
             about = describe(places[0][0].by_name[places[0][1]].node) if places else ""
-            for name in _names_in_test(fork, module, item.test, chosen) if own else ():
+            for name in _list_names_in_test(fork, module, item.test, chosen) if own else ():
                 yield Method(ESTIMATOR, name, module, "compute_advantage", (item.body, chain), own, about)
             rest = item.orelse
             item = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
 
 
-def _names_in_test(fork: ForkCode, module: ForkModule, test: ast.expr, chosen: str) -> list[str]:
+def _list_names_in_test(fork: ForkCode, module: ForkModule, test: ast.expr, chosen: str) -> list[str]:
     """Return the names that a test compares the estimator with."""
     found = []
     for part in ast.walk(test):
@@ -124,13 +124,13 @@ def _names_in_test(fork: ForkCode, module: ForkModule, test: ast.expr, chosen: s
                 if isinstance(value, ast.Constant) and isinstance(value.value, str):
                     found.append(value.value)
                 elif isinstance(value, ast.Attribute):
-                    found.append(_member(fork, module, value))
+                    found.append(_read_member(fork, module, value))
     return found
 
 
-def _member(fork: ForkCode, module: ForkModule, value: ast.Attribute) -> str:
+def _read_member(fork: ForkCode, module: ForkModule, value: ast.Attribute) -> str:
     """Return the value of an enum's member; its name in small letters where that is not found."""
-    chain = [name for name in attribute_chain(value) if name != "value"]
+    chain = [name for name in read_attribute_chain(value) if name != "value"]
     place = module if chain[0] in module.by_name else None
     if place is None and chain[0] in module.imports:
         found = fork.resolve(module.imports[chain[0]])
@@ -143,18 +143,18 @@ def _member(fork: ForkCode, module: ForkModule, value: ast.Attribute) -> str:
     return chain[-1].lower()
 
 
-def _registered_as(fork: ForkCode, module: ForkModule, node: ast.stmt | None, word: str) -> str:
+def _find_registered_name(fork: ForkCode, module: ForkModule, node: ast.stmt | None, word: str) -> str:
     """Return the name under which a function registers itself; empty: it does not."""
     for decorator in getattr(node, "decorator_list", ()):
-        if isinstance(decorator, ast.Call) and attribute_chain(decorator.func)[-1:] == (word,) and decorator.args:
+        if isinstance(decorator, ast.Call) and read_attribute_chain(decorator.func)[-1:] == (word,) and decorator.args:
             value = decorator.args[0]
             if isinstance(value, ast.Constant):
                 return str(value.value)
-            return _member(fork, module, value) if isinstance(value, ast.Attribute) else ""
+            return _read_member(fork, module, value) if isinstance(value, ast.Attribute) else ""
     return ""
 
 
-def _own_functions(module: ForkModule, name: str) -> tuple[tuple[str, str], ...]:
+def _list_own_functions(module: ForkModule, name: str) -> tuple[tuple[str, str], ...]:
     """Return the functions that are no version of upstream's: this one, or what it calls."""
     segment = module.by_name[name]
     if segment.node is not None and fingerprint_statement(segment.node) not in load_upstream_parts():
@@ -162,11 +162,11 @@ def _own_functions(module: ForkModule, name: str) -> tuple[tuple[str, str], ...]
     return ()
 
 
-def _reached(fork: ForkCode, module: ForkModule, statement: ast.stmt) -> set[tuple[str, str]]:
+def _list_reached(fork: ForkCode, module: ForkModule, statement: ast.stmt) -> set[tuple[str, str]]:
     """Return the fork's own functions that a statement names."""
     found = set()
     for part in ast.walk(statement):
-        chain = attribute_chain(part) if isinstance(part, (ast.Name, ast.Attribute)) else ()
+        chain = read_attribute_chain(part) if isinstance(part, (ast.Name, ast.Attribute)) else ()
         place, name = module, chain[0] if chain else ""
         if name in module.imports:
             resolved = fork.resolve(module.imports[name])
@@ -175,7 +175,7 @@ def _reached(fork: ForkCode, module: ForkModule, statement: ast.stmt) -> set[tup
             place, name = resolved[0], resolved[1] or (chain[1] if len(chain) > 1 else "")
         segment = place.by_name.get(name)
         if segment is not None and isinstance(segment.node, _FUNCTIONS):
-            found |= set(_own_functions(place, name))
+            found |= set(_list_own_functions(place, name))
     return found
 
 

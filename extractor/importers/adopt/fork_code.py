@@ -16,9 +16,9 @@ from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.segments import Segment, split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
-from extractor.pipeline.index.syntax import attribute_chain, first_line, global_names
+from extractor.pipeline.index.syntax import find_first_line, find_global_names, read_attribute_chain
 from extractor.values import readers
-from extractor.values.modules import is_package, module_name
+from extractor.values.modules import is_package, name_module
 
 _BUILTIN = frozenset(dir(builtins))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -70,7 +70,7 @@ class ForkCode:
             if path.endswith(".py"):
                 short = path.removeprefix(f"{beside}/") if beside else path
                 name = f"verl/{path.removeprefix(inside)}" if path.startswith(inside) else short
-                self._paths.setdefault(module_name(name), (path, data))
+                self._paths.setdefault(name_module(name), (path, data))
 
     def __iter__(self) -> Iterator[ForkModule]:
         return (module for name in sorted(self._paths) if (module := self.find(name)) is not None)
@@ -161,17 +161,17 @@ class Closure:
         Raises:
             NoPlace: something cannot come along.
         """
-        tree = readers.python(text)
+        tree = readers.parse_python(text)
         bound, cuts = self._cut_imports(module, tree)
         removed = {id(part) for node, _ in cuts for part in ast.walk(node)}
-        types = {id(part) for node in _annotations(tree) for part in ast.walk(node)}
+        types = {id(part) for node in _list_annotations(tree) for part in ast.walk(node)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             inner = {name for name, item in bound.items() if item is not module.imports.get(name)}
-            names = (global_names(text, "fork") | inner) - _BUILTIN
+            names = (find_global_names(text, "fork") | inner) - _BUILTIN
         names |= {node.id for node in ast.walk(tree) if id(node) in types and isinstance(node, ast.Name)} - _BUILTIN
         for node in ast.walk(tree):
-            chain = attribute_chain(node) if isinstance(node, (ast.Name, ast.Attribute)) else ()
+            chain = read_attribute_chain(node) if isinstance(node, (ast.Name, ast.Attribute)) else ()
             if not chain or id(node) in removed or chain[0] not in names:
                 continue
             new, length = self._place(module, bound, chain, is_type=id(node) in types)
@@ -198,9 +198,9 @@ class Closure:
                     bound.update({item.local: item for item in items})
                     cuts.append((node, "pass"))
                 else:
-                    self._need_packages(items)
+                    self._note_packages(items)
             for decorator in getattr(node, "decorator_list", ()):
-                chain = attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
+                chain = read_attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
                 if chain and (chain[0] in module.by_name or (chain[0] in bound and self._is_forks(bound[chain[0]]))):
                     cuts.append((decorator, ""))
         return bound, cuts
@@ -227,7 +227,7 @@ class Closure:
             return name, 1
         found = self._fork.resolve(item)
         if found is None:
-            return self._missing(f"{item.module}{f':{item.name}' if item.name else ''}", is_type), 1
+            return self._note_missing(f"{item.module}{f':{item.name}' if item.name else ''}", is_type), 1
         other, symbol = found
         if symbol is not None:
             return self._own(other, symbol, is_type), 1
@@ -238,9 +238,9 @@ class Closure:
         deeper = other.imports.get(chain[1])
         if deeper is not None:
             return self._place(other, other.imports, chain[1:], is_type=is_type)[0], 2
-        return self._missing(f"{other.name}:{chain[1]}", is_type), 2
+        return self._note_missing(f"{other.name}:{chain[1]}", is_type), 2
 
-    def _need_packages(self, items: Sequence[Imported]) -> None:
+    def _note_packages(self, items: Sequence[Imported]) -> None:
         roots = {item.module.partition(".")[0] for item in items}
         if "ray" in roots:
             raise NoPlace("it needs Ray")
@@ -248,7 +248,7 @@ class Closure:
 
     def _import(self, item: Imported) -> None:
         """Have a package's name imported."""
-        self._need_packages([item])
+        self._note_packages([item])
         name = item.local
         line = f"import {item.module}" + ("" if item.dotted or item.module == name else f" as {name}")
         if item.name is not None:
@@ -264,7 +264,7 @@ class Closure:
             return name
         return self._any() if is_type else self.add(module, name)
 
-    def _missing(self, what: str, is_type: bool) -> str:
+    def _note_missing(self, what: str, is_type: bool) -> str:
         if is_type:
             return self._any()
         raise NoPlace(f"it needs {what}, which the fork does not have")
@@ -284,22 +284,22 @@ def prune(text: str, name: str, chosen: str, branch: list[ast.stmt], chain: ast.
         branch: The statements of the branch.
         chain: The if statement.
     """
-    function = readers.python(text).body[0]
+    function = readers.parse_python(text).body[0]
     assert isinstance(function, _FUNCTIONS)
     lines = text.split("\n")
     start = function.lineno - 1
     body = function.body[0]
-    head = lines[start : first_line(body)]
+    head = lines[start : find_first_line(body)]
     head[0] = head[0].replace(f" {function.name}(", f" {name}(", 1)
     is_documented = isinstance(body, ast.Expr) and isinstance(body.value, ast.Constant)
-    before = lines[(body.end_lineno or 0) if is_documented else first_line(body) : chain.lineno - 1]
-    inside = _dedented(lines[first_line(branch[0]) : branch[-1].end_lineno], branch[0].col_offset)
+    before = lines[(body.end_lineno or 0) if is_documented else find_first_line(body) : chain.lineno - 1]
+    inside = _dedent_lines(lines[find_first_line(branch[0]) : branch[-1].end_lineno], branch[0].col_offset)
     after = lines[(chain.end_lineno or 0) :]
     space = " " * chain.col_offset
     return "\n".join([*head, *before, f"{space}# {chosen}", *indent("\n".join(inside), space).split("\n"), *after])
 
 
-def _dedented(lines: list[str], column: int) -> list[str]:
+def _dedent_lines(lines: list[str], column: int) -> list[str]:
     return [line[column:] if not line[:column].strip() else line for line in lines]
 
 
@@ -312,7 +312,7 @@ def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> 
     return text.replace(f" {name}(", f" {renamed}(", 1)
 
 
-def _annotations(tree: ast.AST) -> Iterator[ast.expr]:
+def _list_annotations(tree: ast.AST) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         found = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         yield from (item for item in found if isinstance(item, ast.expr))
@@ -321,7 +321,7 @@ def _annotations(tree: ast.AST) -> Iterator[ast.expr]:
 def _replace(text: str, cuts: _Cuts) -> str:
     """Replace the text of nodes; a decorator that becomes nothing goes with its line."""
     lines = [line.encode() for line in text.split("\n")]
-    places = sorted(((*_span(node), new) for node, new in cuts), reverse=True)
+    places = sorted(((*_find_span(node), new) for node, new in cuts), reverse=True)
     for line, column, end_line, end_column, new in places:
         if not new:
             del lines[line : end_line + 1]
@@ -330,6 +330,6 @@ def _replace(text: str, cuts: _Cuts) -> str:
     return b"\n".join(lines).decode()
 
 
-def _span(node: ast.AST) -> tuple[int, int, int, int]:
+def _find_span(node: ast.AST) -> tuple[int, int, int, int]:
     assert isinstance(node, (ast.expr, ast.stmt))
     return node.lineno - 1, node.col_offset, (node.end_lineno or node.lineno) - 1, node.end_col_offset or 0

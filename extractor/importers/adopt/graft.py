@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from extractor.importers.adopt import choose
-from extractor.importers.adopt.find_methods import describe, method_of
+from extractor.importers.adopt.find_methods import describe, find_method
 from extractor.importers.adopt.method_hooks import FILE, make_hook
 from extractor.importers.adopt.method_states import MethodState, state_of
 from extractor.importers.adopt.own_keys import add_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.project.lock import Lock
-from extractor.usecases.restore import upstream
+from extractor.usecases.restore import open_upstream
 from extractor.values import readers
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.tree import File, FileKind
@@ -86,14 +86,14 @@ def graft(found: Recognised, symbol: str, project: Path, locked: Lock, *, offlin
     """
     package = locked.options.package
     fork = found.code
-    method = method_of(fork, symbol)
+    method = find_method(fork, symbol)
     if method is None:
         raise UsageError(
             f"the fork has no estimator and no loss {symbol}",
             hint=f"`vextract graft {found.copy.top}` lists what it has; rewards come by custom_reward_function.path",
         )
     paths = [
-        *readers.python_below(project, package),
+        *readers.list_python_below(project, package),
         *(f"config/{path.relative_to(project / 'config').as_posix()}" for path in (project / "config").rglob("*.yaml")),
     ]
     data = {path: readers.read_bytes(project / path) for path in paths}
@@ -106,7 +106,7 @@ def graft(found: Recognised, symbol: str, project: Path, locked: Lock, *, offlin
         ) from None
     place = f"{package}/{FILE}"
     files = {place: hook.text.encode()}
-    _, source = upstream(locked, offline=offline)
+    _, source = open_upstream(locked, offline=offline)
     tree = {path: File(path, FileKind.HOOK, content) for path, content in data.items()}
     files |= add_own_keys(found.copy, source, tree, [hook.text[len(texts[place]) :]])
     files |= choose(files, data, (), package)

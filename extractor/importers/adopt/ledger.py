@@ -51,11 +51,11 @@ def list_edits(target: AdoptTarget, source: Source, carried: Carried) -> Iterato
         upstream = source.files.get(path)
         if upstream is None or upstream == data or path == VERSION:
             continue
-        old, new = decode(upstream), target.fork_text(path)
+        old, new = decode(upstream), target.read_fork_text(path)
         if old is None or new is None:
             yield _edit_of_file(path, "it is not UTF-8 text", "", "")
         elif old.strip("\n") != new.strip("\n"):
-            yield from _edits_in(target, path, old, new, kept.get(path), carried)
+            yield from _list_edits_in(target, path, old, new, kept.get(path), carried)
 
 
 def park(target: AdoptTarget, source: Source, edits: Sequence[ForkEdit]) -> dict[str, bytes]:
@@ -68,7 +68,7 @@ def park(target: AdoptTarget, source: Source, edits: Sequence[ForkEdit]) -> dict
     return files
 
 
-def _edits_in(
+def _list_edits_in(
     target: AdoptTarget, path: str, old: str, new: str, sides: Sides | None, carried: Carried
 ) -> Iterator[ForkEdit]:
     """Yield the edits of one file."""
@@ -142,5 +142,7 @@ def _note(path: str, release: str, lost: Sequence[ForkEdit]) -> bytes:
     lines += ["", "What your fork has there, against the text of upstream's that it is nearest to:", "", ""]
     note = "\n".join(lines).encode()
     for edit in lost:
-        note += f"{edit.symbol}:\n".encode() + diff.unified(path, edit.old.encode(), edit.new.encode()) + b"\n"
+        note += (
+            f"{edit.symbol}:\n".encode() + diff.write_unified_diff(path, edit.old.encode(), edit.new.encode()) + b"\n"
+        )
     return note

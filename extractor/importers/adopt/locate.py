@@ -47,7 +47,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
             hint="look at what lies there, and its permissions",
         ) from None
     upstream = {path.removeprefix("verl/") for source in sources.values() for path in source.files}
-    roots = _roots(found, sources)
+    roots = _find_roots(found, sources)
     if not roots:
         raise UsageError(f"{directory}: no copy of verl in it: no file that looks like one of upstream's", hint=_HINT)
     root, *others = roots
@@ -58,10 +58,10 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
         root=top / root,
         top=top,
         others=tuple(top / other for other in others),
-        prefixes=_prefixes(top / root, inside),
+        prefixes=_list_prefixes(top / root, inside),
         files={f"verl/{path}": data for path, data in inside.items() if path in upstream},
         own={f"verl/{path}": data for path, data in inside.items() if path not in upstream and path.endswith(".py")},
-        neighbours=_neighbours(found, root),
+        neighbours=_name_neighbours(found, root),
         says=says if re.fullmatch(r"[\w.+-]+", says) else None,
     )
 
@@ -74,34 +74,38 @@ def read_files(top: Path) -> Iterator[tuple[str, bytes]]:
         return not hidden and not any(os.path.lexists(folder / name) for name in ("pyvenv.cfg", "vextract.lock"))
 
     total = 0
-    for path in readers.files_below(top, enter) if not os.path.lexists(top / "vextract.lock") else ():
+    for path in readers.list_files_below(top, enter) if not os.path.lexists(top / "vextract.lock") else ():
         telling = path.suffix in _SUFFIXES or path.name == "version"
         inside = not path.is_symlink() or Path(os.path.realpath(path)).is_relative_to(top)
         if not telling or not inside or not path.is_file() or path.stat().st_size > limits.MAX_TEXT:
             continue
         name = path.relative_to(top).as_posix()
         if not readers.is_plain_path(name):
-            raise OSError(errno.EILSEQ, "a name that not every file system can hold: rename it", readers.shown(name))
+            raise OSError(
+                errno.EILSEQ, "a name that not every file system can hold: rename it", readers.show_path(name)
+            )
         data = readers.read_bytes(path)
         total += len(data)
         if total > limits.MAX_UNPACKED:
-            raise OSError(errno.EFBIG, f"its text files have more than {readers.size(limits.MAX_UNPACKED)}", str(top))
+            raise OSError(
+                errno.EFBIG, f"its text files have more than {readers.write_size(limits.MAX_UNPACKED)}", str(top)
+            )
         yield name, data
 
 
-def _roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[str]:
+def _find_roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[str]:
     """Return the directories below which lines stand where upstream has them: the one with most, then other copies."""
     upstream: dict[str, dict[str, set[str]]] = {}
     for source in sources.values():
         for path, data in source.files.items():
             if path.endswith(".py") and not path.endswith("__init__.py"):
                 known = upstream.setdefault(path.rpartition("/")[2], {})
-                known.setdefault(path.removeprefix("verl/"), set()).update(_telling(data))
+                known.setdefault(path.removeprefix("verl/"), set()).update(_select_telling_lines(data))
     votes: Counter[str] = Counter()
     files: Counter[str] = Counter()
     for path, data in found.items():
         places = {name: texts for name, texts in upstream.get(path.rpartition("/")[2], {}).items() if _ends(path, name)}
-        lines = _telling(data) if places else set()
+        lines = _select_telling_lines(data) if places else set()
         for name, texts in places.items():
             common = len(lines & texts)
             if lines and common >= 0.2 * len(lines):
@@ -117,13 +121,13 @@ def _ends(path: str, name: str) -> bool:
     return f"/{path}".endswith(f"/{name}")
 
 
-def _telling(data: bytes) -> set[str]:
+def _select_telling_lines(data: bytes) -> set[str]:
     """Return the lines that say something; licences and imports do not tell one project from another."""
     lines = (line.strip() for line in (decode(data) or "").split("\n"))
     return {line for line in lines if len(line) > 12 and not line.startswith(("#", "import ", "from "))}
 
 
-def _prefixes(place: Path, inside: Mapping[str, bytes]) -> tuple[str, ...]:
+def _list_prefixes(place: Path, inside: Mapping[str, bytes]) -> tuple[str, ...]:
     """Return the endings of the copy's path under which its files import each other, the longest first."""
     parts = place.parts[1:]
     names = [".".join(parts[start:]) for start in range(len(parts)) if all(map(str.isidentifier, parts[start:]))]
@@ -134,7 +138,7 @@ def _prefixes(place: Path, inside: Mapping[str, bytes]) -> tuple[str, ...]:
     )
 
 
-def _neighbours(found: Mapping[str, bytes], root: str) -> frozenset[str]:
+def _name_neighbours(found: Mapping[str, bytes], root: str) -> frozenset[str]:
     """Name the modules at the top of the repository and beside the copy, but for the one that the copy is in."""
     above = root.rpartition("/")[0]
     others = [path for path in found if path.endswith(".py") and not (root and path.startswith(f"{root}/"))]

@@ -12,12 +12,12 @@ from typing import Any
 from extractor.importers.adopt.find_methods import Method
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.locate import VERSION
-from extractor.importers.adopt.method_hooks import FILE, arguments_of, columns_of
+from extractor.importers.adopt.method_hooks import FILE, find_arguments, find_columns
 from extractor.importers.adopt.recognised import recognise
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.usecases.verify import interpreter, subject
-from extractor.usecases.verify.compare import difference
+from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.errors import CheckFailed
 
@@ -46,7 +46,7 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
     found = recognise(directory, None, offline=offline)
     fork, read = found.code, subject.read(project)
     hooks = next((file.text for file in read.files.values() if file.path.endswith(f"/{FILE}")), "")
-    methods = [_described(fork, method, hooks) for method in found.methods]
+    methods = [_describe_method(fork, method, hooks) for method in found.methods]
     if not methods:
         return Check("methods", CheckStatus.SKIPPED, "the fork has no estimator and no loss of its own")
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
@@ -76,18 +76,18 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
     return Check("methods", status, f"your method {verdict}: {equal} of {len(measured)} equal bit for bit", details)
 
 
-def _described(fork: ForkCode, method: Method, hooks: str) -> dict[str, Any]:
+def _describe_method(fork: ForkCode, method: Method, hooks: str) -> dict[str, Any]:
     """Return a method as the driver takes it."""
     registered = set(re.findall(r'@register_\w+\("([\w-]+)"\)', hooks))
     name = next((item for item in (f"{method.name}_fork", method.name) if item in registered), method.name)
     try:
-        arguments, code = arguments_of(fork, method)
+        arguments, code = find_arguments(fork, method)
     except NoPlace as reason:  # of one that is parked: the project has no hook to call
         arguments, code = [], ""
         lacking = str(reason)
     else:
         lacking = ""
-    tensors, arrays = columns_of(code)
+    tensors, arrays = find_columns(code)
     texts = [
         node.value
         for where in {where for where, _ in method.functions}
@@ -132,6 +132,6 @@ def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any
         elif "value" not in mine:
             return Measured(method["name"], False, " ".join(str(mine.get("error", mine)).split())[:200])
         else:
-            apart = difference(result["value"], mine["value"])
+            apart = find_difference(result["value"], mine["value"])
             return Measured(method["name"], apart is None, apart or "the same numbers")
     return Measured(method["name"], False, note)

@@ -9,8 +9,8 @@ from collections.abc import Collection, Iterator, Mapping
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_parameters
 from extractor.importers.adopt.fork_code import ForkCode, ForkModule
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.runs.copied_code.code import required_by
-from extractor.pipeline.index.syntax import attribute_chain
+from extractor.importers.runs.copied_code.code import list_required_arguments
+from extractor.pipeline.index.syntax import read_attribute_chain
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 # What a trainer's names are in a project: `now` is what the hook finds at hand.
@@ -61,7 +61,7 @@ def list_arguments(
         NoPlace: it has to be given something that nobody has.
     """
     known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
-    found, needed, given = [], set(required_by(node)), find_given(fork, method)
+    found, needed, given = [], set(list_required_arguments(node)), find_given(fork, method)
     for item in list_parameters(node):
         text = known.get(item.arg) or given.get(item.arg)
         if text is not None:
@@ -83,18 +83,18 @@ def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
     known, words = (_ESTIMATORS_OWN, _CALLERS) if method.kind == ESTIMATOR else (_LOSSES_OWN, _ACTORS)
     names = [item.arg for item in list_parameters(node)]
     found: dict[str, str | None] = {}
-    for name, value, around in _handed(fork, method, names):
+    for name, value, around in _find_handed(fork, method, names):
         if name in names and name not in known and name not in (*found, *_OF_OTHERS):
             is_default = isinstance(value, ast.Constant) and value.value is None
-            found |= {} if is_default else {name: _in_words_of_hook(value, around, words)}
+            found |= {} if is_default else {name: _rewrite_for_hook(value, around, words)}
     return found
 
 
-def _handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
+def _find_handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
     """Yield what a fork hands to a function by name or place, each with the function that does."""
     callers = {method.function} | ({"policy_loss_fn"} if method.kind == LOSS and method.registered else set())
     for module in {item.name: item for word in callers for item in fork.mentions(f"{word}(")}.values():
-        for call, around in _calls(module, callers):
+        for call, around in _find_calls(module, callers):
             yield from ((name, value, around) for name, value in zip(names, call.args, strict=False))
             yield from ((item.arg, item.value, around) for item in call.keywords if item.arg)
     for module in fork.mentions("adv_kwargs[") if method.kind == ESTIMATOR else ():
@@ -106,13 +106,13 @@ def _handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[tuple[
                     yield str(target.slice.value), part.value, caller
 
 
-def _calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
+def _find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
     """Yield the calls of functions of some names in a module, each with the function that it is in."""
     for segment in module.segments:
         for around in ast.walk(segment.node) if segment.node is not None else ():
             if isinstance(around, _FUNCTIONS):
                 for part in ast.walk(around):
-                    if isinstance(part, ast.Call) and (attribute_chain(part.func) or ("",))[-1] in names:
+                    if isinstance(part, ast.Call) and (read_attribute_chain(part.func) or ("",))[-1] in names:
                         yield part, around
 
 
@@ -127,7 +127,7 @@ def list_branch_arguments(
     names = [item.arg for item in list_parameters(node)]
     call, trainer = _call_of(fork, method)
     given = dict(zip(names, call.args, strict=False)) | {item.arg: item.value for item in call.keywords if item.arg}
-    needed = set(required_by(node))
+    needed = set(list_required_arguments(node))
     used = {
         part.id for body in (method.branch or ([], None))[0] for part in ast.walk(body) if isinstance(part, ast.Name)
     }
@@ -143,7 +143,7 @@ def list_branch_arguments(
         if place == 0:
             found.append(f'{name}="{method.name}"')
         elif name in given and (name in used or name in needed):
-            text = _in_words_of_hook(given[name], trainer, _TRAINERS)
+            text = _rewrite_for_hook(given[name], trainer, _TRAINERS)
             if text is not None:
                 found.append(f"{name}={text}")
             elif name in needed and name in used:
@@ -160,13 +160,13 @@ def list_branch_arguments(
 def _call_of(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
     """Return the call of compute_advantage with most arguments, and the function that it is in."""
     for module in (method.module, *fork.mentions("compute_advantage(")):
-        calls = list(_calls(module, (method.function,)))
+        calls = list(_find_calls(module, (method.function,)))
         if calls:
             return max(calls, key=lambda item: len(item[0].args) + len(item[0].keywords))
     return ast.Call(ast.Name(method.function), [], []), ast.Module([], [])
 
 
-def _in_words_of_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str], depth: int = 0) -> str | None:
+def _rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str], depth: int = 0) -> str | None:
     """Return an expression of a trainer's as a hook can say it; None where it cannot."""
     text = ast.unparse(value)
     for own, ours in words.items():
@@ -179,7 +179,7 @@ def _in_words_of_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str
             for item in ast.walk(trainer)
             if isinstance(item, ast.Assign) and len(item.targets) == 1 and ast.unparse(item.targets[0]) == name
         ]
-        inner = _in_words_of_hook(values[0], trainer, words, depth + 1) if len(values) == 1 and depth < 4 else None
+        inner = _rewrite_for_hook(values[0], trainer, words, depth + 1) if len(values) == 1 and depth < 4 else None
         if inner is None:
             return None
         parts = re.split(rf"(?<![\w.]){name}\b(?!=)", text)

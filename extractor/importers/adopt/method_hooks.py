@@ -14,7 +14,7 @@ from extractor.importers.adopt.method_arguments import list_arguments, list_bran
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.values import readers
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 
 FILE = "custom/algorithms.py"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -102,18 +102,18 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
         raise NoPlace("the project was made by an older vextract: `vextract sync` brings what the hook asks")
     segments = split(before)
     taken = frozenset(name for item in segments for name in item.binds)
-    closure = Closure(fork, project_names(files, package), package, taken)
-    if method.kind == LOSS and not chooses_losses(files.values()):
+    closure = Closure(fork, map_project_names(files, package), package, taken)
+    if method.kind == LOSS and not has_loss_choice(files.values()):
         raise NoPlace("this release of verl has one policy loss, which no setting replaces: upgrade the project first")
-    known = _names_registered(files, package)
+    known = _list_registered_names(files, package)
     name = method.name if method.name not in known else f"{method.name}_fork"
     if name in known:
         raise NoPlace(f"the project has a {method.kind} {name} already")
     left: list[str] = []
-    make = _estimator if method.kind == ESTIMATOR else _loss
+    make = _make_estimator if method.kind == ESTIMATOR else _make_loss
     body = make(fork, method, closure, left)
     code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces])
-    columns = sorted(set().union(*columns_of(code)))
+    columns = sorted(set().union(*find_columns(code)))
     rows = tuple(name for name in columns if _is_of_data(fork, name, code))
     needs = tuple(name for name in columns if name not in rows)
     decorator = _REGISTER[method.kind]
@@ -130,18 +130,18 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
         else ""
     )
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}{asks}"""\n{body.tail}'
-    text = _with_imports(before, lines) + f"\n\n{code}\n\n\n{hook}\n"
-    readers.python(text)
+    text = _add_imports(before, lines) + f"\n\n{code}\n\n\n{hook}\n"
+    readers.parse_python(text)
     return Hook(method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts))
 
 
-def arguments_of(fork: ForkCode, method: Method) -> tuple[list[str], str]:
+def find_arguments(fork: ForkCode, method: Method) -> tuple[list[str], str]:
     """Return what a method is called with, in a hook's words, and the fork's text of it.
 
     Raises:
         NoPlace: it is called with what no project has.
     """
-    node = readers.python(method.module.by_name[method.function].core).body[0]
+    node = readers.parse_python(method.module.by_name[method.function].core).body[0]
     assert isinstance(node, _FUNCTIONS)
     code = "\n".join(
         module.by_name[name].core
@@ -156,17 +156,17 @@ def arguments_of(fork: ForkCode, method: Method) -> tuple[list[str], str]:
     return list_arguments(fork, method, node, []), code
 
 
-def columns_of(code: str) -> tuple[set[str], set[str]]:
+def find_columns(code: str) -> tuple[set[str], set[str]]:
     """Return the columns that code reads and no project's trainer writes: tensors, and arrays of anything."""
-    code = ast.unparse(readers.python(code))
+    code = ast.unparse(readers.parse_python(code))
     arrays = set(re.findall(r"""non_tensor_batch(?:\[|\.get\()\s*["'](\w+)["']""", code))
-    own = _columns(code) - _COLUMNS - _written(code)
+    own = _list_columns(code) - _COLUMNS - _list_written(code)
     return own - arrays, own & arrays
 
 
 def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
     """Tell whether a column is one of the fork's rows: an array that its datasets alone write, if anything does."""
-    if name not in columns_of(code)[1]:
+    if name not in find_columns(code)[1]:
         return False
     written = re.compile(
         rf"""\[["']{name}["']\](?:\s*=[^=]|\.append\()|non_tensor\w*=\{{[^}}]*["']{name}["']""".encode()
@@ -174,7 +174,7 @@ def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
     return not any(written.search(data) for where, data in fork.texts("verl.") if ".dataset." not in where)
 
 
-def _written(code: str) -> frozenset[str]:
+def _list_written(code: str) -> frozenset[str]:
     """Return the columns that code writes itself."""
     return frozenset(re.findall(r"""batch\[["'](\w+)["']\] = """, code))
 
@@ -188,7 +188,7 @@ class _Body:
     tail: str
 
 
-def _estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
+def _make_estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
     """Return the estimator's hook: it calls the fork's function with what the project has at hand."""
     slug = re.sub(r"\W", "_", method.name)
     node = method.module.by_name[method.function].node
@@ -198,7 +198,7 @@ def _estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]
         name = closure.add(method.module, method.function)
         arguments = list_arguments(fork, method, node, left)
         text = f"    now = at_hand.get()\n    return {_write_call(name, arguments)}"
-        return _Body([], head, _with_loss_mask(text, closure.texts.values()))
+        return _Body([], head, _add_loss_mask(text, closure.texts.values()))
     body, chain = method.branch
     text = prune(method.module.by_name[method.function].core, f"_{slug}", f"of {method.name}", body, chain)
     piece = closure.rewrite(method.module, text).strip("\n")
@@ -207,7 +207,7 @@ def _estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]
     if any(isinstance(part.value, ast.Tuple) for part in ast.walk(node) if isinstance(part, ast.Return)):
         tail += "    data = data[0]  # the fork returns more, for its own metrics\n"
     tail += '    return data.batch["advantages"], data.batch["returns"]'
-    return _Body([piece], head, _with_loss_mask(tail, [piece, *closure.texts.values()]))
+    return _Body([piece], head, _add_loss_mask(tail, [piece, *closure.texts.values()]))
 
 
 def _write_call(name: str, arguments: Sequence[str]) -> str:
@@ -215,14 +215,14 @@ def _write_call(name: str, arguments: Sequence[str]) -> str:
     return "".join([f"{name}(\n", *(f"        {item},\n" for item in arguments), "    )"])
 
 
-def _with_loss_mask(text: str, pieces: Iterable[str]) -> str:
+def _add_loss_mask(text: str, pieces: Iterable[str]) -> str:
     """Return a hook's statements with the mask of whole rows put into the batch, where its code reads that."""
-    if not any("loss_mask" in _columns(piece) for piece in (dedent(text), *pieces)):
+    if not any("loss_mask" in _list_columns(piece) for piece in (dedent(text), *pieces)):
         return text
     return text.replace("    now = at_hand.get()\n", f"    now = at_hand.get()\n{_LOSS_MASK}", 1)
 
 
-def _loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
+def _make_loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
     """Return the loss's hook: it calls the fork's function, and returns what the project's actor takes."""
     node = method.module.by_name[method.function].node
     assert isinstance(node, _FUNCTIONS)
@@ -245,18 +245,18 @@ def _loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> 
     return _Body([], head, tail)
 
 
-def project_names(files: Mapping[str, str], package: str) -> dict[str, str]:
+def map_project_names(files: Mapping[str, str], package: str) -> dict[str, str]:
     """Return a mapping, name -> the module of the package that defines it, of what is vendored."""
     found: dict[str, str] = {}
     for path, text in files.items():
         if path.startswith(f"{package}/vendored/") and path.endswith(".py"):
             for item in split(text):
                 if not item.is_import:
-                    found.update(dict.fromkeys(item.binds, module_name(path.removeprefix(f"{package}/"))))
+                    found.update(dict.fromkeys(item.binds, name_module(path.removeprefix(f"{package}/"))))
     return found
 
 
-def _names_registered(files: Mapping[str, str], package: str) -> set[str]:
+def _list_registered_names(files: Mapping[str, str], package: str) -> set[str]:
     """Return the names of estimators and losses that a project has."""
     text = "\n".join(
         text for path, text in files.items() if path.startswith((f"{package}/vendored/alg", f"{package}/cus"))
@@ -266,19 +266,19 @@ def _names_registered(files: Mapping[str, str], package: str) -> set[str]:
     return found | set(re.findall(r"""= ["'](\w+)["']""", enum[0] if enum else "")) | {"vanilla"}
 
 
-def chooses_losses(texts: Iterable[str]) -> bool:
+def has_loss_choice(texts: Iterable[str]) -> bool:
     """Tell whether code of verl's has policy losses that a setting chooses among."""
     return any(_CHOOSER in text for text in texts)
 
 
-def _columns(code: str) -> set[str]:
+def _list_columns(code: str) -> set[str]:
     """Return the columns of the batch that code reads; comments do not count."""
-    code = ast.unparse(readers.python(code))
+    code = ast.unparse(readers.parse_python(code))
     names = re.findall(r"""batch(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\("(\w+)"\)""", code)
     return {one or other for one, other in names}
 
 
-def _with_imports(text: str, lines: list[str]) -> str:
+def _add_imports(text: str, lines: list[str]) -> str:
     """Put imports behind those that a file has at its top."""
     segments = split(text)
     last = max((number for number, item in enumerate(segments) if item.is_import), default=0)

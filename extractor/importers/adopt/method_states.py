@@ -18,7 +18,7 @@ from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
 from extractor.importers.adopt.upstream_names import decode
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 
 _MAIN = "config/ppo_trainer.yaml"
 _ACTOR = "actor_rollout_ref.actor."
@@ -81,7 +81,7 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
 def _summarize(states: Sequence[MethodState]) -> str:
     if not states:
         return "no method of yours: no estimator, loss, reward or dataset differs from upstream's"
-    whole, first = overall(states), _algorithms(states)
+    whole, first = judge_overall(states), _algorithms(states)
     if all(item.runs is states[0].runs for item in states):
         return f"your method {whole.value}: {_names(states)}"
     parts = [(runs, [item for item in states if item.runs is runs]) for runs in Runs]
@@ -102,7 +102,7 @@ def _algorithms(states: Sequence[MethodState]) -> list[MethodState]:
     return [item for item in states if item.kind in (ESTIMATOR, LOSS)] or list(states)
 
 
-def overall(states: Sequence[MethodState]) -> Runs:
+def judge_overall(states: Sequence[MethodState]) -> Runs:
     """Return how much runs of all methods together; nothing where no estimator and no loss does, if there are any."""
     if states and all(item.runs is Runs.NO for item in _algorithms(states)):
         return Runs.NO
@@ -117,7 +117,7 @@ def add_hooks(
     texts |= {path: data.decode() for path, data in files.items() if path.endswith(".py")}
     states, hooks = [], []
     for method in recognised.methods:
-        path = _path_in_project(target, carried, method)
+        path = _find_path_in_project(target, carried, method)
         if path is not None and not find_given(recognised.code, method):
             setting = f"algorithm.adv_estimator={method.name}" if method.kind == ESTIMATOR else ""
             states.append(MethodState(method.kind, method.name, Runs.YES, path, setting, symbol=method.symbol))
@@ -168,7 +168,7 @@ def _names_it(edit: ForkEdit, other: ForkEdit) -> bool:
     return re.search(rf"\b{re.escape(other.symbol)}\b", edit.new) is not None
 
 
-def credit(
+def mark_carried(
     edits: Sequence[ForkEdit], hooks: Sequence[Hook], states: Sequence[MethodState], place: str
 ) -> list[ForkEdit]:
     """Return the edits, those that came along as a hook marked so."""
@@ -177,7 +177,7 @@ def credit(
     whole = {hook.method.symbol for hook in hooks if hook.method.branch is not None} - lost
     found = []
     for edit in edits:
-        module = module_name(edit.upstream_path) if edit.upstream_path.endswith(".py") else ""
+        module = name_module(edit.upstream_path) if edit.upstream_path.endswith(".py") else ""
         is_hook = (module, edit.symbol) in functions or f"{module}:{edit.symbol}" in whole
         if edit.outcome is Outcome.ORPHANED and is_hook:
             edit = replace(edit, outcome=Outcome.CARRIED, where=place, why="")
@@ -216,15 +216,15 @@ def add_config_fields(files: Mapping[str, bytes], package: str) -> dict[str, byt
     return found
 
 
-def _path_in_project(target: AdoptTarget, carried: Carried, method: Method) -> str | None:
+def _find_path_in_project(target: AdoptTarget, carried: Carried, method: Method) -> str | None:
     """Return the vendored file in which a method has come along; None: it needs a hook."""
     if method.branch is not None and not _is_upstreams_branch(target, method):
         return None
-    paths = [_carried_to(target, carried, module, name) for module, name in method.functions]
+    paths = [_find_carried_place(target, carried, module, name) for module, name in method.functions]
     return paths[0] if paths and all(paths) else None
 
 
-def _carried_to(target: AdoptTarget, carried: Carried, module: str, name: str) -> str | None:
+def _find_carried_place(target: AdoptTarget, carried: Carried, module: str, name: str) -> str | None:
     sides = target.sides.get(module)
     if sides is None:
         return None
@@ -248,7 +248,7 @@ def _is_upstreams_branch(target: AdoptTarget, method: Method) -> bool:
     return False
 
 
-def barred_units(target: AdoptTarget, recognised: Recognised) -> dict[Unit, str]:
+def list_barred_units(target: AdoptTarget, recognised: Recognised) -> dict[Unit, str]:
     """Return what is not merged into the project's copy of verl, since hooks stand for it."""
     found = {}
     for method in recognised.methods:

@@ -10,7 +10,7 @@ from extractor.importers.adopt.upstream_names import decode, restore_upstream_na
 from extractor.pipeline.plan import Plan
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.source import Source
-from extractor.usecases.kept_methods import MethodDemand, of_code, of_edits
+from extractor.usecases.kept_methods import MethodDemand, read_demands, read_edit_demands
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.tree import FileKind, Tree
@@ -20,7 +20,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 def drop_methods(code: str, names: Collection[str]) -> str:
     """Return the text of a class without methods of these names; that of anything else as it is."""
-    node = readers.python(code).body[0] if names else None
+    node = readers.parse_python(code).body[0] if names else None
     if not isinstance(node, ast.ClassDef):
         return code
     places = [place for place, part in enumerate(node.body) if isinstance(part, _FUNCTIONS) and part.name in names]
@@ -34,8 +34,8 @@ def find_edited(copy: Copy, source: Source) -> MethodDemand:
         old, new = decode(source.files[path]), decode(data)
         if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
             text = restore_upstream_names(new, copy.prefixes)
-            if edits := of_edits(old, text, "verl").edited:
-                classes = [node for node in readers.python(text).body if isinstance(node, ast.ClassDef)]
+            if edits := read_edit_demands(old, text, "verl").edited:
+                classes = [node for node in readers.parse_python(text).body if isinstance(node, ast.ClassDef)]
                 known = [node for node in classes if fingerprint_statement(node) in load_upstream_parts()]
                 parts = [(node.name, part) for node in known for part in node.body]
                 found |= edits - {f"{name}.{part.name}" for name, part in parts if isinstance(part, _FUNCTIONS)}
@@ -57,7 +57,7 @@ def find_demanded(plan: Plan, tree: Tree, package: str) -> MethodDemand:
         if not action.path.startswith(f"{package}/") or not action.path.endswith(".py") or text is None:
             continue
         if action.path not in emitted:
-            found |= of_code(text, package)
+            found |= read_demands(text, package)
         elif action.kind is not FileKind.HOOK and action.data != emitted[action.path]:
-            found |= of_edits(decode(emitted[action.path]) or "", text, package)
+            found |= read_edit_demands(decode(emitted[action.path]) or "", text, package)
     return found

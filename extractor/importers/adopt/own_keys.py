@@ -12,13 +12,13 @@ import yaml
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.upstream_names import decode
-from extractor.pipeline.render.unread import named
+from extractor.pipeline.render.unread import find_named
 from extractor.pipeline.source import Source
 from extractor.usecases.upgrade.settings import carry
 from extractor.values import readers
 from extractor.values.config_files import is_config
 from extractor.values.configtree import compose, flatten
-from extractor.values.configtree.written import dumped, nested
+from extractor.values.configtree.written import dump_yaml, nest
 from extractor.values.fingerprint import load_upstream_key_names
 from extractor.values.tree import File
 
@@ -50,7 +50,7 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
         and not _is_taken(key, have)
     }
     new = select_read(added, code)
-    new |= _asked_by_hooks(copy.top, {**have, **new}, code)
+    new |= _find_asked_by_hooks(copy.top, {**have, **new}, code)
     # A value that follows a setting, `${data.seed}`, needs that one.
     while lost := [
         key for key, value in new.items() if not set(re.findall(r"\$\{([^{}]*)", str(value))) <= {*have, *new}
@@ -60,7 +60,7 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
     if not new or main.count(_SELF) != 1:
         return {}
     lines = main.replace(_SELF, _LINE)
-    return {FILE: (_HEAD + dumped(nested(new))).encode(), f"config/{_MAIN}": lines.encode()}
+    return {FILE: (_HEAD + dump_yaml(nest(new))).encode(), f"config/{_MAIN}": lines.encode()}
 
 
 def carry_defaults(copy: Copy, sources: Sequence[Source], files: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -82,7 +82,7 @@ def carry_defaults(copy: Copy, sources: Sequence[Source], files: Mapping[str, by
         and have[key] == known[0][key]
         and all(value != side.get(key) for side in known)
     }
-    before, after = (dumped(nested({key: side[key] for key in changed})).encode() for side in (known[0], changed))
+    before, after = (dump_yaml(nest({key: side[key] for key in changed})).encode() for side in (known[0], changed))
     config = {path: data for path, data in files.items() if is_config(path)}
     main = f"config/{_MAIN}"
     return dict(carry({main: before}, {main: after}, config, lambda key: None, set(config)).theirs) if changed else {}
@@ -91,7 +91,7 @@ def carry_defaults(copy: Copy, sources: Sequence[Source], files: Mapping[str, by
 def _compose_forks(copy: Copy) -> Mapping[str, Any]:
     """Return the settings of a fork's trainer, flat."""
     folder = copy.root / "trainer/config"
-    inside = readers.files_below(folder) if folder.is_dir() else ()
+    inside = readers.list_files_below(folder) if folder.is_dir() else ()
     texts = {f"{_FOLDER}{path.relative_to(folder).as_posix()}": path.read_bytes() for path in inside}
     return compose_settings(texts, _FOLDER)
 
@@ -99,12 +99,12 @@ def _compose_forks(copy: Copy) -> Mapping[str, Any]:
 def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
     """Return those of the fork's settings that code reads by name, a section of the fork's own by its name too."""
     texts = list(code)
-    read, words = named(new, texts), {word for text in texts for word in re.findall(r"\w+", text)}
+    read, words = find_named(new, texts), {word for text in texts for word in re.findall(r"\w+", text)}
     words |= load_upstream_key_names()
     return {key: value for key, value in new.items() if key in read and words.issuperset(key.split("."))}
 
 
-def _asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
+def _find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
     """Return the settings that hooks read and the project lacks, as a config of the fork's has them, or null."""
     texts = list(code)
     keys = {key for text in texts for key in re.findall(r"\bnow\.config\.([\w.]+)(?![\w.(])", text)}

@@ -111,7 +111,7 @@ def recognise(
     """
     from extractor.values import releases
 
-    known = releases.supported()
+    known = releases.list_supported()
     wanted = [releases.load(item).pin for item in ([release] if release is not None else known)]
     sources, unread = _read(wanted, offline, say)
     if not sources:
@@ -119,7 +119,7 @@ def recognise(
     say("looking for the copy")
     copy = locate(directory, sources)
     say("comparing it with the releases")
-    found = _scores(copy, sources)
+    found = _score_releases(copy, sources)
     nearest = found[0].release
     if found[0].similarity < _LEAST and release is None:
         raise UsageError(
@@ -128,13 +128,13 @@ def recognise(
         )
     before: tuple[Score, ...] = ()
     if nearest == known[0] and found[0].similarity < _OLDER:
-        older, more = _read(releases.older(), offline, say)
+        older, more = _read(releases.list_older(), offline, say)
         unread += more
-        before = tuple(score for score in _scores(copy, older) if score.similarity > found[0].similarity)
+        before = tuple(score for score in _score_releases(copy, older) if score.similarity > found[0].similarity)
         sources |= older
     source = sources[nearest]
     if release is None:
-        source = _with_losses(copy, [sources[item] for item in known[known.index(nearest) :] if item in sources])
+        source = _choose_with_losses(copy, [sources[item] for item in known[known.index(nearest) :] if item in sources])
         nearest = source.release
     # What only other releases have is among the copy's own files.
     files = {path: data for path, data in copy.files.items() if path in source.files}
@@ -150,13 +150,13 @@ def recognise(
     )
 
 
-def _with_losses(copy: Copy, sources: Sequence[Source]) -> Source:
+def _choose_with_losses(copy: Copy, sources: Sequence[Source]) -> Source:
     """Return the first of some releases or, for a fork with a loss of its own, of those with losses to choose among."""
     from extractor.importers.adopt.find_methods import LOSS, find_methods
     from extractor.importers.adopt.fork_code import ForkCode
-    from extractor.importers.adopt.method_hooks import chooses_losses
+    from extractor.importers.adopt.method_hooks import has_loss_choice
 
-    found = next((item for item in sources if chooses_losses([item.read(_ALGORITHMS)])), sources[0])
+    found = next((item for item in sources if has_loss_choice([item.read(_ALGORITHMS)])), sources[0])
     is_needed = found is not sources[0] and any(item.kind == LOSS for item in find_methods(ForkCode(copy)))
     return found if is_needed else sources[0]
 
@@ -177,7 +177,7 @@ def _read(
     return sources, unread
 
 
-def _scores(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:
+def _score_releases(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:
     """Score every release, the nearest first; of equals the newer one (`sources` are in order of release)."""
     theirs = {
         path: _count_lines(restore_upstream_names(decode(data) or "", copy.prefixes))

@@ -6,7 +6,7 @@ import ast
 from collections import Counter
 from dataclasses import dataclass, field
 
-from extractor.pipeline.index.syntax import bound_names, first_line
+from extractor.pipeline.index.syntax import find_first_line, list_bound_names
 from extractor.values import readers
 
 TOP = "comments at the top"
@@ -56,8 +56,8 @@ def split(text: str) -> tuple[Segment, ...]:
     lines = text.removesuffix("\n").split("\n") if text else []
     pieces: list[tuple[int, int, ast.stmt | None]] = []
     done = 0
-    for node in readers.python(text).body:
-        start, end = first_line(node), node.end_lineno or node.lineno
+    for node in readers.parse_python(text).body:
+        start, end = find_first_line(node), node.end_lineno or node.lineno
         if not pieces and any(line.strip() for line in lines[:start]):
             pieces.append((0, start, None))
             done = start
@@ -72,15 +72,15 @@ def split(text: str) -> tuple[Segment, ...]:
     found = []
     for start, end, item in pieces:
         first = next((number for number in range(start, end) if lines[number].strip()), end)
-        binds = tuple(dict.fromkeys(bound_names(item))) if item is not None else ()
-        key = _key(item, binds, start)
+        binds = tuple(dict.fromkeys(list_bound_names(item))) if item is not None else ()
+        key = _make_key(item, binds, start)
         used[key] += 1
         lead, core = ("".join(f"{line}\n" for line in part) for part in (lines[start:first], lines[first:end]))
         found.append(Segment(key if used[key] == 1 else f"{key} ({used[key]})", lead, core, binds, item))
     return tuple(found)
 
 
-def _key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:
+def _make_key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:
     if node is None:
         return TOP if start == 0 else END
     if isinstance(node, (ast.Import, ast.ImportFrom)) or not binds:

@@ -14,7 +14,7 @@ from extractor.importers.adopt.upstream_names import decode, restore_upstream_na
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 
 OWN = ""
 
@@ -112,7 +112,7 @@ class AdoptTarget:
         self.files = {file.path: file for file in generated.tree}
         # Of a module and a package of one name Python imports the package.
         packages_last = sorted(copy.own, key=lambda path: path.endswith("/__init__.py"))
-        self.own = {module_name(path): path for path in packages_last}
+        self.own = {name_module(path): path for path in packages_last}
         self.sides: dict[str, Sides] = {}
         for kept in generated.found.modules:
             path = f"{package}/{kept.target_path}"
@@ -121,13 +121,13 @@ class AdoptTarget:
                 sides = compared.get(kept.upstream_path) or Compared(split(old), split(old))
                 self.sides[kept.module] = Sides(kept, path, sides, {item.key: item for item in split(emitted)})
 
-    def fork_text(self, upstream_path: str) -> str | None:
+    def read_fork_text(self, upstream_path: str) -> str | None:
         """Return the fork's text under upstream's names; None where it has none."""
         data = self.copy.files.get(upstream_path, self.copy.own.get(upstream_path))
         text = decode(data) if data is not None else None
         return None if text is None else restore_upstream_names(text, self.copy.prefixes)
 
-    def own_path(self, module: str) -> str:
+    def place_own_file(self, module: str) -> str:
         """Return where a file of the fork's own goes in the project."""
         return f"{self.package}/{self.own[module].removeprefix('verl/')}"
 
@@ -157,10 +157,10 @@ class AdoptTarget:
         segment = sides.fork_by_name.get(item.name or "") if sides is not None else None
         if sides is not None and segment is not None:
             needs = set() if item.name in sides.emitted_names else {Unit(item.module, segment.key)}
-            return self.line(module_name(sides.kept.target_path), item.name, item.local), needs
+            return self.line(name_module(sides.kept.target_path), item.name, item.local), needs
         for module, name in ((f"{item.module}.{item.name}", None), (item.module, item.name)):
             if module in self.own:
-                path = module_name(self.own[module].removeprefix("verl/"))
+                path = name_module(self.own[module].removeprefix("verl/"))
                 return self.line(path, name, item.local), {Unit(module, OWN)}
         raise NoPlace(f"it needs {what}, which the project does not have")
 

@@ -103,7 +103,7 @@ class Key:
         return self.status not in (KeyStatus.DROPPED, KeyStatus.DEFAULT)
 
 
-def about_the_machine(key: str) -> bool:
+def is_about_machine(key: str) -> bool:
     """Tell whether a key says where and how something is computed rather than what."""
     parts = key.split(".")
     sections = (".".join(parts[:end]) for end in range(1, len(parts)))
@@ -114,7 +114,7 @@ def keep_name(key: str) -> None:
     """Return no new name: the keys of a project are those of its release."""
 
 
-def candidates(key: str, renamed: Callable[[str], str | None] = keep_name) -> list[str]:
+def list_candidates(key: str, renamed: Callable[[str], str | None] = keep_name) -> list[str]:
     """Return the names that a key may have in another release, the most likely first."""
     newer, older = [name for name in (renamed(key),) if name is not None], []
     for old, new in reversed(MOVES):
@@ -128,7 +128,7 @@ def candidates(key: str, renamed: Callable[[str], str | None] = keep_name) -> li
 def name_in(key: str, defaults: VerlDefaults, renamed: Callable[[str], str | None] = keep_name) -> str | None:
     """Return the name of a key in a release; None where it has none."""
     # A release may keep an old name that nothing reads any more, beside the new one.
-    return next((name for name in candidates(key, renamed) if name in defaults), None)
+    return next((name for name in list_candidates(key, renamed) if name in defaults), None)
 
 
 def map_key(
@@ -147,13 +147,13 @@ def map_key(
     new_value, why = changed.get(key, (value, ""))
     name = name_in(key, defaults)
     if name is None or (isinstance(value, Mapping) and value):  # Hydra takes new keys of a mapping with a + alone
-        name = name or max(candidates(key), key=defaults.depth)
+        name = name or max(list_candidates(key), key=defaults.depth)
         return _add(name, key, value, (new_value, why), target, defaults)
     if value != new_value:
         return Key(key, value, KeyStatus.CHANGED, name, new_value, reason=why)
     if name != key:
         return Key(key, value, KeyStatus.RENAMED, name, value, reason=f"its name in verl {target.release}")
-    if defaults.flat.get(key, _NOTHING) == value and not about_the_machine(key):
+    if defaults.flat.get(key, _NOTHING) == value and not is_about_machine(key):
         return Key(key, value, KeyStatus.DEFAULT, name, value)
     return Key(key, value, KeyStatus.CARRIED, name, value)
 
@@ -196,7 +196,7 @@ def _add(
     if refusal is not None:
         return _lose(key, value, refusal)
     # Of a section with names of its own, keys that are no words are nothing that code reads.
-    is_read = name not in defaults and target.trains_with(name, defaults.config)
+    is_read = name not in defaults and target.is_read_in_training(name, defaults.config)
     if not is_read and not _is_open(name, defaults):
         return _lose(key, value, f"nothing in verl {target.release} reads it")
     return Key(

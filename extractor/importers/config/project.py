@@ -60,7 +60,7 @@ def read_files(project: Path) -> dict[str, str]:
         raise UsageError(f"{folder / MAIN}: no such file", hint="restore it with `vextract sync --removed`")
     return {
         path.relative_to(folder).as_posix(): readers.read_text(path)
-        for path in readers.files_below(folder)
+        for path in readers.list_files_below(folder)
         if path.suffix == ".yaml" and path.is_file()
     }
 
@@ -81,14 +81,14 @@ def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfi
             if item.key in GROUPS and f"{item.key}/{item.value}.yaml" not in files:
                 word = f"{item.key}={item.value}"
                 raise UsageError(f"{word}: no such file", hint=f"`python main.py --cfg {word}` says what brings it")
-        overrides = [_with_package(item) for item in given]
+        overrides = [_split_package(item) for item in given]
         composed = compose(files, MAIN, overrides)
         model = composed.config.get("actor_rollout_ref", {}).get("model", {}).get("path")
         toy = model is None and not any(item.key.startswith("scale@") for item in overrides)
         if toy:
-            sizes = [_with_package(parse_override("scale=toy"))]
+            sizes = [_split_package(parse_override("scale=toy"))]
             if any(path.startswith("critic_scale/") for path in files):
-                sizes.append(_with_package(parse_override("critic_scale=toy")))
+                sizes.append(_split_package(parse_override("critic_scale=toy")))
             composed = compose(files, MAIN, [*sizes, *overrides])
     except BadOverride as error:
         raise UsageError(str(error), hint="settings are key=value, as for main.py") from None
@@ -99,7 +99,7 @@ def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfi
     return ProjectConfig(resolved, flatten(resolved), model is None)
 
 
-def by_override(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+def map_overrides(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     """Return a mapping, key of an override -> value: dotted keys, and whole mappings where a key of theirs is no part
     of a dotted one for Hydra.
 
@@ -112,7 +112,7 @@ def by_override(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
         if not (isinstance(key, str) and _PART.fullmatch(key)):
             together[key] = value
         elif isinstance(value, Mapping) and value:
-            found.update(by_override(value, f"{prefix}{key}."))
+            found.update(map_overrides(value, f"{prefix}{key}."))
         else:
             found[f"{prefix}{key}"] = value
     if together:
@@ -120,19 +120,19 @@ def by_override(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def python_of(path: Path) -> ast.Module:
+def parse_hook(path: Path) -> ast.Module:
     """Parse a hook's file.
 
     Raises:
         UsageError: it is no Python.
     """
     try:
-        return readers.python(readers.read_bytes(path))
+        return readers.parse_python(readers.read_bytes(path))
     except SyntaxError as error:
         raise UsageError(f"{path}: not valid Python: {error}", hint="correct it: the export copies it") from None
 
 
-def _with_package(item: Override) -> Override:
+def _split_package(item: Override) -> Override:
     return replace(item, key=f"{item.key}@_global_") if item.key in GROUPS else item
 
 

@@ -68,7 +68,7 @@ class ReleaseConfig:
         pattern = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']".encode())
         return any(pattern.search(data) for path, data in self.source.files.items() if path.endswith(".py"))
 
-    def trains_with(self, key: str, defaults: Mapping[str, Any]) -> bool:
+    def is_read_in_training(self, key: str, defaults: Mapping[str, Any]) -> bool:
         """Tell whether code that trains by FSDP reads all parts of a key that the config does not have.
 
         Args:
@@ -97,7 +97,7 @@ class ReleaseConfig:
             if not isinstance(section, Mapping):
                 return f"{'.'.join(parts[:end])} is no section"
             cls = str(section.get("_target_", "")).rpartition(".")[2]
-            fields = _fields(self.source, cls)
+            fields = _find_fields(self.source, cls)
             if fields is not None and parts[end] not in fields:
                 return f"{cls} of verl {self.release} has no field {parts[end]}"
             return None
@@ -154,21 +154,21 @@ def _is_read(reads: frozenset[tuple[str, str]], section: str, name: str) -> bool
     return any(owner in _ANY_SECTION or owner == section or owner.endswith(f"_{section}") for owner in owners)
 
 
-def _fields(source: Source, name: str) -> set[str] | None:
+def _find_fields(source: Source, name: str) -> set[str] | None:
     """Return the fields of a config class and of its bases; None where it is not found."""
     if source.sha256 not in _CLASSES:
-        _CLASSES[source.sha256] = _classes(source)
+        _CLASSES[source.sha256] = _map_classes(source)
     if name not in _CLASSES[source.sha256]:
         return None
     own, bases = _CLASSES[source.sha256][name]
-    return own.union(*(_fields(source, base) or set() for base in bases))
+    return own.union(*(_find_fields(source, base) or set() for base in bases))
 
 
-def _classes(source: Source) -> dict[str, tuple[set[str], list[str]]]:
+def _map_classes(source: Source) -> dict[str, tuple[set[str], list[str]]]:
     """Return the classes of a release's config modules: their fields, and their bases."""
     found: dict[str, tuple[set[str], list[str]]] = {}
     for path in source.files:
-        for node in readers.python(source.read(path)).body if path.endswith(".py") and "config" in path else ():
+        for node in readers.parse_python(source.read(path)).body if path.endswith(".py") and "config" in path else ():
             if isinstance(node, ast.ClassDef):
                 targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
                 bases = [base.id for base in node.bases if isinstance(base, ast.Name)]

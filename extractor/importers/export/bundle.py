@@ -17,7 +17,7 @@ from jinja2 import StrictUndefined
 from jinja2.sandbox import SandboxedEnvironment
 
 from extractor.importers.config.keys import Key, KeyStatus, map_key
-from extractor.importers.config.project import UNKNOWN, ProjectConfig, by_override, load, python_of, read_files
+from extractor.importers.config.project import UNKNOWN, ProjectConfig, load, map_overrides, parse_hook, read_files
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.export import changes, checks, rewards
 from extractor.importers.export.closure import find_needed
@@ -29,7 +29,7 @@ from extractor.project.lock import Lock
 from extractor.values import readers, resources
 from extractor.values.configtree import BadOverride, write_override
 from extractor.values.errors import UsageError
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,9 @@ def export(
     defaults = VerlDefaults.of(target)
     written = read_files(project)
     config = load(written, settings)
-    config = replace(config, flat=by_override(config.config))
+    config = replace(config, flat=map_overrides(config.config))
     package, interface = lock.options.package, VerlInterface.of(target)
-    checks.check(config, by_override(load(written).config) if settings else config.flat, project / package)
+    checks.check(config, map_overrides(load(written).config) if settings else config.flat, project / package)
     for name in include:
         if not (project / package / name).is_file():
             raise UsageError(f"--include {name}: no such file in {package}", hint="give a path such as rewards/text.py")
@@ -83,7 +83,7 @@ def export(
     keys = [map_key(key, value, target, defaults, changed) for key, value in sorted(config.flat.items())]
     keys = [rewards.map_argument(key, reward, interface) for key in keys]
     told = changes.add_settings(config, interface, reward, defaults)
-    overrides = _overrides(keys, told, defaults)
+    overrides = _list_overrides(keys, told, defaults)
     keys = [
         Key(key.key, key.value, KeyStatus.CHANGED, key.target, told[key.target], reason="names the adapter")
         if key.target in told
@@ -138,7 +138,7 @@ def write(target: Path, files: Mapping[str, bytes]) -> None:
         ) from None
 
 
-def _overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: VerlDefaults) -> list[str]:
+def _list_overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: VerlDefaults) -> list[str]:
     """Return the overrides of the launch script, sorted; two keys of the project's may be one there.
 
     Raises:
@@ -189,7 +189,7 @@ class _Bundle:
             files[UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
         for path, upstream in reached.vendored.items():
             has = self.target.has(upstream)
-            text = _render("alias.py", module=module_name(upstream), verl=self.target.release, present=has)
+            text = _render("alias.py", module=name_module(upstream), verl=self.target.release, present=has)
             files[path] = text.encode()
         return files
 
@@ -208,7 +208,7 @@ class _Bundle:
             "manager_module": adapted.module if adapted else "",
             "manager_class": adapted.name if adapted else "",
             "manager_interface": self.interface.manager.value,
-            "dataset_class": _dataset_class(self.project / package / "custom/env_dataset.py") if dataset else "",
+            "dataset_class": _find_dataset_class(self.project / package / "custom/env_dataset.py") if dataset else "",
             "multi_turn": changes.is_multi_turn(self.config),
             "toy": self.config.toy,
             "qwen_tokens": self.interface.qwen_tokens,
@@ -224,7 +224,7 @@ class _Bundle:
         names += [f"adapters/{name}.py" for name in ("__init__", "settings", "hooks", *made)]
         names += ["UPSTREAM.md"] if edits else []
         texts = {name: _render(name, **context).rstrip("\n") + "\n" for name in names}
-        texts["adapters/settings.json"] = _as_json(_settings(self.config, self.reward))
+        texts["adapters/settings.json"] = _write_json(_collect_settings(self.config, self.reward))
         if changes.is_multi_turn(self.config):
             loop = f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
             texts["adapters/agent_loops.yaml"] = loop
@@ -244,27 +244,27 @@ def _show_target(key: Key) -> str:
     """Return what a key is in verl, for the table; "" where it is the same there."""
     if key.target is None or (key.target == key.key and key.target_value == key.value and not key.mark):
         return ""
-    return f"`{key.mark}{key.target}={_short(key.target_value)}`"
+    return f"`{key.mark}{key.target}={_shorten(key.target_value)}`"
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     return json.dumps(value).replace("|", "\\|")
 
 
-def _dataset_class(path: Path) -> str:
+def _find_dataset_class(path: Path) -> str:
     """Return the name of the hook's class whose name ends in Dataset: the last one."""
     if not path.is_file():
         raise UsageError(
             f"{path}: no such file, and the config uses it", hint="restore the hook, or name data.train_files"
         )
-    body = python_of(path).body
+    body = parse_hook(path).body
     names = [node.name for node in body if isinstance(node, ast.ClassDef) and node.name.endswith("Dataset")]
     if not names:
         raise UsageError(f"{path}: no class whose name ends in Dataset", hint="rename it so that the export finds it")
     return names[-1]
 
 
-def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
+def _collect_settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
     """Return what the adapters read."""
     tree = config.config
     local = tree.get("local", {})
@@ -286,7 +286,7 @@ def _settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
     }
 
 
-def _as_json(settings: Mapping[str, Any]) -> str:
+def _write_json(settings: Mapping[str, Any]) -> str:
     """Return the text of settings.json.
 
     Raises:
@@ -308,6 +308,6 @@ def _as_json(settings: Mapping[str, Any]) -> str:
 def _render(name: str, **context: Any) -> str:
     """Return a template of an export, filled in."""
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters["json"] = _short
-    text = (resources.templates() / "export" / f"{name}.jinja").read_text(encoding="utf-8")
+    environment.filters["json"] = _shorten
+    text = (resources.find_templates() / "export" / f"{name}.jinja").read_text(encoding="utf-8")
     return str(environment.from_string(text).render(context))

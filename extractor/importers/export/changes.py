@@ -41,7 +41,7 @@ def change_values(
         if value is None and key.endswith((".fsdp_config.dtype", "rollout.dtype"))
     }
     found |= {key: (f"{HERE}/{path}", "copied with the hooks") for key, path in copied.items()}
-    found |= _made_files(config) | _micro_batches(flat) | rewards.change_manager(config, reward)
+    found |= _list_made_files(config) | _list_micro_batches(flat) | rewards.change_manager(config, reward)
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
     multi_turn, tools = is_multi_turn(config), calls_tools(config)
@@ -102,7 +102,7 @@ def find_named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
     }
 
 
-def _made_files(config: ProjectConfig) -> _Changes:
+def _list_made_files(config: ProjectConfig) -> _Changes:
     """Return the paths of what prepare.py makes."""
     flat = config.flat
     found: _Changes = {}
@@ -117,7 +117,7 @@ def _made_files(config: ProjectConfig) -> _Changes:
     return found
 
 
-def _micro_batches(flat: Mapping[str, Any]) -> _Changes:
+def _list_micro_batches(flat: Mapping[str, Any]) -> _Changes:
     """Return sizes of passes that the project counts by accumulation steps."""
     steps, found = flat.get("local.gradient_accumulation_steps"), {}
     for section in ("actor_rollout_ref.actor", "critic") if steps else ():

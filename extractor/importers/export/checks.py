@@ -9,10 +9,10 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.config.keys import Key, about_the_machine
+from extractor.importers.config.keys import Key, is_about_machine
 from extractor.importers.config.project import ProjectConfig
 from extractor.values.errors import UsageError
-from extractor.values.setting_types import PATH, types_and_words
+from extractor.values.setting_types import PATH, read_types_and_words
 
 _KINDS = {"bool": "true or false", "int": "a whole number", "float": "a number"}
 _FILES = ("data.train_files", "data.val_files")
@@ -53,7 +53,7 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> Non
             validation has files and the other has none, or an export has no part for it.
     """
     flat = config.flat
-    kinds, words = types_and_words(file.read_text(encoding="utf-8") if (file := package / PATH).is_file() else "")
+    kinds, words = read_types_and_words(file.read_text(encoding="utf-8") if (file := package / PATH).is_file() else "")
     for key, value in flat.items():
         kind = kinds.get(key) or type(usual.get(key)).__name__
         if isinstance(value, str) and kind in _KINDS:
@@ -73,7 +73,7 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> Non
 def list_lost_settings(keys: Sequence[Key]) -> list[str]:
     """Return a warning of each section with settings that are lost and make this another experiment."""
     flat = {key.key: key.value for key in keys}
-    found = [key for key in keys if key.is_lost and _changes_the_experiment(key.key, key.value, flat)]
+    found = [key for key in keys if key.is_lost and _is_experiment_changed(key.key, key.value, flat)]
     groups = groupby(
         sorted(found, key=lambda key: (key.key.rpartition(".")[0], key.reason)),
         lambda key: (key.key.rpartition(".")[0], key.reason),
@@ -87,7 +87,7 @@ def list_lost_settings(keys: Sequence[Key]) -> list[str]:
     ]
 
 
-def _changes_the_experiment(key: str, value: Any, flat: Mapping[str, Any]) -> bool:
+def _is_experiment_changed(key: str, value: Any, flat: Mapping[str, Any]) -> bool:
     """Tell whether a release without a setting learns something else, or from other prompts."""
     is_neutral = key.endswith("repetition_penalty") and value == 1.0
     if is_neutral or (value is not True and value in _USUAL):
@@ -96,5 +96,5 @@ def _changes_the_experiment(key: str, value: Any, flat: Mapping[str, Any]) -> bo
     switches = (f"{'.'.join(parts[:end])}.enable" for end in range(1, len(parts)))
     is_on = all(flat.get(switch, True) for switch in switches)
     is_vanilla = ".policy_loss." in key and flat.get("actor_rollout_ref.actor.policy_loss.loss_mode") == "vanilla"
-    is_learned = key.startswith(_LEARNED) and not about_the_machine(key) and not _ABOUT_ELSE.search(key)
+    is_learned = key.startswith(_LEARNED) and not is_about_machine(key) and not _ABOUT_ELSE.search(key)
     return key in _OWN or (is_learned and is_on and not is_vanilla)

@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from extractor.importers.config.project import python_of
+from extractor.importers.config.project import parse_hook
 from extractor.project.lock import Lock
 from extractor.values import readers
-from extractor.values.modules import absolute, is_package, module_name
-from extractor.values.moves import moved_name
-from extractor.values.reachable import reachable
+from extractor.values.modules import is_package, name_module, resolve_absolute
+from extractor.values.moves import rename_dotted_name
+from extractor.values.reachable import find_reachable
 from extractor.values.setting_types import PATH as SHIPPED
 from extractor.values.tree import FileKind
 
@@ -50,17 +50,17 @@ def find_needed(project: Path, lock: Lock, roots: Iterable[str], modules: Iterab
     }
 
     def lead_to(path: str) -> list[str]:
-        return [*_packages(project, path), *(() if path in vendored else _imports(project, path, package))]
+        return [*_list_packages(project, path), *(() if path in vendored else _list_imports(project, path, package))]
 
     starts = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
-    reached = reachable([*starts, *modules, *readers.python_below(project, f"{package}/custom")], lead_to)
+    reached = find_reachable([*starts, *modules, *readers.list_python_below(project, f"{package}/custom")], lead_to)
     stubs = {path: vendored[path] for path in sorted(reached & vendored.keys()) if not path.endswith("__init__.py")}
     tables = f"{package}/{SHIPPED}"  # the package's first import reads them
     own = (reached - stubs.keys()) | ({tables} if (project / tables).is_file() else set())
     return Needed(tuple(sorted(own)), stubs)
 
 
-def _packages(project: Path, path: str) -> Iterable[str]:
+def _list_packages(project: Path, path: str) -> Iterable[str]:
     """Return the `__init__.py` of each package that a module is in."""
     for folder in list(PurePosixPath(path).parents)[:-1]:
         init = f"{folder}/__init__.py"
@@ -78,15 +78,15 @@ def _run(tree: ast.AST) -> Iterable[ast.AST]:
             yield from _run(node)
 
 
-def _imports(project: Path, path: str, package: str) -> list[str]:
+def _list_imports(project: Path, path: str, package: str) -> list[str]:
     """Return the files of the package that a module imports as it runs."""
     found: list[str] = []
-    for node in _run(python_of(project / path)):
+    for node in _run(parse_hook(project / path)):
         if isinstance(node, ast.ImportFrom):
-            module = absolute(node, module_name(path), is_package=is_package(path))
+            module = resolve_absolute(node, name_module(path), is_package=is_package(path))
             found += [f"{module}.{alias.name}" for alias in node.names] + [module]
         elif isinstance(node, ast.Import):
             found += [alias.name for alias in node.names]
-    files = [item.replace(".", "/") for name in found for item in (name, moved_name(name, package))]
+    files = [item.replace(".", "/") for name in found for item in (name, rename_dotted_name(name, package))]
     candidates = [name for item in files for name in (f"{item}.py", f"{item}/__init__.py")]
     return [name for name in candidates if name.startswith(f"{package}/") and (project / name).is_file()]

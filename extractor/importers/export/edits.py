@@ -44,16 +44,16 @@ def merge_edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit
     """Merge each edit of a vendored file into verl's file, from which the emitted one was made."""
     base = emitted_base.read(project, lock)
     found = []
-    for edit in diff.edits(project, lock, base):
+    for edit in diff.list_edits(project, lock, base):
         entry = lock.file(edit.path)
         if entry is not None and entry.kind is FileKind.VENDORED and entry.upstream_path is not None:
             ours = readers.read_bytes(project / edit.path) if (project / edit.path).is_file() else None
-            why, patch = _merged(entry.upstream_path, base[edit.path], ours, source)
+            why, patch = _try_patch(entry.upstream_path, base[edit.path], ours, source)
             found.append(UpstreamEdit(edit.path, entry.upstream_path, why, patch, edit))
     return tuple(found)
 
 
-def _merged(upstream_path: str, base: bytes, ours: bytes | None, source: Source) -> tuple[str, bytes]:
+def _try_patch(upstream_path: str, base: bytes, ours: bytes | None, source: Source) -> tuple[str, bytes]:
     """Return why an edit does not fit verl's file, and if it does the patch."""
     theirs = source.files.get(upstream_path)
     if theirs is None:
@@ -66,4 +66,4 @@ def _merged(upstream_path: str, base: bytes, ours: bytes | None, source: Source)
     merged = merge_file(upstream_path, base, ours, theirs, labels)
     if merged.conflicts:
         return f"changes lines that verl's file has otherwise, in {merged.conflicts} places", b""
-    return "", diff.unified(upstream_path, theirs, merged.data)
+    return "", diff.write_unified_diff(upstream_path, theirs, merged.data)

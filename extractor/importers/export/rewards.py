@@ -10,13 +10,13 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER, Key, KeyStatus
-from extractor.importers.config.project import ProjectConfig, python_of
+from extractor.importers.config.project import ProjectConfig, parse_hook
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
 from extractor.values import readers
 from extractor.values.configtree.resolve import select
 from extractor.values.errors import UsageError
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 
 # Gives every response the score that `naive` gives it, in processes side by side.
 _AS_NAIVE, _NAIVE = "prime", "naive"
@@ -40,7 +40,7 @@ class ManagerClass:
 
     @property
     def module(self) -> str:
-        return module_name(self.path)
+        return name_module(self.path)
 
 
 @dataclass(frozen=True)
@@ -70,15 +70,15 @@ class RewardConfig:
         Raises:
             UsageError: neither the project nor the release has such a manager, or the release cannot take it.
         """
-        arguments = dict(_first(config, _ARGUMENTS) or {})
-        name = str(_first(config, REWARD_MANAGER) or "env")
+        arguments = dict(_find_first(config, _ARGUMENTS) or {})
+        name = str(_find_first(config, REWARD_MANAGER) or "env")
         key = next((key for key in REWARD_MANAGER if key in config.flat), REWARD_MANAGER[0])
         return cls(
             _NAIVE if name == _AS_NAIVE and name not in interface.managers else name,
             {name: value for name, value in arguments.items() if name not in ("overlong_buffer_cfg", "max_resp_len")},
-            dict(_first(config, _OVERLONG) or {}),
-            _first(config, REWARD_FILE),
-            _adapted(key, name, _manager_class(project, package, name), target, interface),
+            dict(_find_first(config, _OVERLONG) or {}),
+            _find_first(config, REWARD_FILE),
+            _find_adapted(key, name, _find_manager_class(project, package, name), target, interface),
         )
 
     @property
@@ -87,7 +87,7 @@ class RewardConfig:
         return bool(self.overlong.get("enable"))
 
 
-def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
+def _find_first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
     """Return the first of these that the config has, a value or a section."""
     for name in names:
         with contextlib.suppress(KeyError):
@@ -96,24 +96,24 @@ def _first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
     return None
 
 
-def _manager_class(project: Path, package: str, name: str) -> ManagerClass | None:
+def _find_manager_class(project: Path, package: str, name: str) -> ManagerClass | None:
     """Find the class that a project has registered as a reward manager under a name."""
     for folder in ("custom", "vendored/workers/reward_manager"):
-        for path in readers.python_below(project, f"{package}/{folder}"):
-            for node in ast.walk(python_of(project / path)):
-                if isinstance(node, ast.ClassDef) and name in _registered(node):
+        for path in readers.list_python_below(project, f"{package}/{folder}"):
+            for node in ast.walk(parse_hook(project / path)):
+                if isinstance(node, ast.ClassDef) and name in _list_registered(node):
                     return ManagerClass(path, node.name, folder == "custom")
     return None
 
 
-def _registered(node: ast.ClassDef) -> Iterator[str]:
+def _list_registered(node: ast.ClassDef) -> Iterator[str]:
     """Yield the names under which decorators register a class."""
     for item in node.decorator_list:
         if isinstance(item, ast.Call) and ast.unparse(item.func).rpartition(".")[2] == "register" and item.args:
             yield from (str(word.value) for word in item.args[:1] if isinstance(word, ast.Constant))
 
 
-def _adapted(
+def _find_adapted(
     key: str, name: str, found: ManagerClass | None, target: ReleaseConfig, interface: VerlInterface
 ) -> ManagerClass | None:
     """Return the class that needs an adapter, if one does."""
@@ -129,7 +129,7 @@ def _adapted(
 
 def map_argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Key:
     """Return what becomes of a key, which may be an argument of the reward manager."""
-    short = _argument_name(key.key)
+    short = _name_argument(key.key)
     if short is None:
         return key
     dropped = Key(key.key, key.value, KeyStatus.DROPPED)
@@ -144,7 +144,7 @@ def map_argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Ke
     return Key(key.key, key.value, status, name, key.value, "+", "argument of the reward manager")
 
 
-def _argument_name(key: str) -> str | None:
+def _name_argument(key: str) -> str | None:
     """Return the name of a reward manager's argument, as the manager knows it; None where the key is none."""
     for prefix in _OVERLONG:
         if key.startswith(f"{prefix}."):

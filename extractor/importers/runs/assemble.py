@@ -16,7 +16,7 @@ from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.compose import merge, read_yaml
-from extractor.values.configtree.written import dumped, nested
+from extractor.values.configtree.written import dump_yaml, nest
 from extractor.values.errors import InternalError
 from extractor.values.tree import File, FileKind, Tree
 
@@ -41,7 +41,7 @@ class Assembled:
     remarks: tuple[Remark, ...]
 
 
-def config_of(tree: Tree) -> dict[str, str]:
+def select_config(tree: Tree) -> dict[str, str]:
     """Return the config files of a tree, by path below config/."""
     return {
         file.path.removeprefix(_CONFIG): file.data.decode()
@@ -52,16 +52,16 @@ def config_of(tree: Tree) -> dict[str, str]:
 
 def before(tree: Tree) -> Mapping[str, Any]:
     """Compose the project's config without the run's settings, for a model that is given."""
-    return load(config_of(tree), ("actor_rollout_ref.model.path=given",)).flat
+    return load(select_config(tree), ("actor_rollout_ref.model.path=given",)).flat
 
 
-def following(tree: Tree) -> set[str]:
+def list_following(tree: Tree) -> set[str]:
     """Return the keys of a tree's config that follow others: `${data.max_response_length}`."""
-    composed = compose(config_of(tree), "ppo_trainer.yaml").config
+    composed = compose(select_config(tree), "ppo_trainer.yaml").config
     return {key for key, value in flatten(composed).items() if isinstance(value, str) and "${" in value}
 
 
-def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
+def add_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
     """Return a tree with the settings that no release has in a file of their own, which only copies read."""
     if not unknown:
         return tree
@@ -70,17 +70,17 @@ def with_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
     )
     by = "only what was copied from its checkout reads this file" if read else "nothing in the project reads this file"
     head = f"# What {Path(run.file).name} has and the project has no setting for; {by}.\n"
-    return with_hook(tree, UNKNOWN, head + dumped({key: shown(value) for key, value in sorted(unknown.items())}))
+    return add_hook(tree, UNKNOWN, head + dump_yaml({key: shown(value) for key, value in sorted(unknown.items())}))
 
 
-def with_hook(tree: Tree, path: str, text: str) -> Tree:
+def add_hook(tree: Tree, path: str, text: str) -> Tree:
     """Return a tree with another file of its owner's."""
     return Tree.of([*tree, File(path, FileKind.HOOK, text.encode())])
 
 
 def load_config(tree: Tree) -> Mapping[str, Any]:
     """Return a tree's config, flat and resolved."""
-    return load(config_of(tree)).flat
+    return load(select_config(tree)).flat
 
 
 def write(project: TargetProject, run: Run) -> Assembled:
@@ -100,15 +100,15 @@ def write(project: TargetProject, run: Run) -> Assembled:
     files[main.path] = replace(main, data=text.encode())
     recipe = files.get(f"{_CONFIG}recipe/toy.yaml")
     body = (read_yaml(recipe.data.decode()) or {}) if recipe is not None else {}
-    merge(body, nested(chosen))
+    merge(body, nest(chosen))
     head = f"# The settings of {Path(run.file).name} where they differ from this project's own.\n"
     path = f"{_CONFIG}recipe/{RECIPE}.yaml"
-    files[path] = File(path, FileKind.HOOK, (head + dumped(body)).encode())
-    _over_toy(files, chosen)
+    files[path] = File(path, FileKind.HOOK, (head + dump_yaml(body)).encode())
+    _override_toy(files, chosen)
     return Assembled(Tree.of(list(files.values())), chosen, tuple(taken.remarks))
 
 
-def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
+def _override_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
     """Put what the toy sizes would undo there as well: they come after the recipe."""
     if settings.get("actor_rollout_ref.model.path") is not None:
         return
@@ -120,6 +120,6 @@ def _over_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
         keys = set(flatten(body))
         wrong = {key: value for key, value in settings.items() if key in keys and flatten(body)[key] != value}
         if wrong:
-            merge(body, nested(wrong))
+            merge(body, nest(wrong))
             first = "".join(line for line in file.data.decode().splitlines(True) if line.startswith("#"))
-            files[file.path] = replace(file, data=(first + _OVER_TOY + dumped(body)).encode())
+            files[file.path] = replace(file, data=(first + _OVER_TOY + dump_yaml(body)).encode())

@@ -14,10 +14,10 @@ from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import convert, pre_0_4_defaults, release_match
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.imported_project import MatchedRun
-from extractor.importers.runs.placeholders import readable, shown, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, make_readable, shown
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.release_match import ReleaseMatch
-from extractor.importers.runs.run import Run, flat_settings
+from extractor.importers.runs.run import Run, flatten_settings
 from extractor.pipeline.source import open_source
 from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest
@@ -81,19 +81,21 @@ class RunRequest:
             UsageError: it cannot be read, or names keys that no release has.
         """
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
-        given = _variables(self.variables)
+        given = _parse_variables(self.variables)
         said = read_run(self.file, given, environment, tuple(self.config_dirs), self.started_in)
         _refuse_names_of_forks(said)
-        run = pre_0_4_defaults.with_earlier_defaults(said)
-        best = self._matched(run, frozenset(item.key for item in said.overrides), release, step)
+        run = pre_0_4_defaults.add_earlier_defaults(said)
+        best = self._match_release(run, frozenset(item.key for item in said.overrides), release, step)
         if best.unhandled and not self.keep_unknown:
-            raise _not_known(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
+            raise _refuse_unknown(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
         unknown = {problem.override.key: shown(problem.override.value) for problem in best.unhandled}
-        run = _under_its_names(run, best)
+        run = _rename_for_best(run, best)
         experiment = convert.convert(run, best, manifest, engine, unknown)
         return MatchedRun(run, experiment, best.target, unknown, self.keep_unknown)
 
-    def _matched(self, run: Run, written: frozenset[str], release: str, step: Callable[[str], None]) -> ReleaseMatch:
+    def _match_release(
+        self, run: Run, written: frozenset[str], release: str, step: Callable[[str], None]
+    ) -> ReleaseMatch:
         """Return the run in the config of the release that knows most of its keys.
 
         Args:
@@ -112,10 +114,10 @@ class RunRequest:
 
         def strangeness(fit: ReleaseMatch) -> tuple[int, int]:
             unknown = [item for item in fit.unhandled if item.override.key not in translated]
-            return len(unknown), release_match.strange(run, fit.target)
+            return len(unknown), release_match.count_strange(run, fit.target)
 
         fits = []
-        for candidate in self._candidates(run, release):
+        for candidate in self._list_candidates(run, release):
             fits.append(fit(candidate))
             if strangeness(fits[-1]) == (0, 0):
                 break
@@ -127,7 +129,7 @@ class RunRequest:
             others.append(fit(release).target)
         return release_match.fit(run, best.target, others)
 
-    def _candidates(self, run: Run, release: str) -> list[str]:
+    def _list_candidates(self, run: Run, release: str) -> list[str]:
         """Return the releases to try, the likeliest first."""
         if self.run_verl is not None:
             return [self.run_verl]
@@ -135,13 +137,13 @@ class RunRequest:
         if run.version is not None:
             # `0.6.0.dev` is what becomes 0.6.0.
             own = Version(run.version).release
-            likeliest = [item for item in releases.supported() if Version(item).release >= own][:1] or likeliest
+            likeliest = [item for item in releases.list_supported() if Version(item).release >= own][:1] or likeliest
         elif pre_0_4_defaults.is_earlier(run) is not None:
-            likeliest = [releases.supported()[0]]
-        return list(dict.fromkeys([*likeliest, release, *reversed(releases.supported())]))
+            likeliest = [releases.list_supported()[0]]
+        return list(dict.fromkeys([*likeliest, release, *reversed(releases.list_supported())]))
 
 
-def _variables(said: Sequence[str]) -> dict[str, str]:
+def _parse_variables(said: Sequence[str]) -> dict[str, str]:
     """Return the variables of a script that are given: VAR=VALUE, or @FILE with such lines, as bash writes them."""
     given: dict[str, str] = {}
     for item in said:
@@ -151,7 +153,7 @@ def _variables(said: Sequence[str]) -> dict[str, str]:
             if not file.is_file():
                 raise UsageError(f"--set {item}: there is no such file", hint="give a file of lines VAR=VALUE")
             found = read_script(readers.read_text(file), str(file), {}, {}).variables
-            given.update({key: value for key, value in found.items() if not unknowns(value)})
+            given.update({key: value for key, value in found.items() if not find_unknowns(value)})
         elif equals and re.fullmatch(r"\w+", name):
             given[name] = value
         else:
@@ -165,7 +167,7 @@ def _refuse_names_of_forks(run: Run) -> None:
     Raises:
         UsageError: the run has one.
     """
-    said = flat_settings(run)
+    said = flatten_settings(run)
     bounds = _BOUNDS if said.get(_WEIGHS) is True else _BOUNDS[:1]
     named = {
         **dict.fromkeys(bounds, _WEIGHTS),
@@ -180,7 +182,7 @@ def _refuse_names_of_forks(run: Run) -> None:
         raise UsageError(message, hint=f"say in its place: {hint}")
 
 
-def _under_its_names(run: Run, best: ReleaseMatch) -> Run:
+def _rename_for_best(run: Run, best: ReleaseMatch) -> Run:
     """Return the run under the names of the release that it fits best, with a note on those that it has otherwise."""
     if not best.overrides:
         return run
@@ -194,7 +196,7 @@ def _under_its_names(run: Run, best: ReleaseMatch) -> Run:
     return replace(run, overrides=best.overrides, notes=notes)
 
 
-def _not_known(file: Path, best: ReleaseMatch, count: int) -> UsageError:
+def _refuse_unknown(file: Path, best: ReleaseMatch, count: int) -> UsageError:
     """Return the refusal of settings that no release knows; `count` is how many the run has."""
     unknown = best.unhandled
     if len(unknown) == count > 1:
@@ -207,7 +209,7 @@ def _not_known(file: Path, best: ReleaseMatch, count: int) -> UsageError:
     for problem in unknown[:_MOST]:
         meant = nearest(best.config, problem.override.key, keys)
         near = f" (did you mean {meant}?)" if meant else ""
-        lines.append(f"{readable(problem.override.text)[:_SHOWN]}: {problem.message}{near}")
+        lines.append(f"{make_readable(problem.override.text)[:_SHOWN]}: {problem.message}{near}")
     if len(unknown) > _MOST:
         lines.append(f"and {len(unknown) - _MOST} more")
     return UsageError(

@@ -12,7 +12,7 @@ from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.copied_code import named, tools
 from extractor.importers.runs.missing_inputs import SUPPLIED
-from extractor.importers.runs.placeholders import readable, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
@@ -90,7 +90,7 @@ def convert(
     """
     config = resolve(found.config, run.environment)
     flat = flatten(config)
-    _check_known(run, _of_verl(flat, flatten(found.target.compose().config)), aside)
+    _check_known(run, _select_verl_settings(flat, flatten(found.target.compose().config)), aside)
     if flat.get("algorithm.adv_estimator", "gae") is None:
         raise UsageError(
             f"{run.file}: algorithm.adv_estimator is null: its trainer learns without advantages, as none here does",
@@ -98,15 +98,15 @@ def convert(
         )
     remarks: list[Remark] = []
     name = str(flat.get("actor_rollout_ref.rollout.name"))
-    chosen = engine or _engine(name, manifest, remarks)
-    algorithm = _algorithm(run, flat, manifest, remarks)
-    function = _function(flat, run, found.target)
-    wanted = _wanted_features(flat, run, found.target, function, _plain_managers(manifest))
-    features = _features(wanted, manifest, remarks)
+    chosen = engine or _choose_engine(name, manifest, remarks)
+    algorithm = _choose_algorithm(run, flat, manifest, remarks)
+    function = _read_function(flat, run, found.target)
+    wanted = _list_wanted_features(flat, run, found.target, function, _list_plain_managers(manifest))
+    features = _choose_features(wanted, manifest, remarks)
     return Experiment(found.target.release, algorithm, chosen, features, flat, config, tuple(remarks), function)
 
 
-def _of_verl(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+def _select_verl_settings(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
     """Return the settings that are of verl's config: its own, and those of sections that take anything."""
     sections = {key.rpartition(".")[0] for key in known}
     tops = {key.partition(".")[0] for key in known}
@@ -121,21 +121,21 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
     """Refuse what cannot be known and matters; what is about the machine is left to the project."""
     missing: dict[str, list[str]] = {}
     for key, value in flat.items():
-        names = unknowns(value)
+        names = find_unknowns(value)
         if key in SUPPLIED and not any(re.fullmatch(r"\w+", name) for name in names):
             continue  # what a command prints, a person hands to main.py
-        if names and all(map(_DATE.match, names)) and not _DATE.fullmatch(readable(str(value))):
+        if names and all(map(_DATE.match, names)) and not _DATE.fullmatch(make_readable(str(value))):
             continue  # a name or a path, which is new each time
         for name in names if not is_about_where(key) and key not in aside else ():
             missing.setdefault(name, []).append(key)
     for item in run.overrides:
-        for name in unknowns(item.key):
+        for name in find_unknowns(item.key):
             missing.setdefault(name, []).append(item.text)
     if not missing:
         return
-    shown = [f"{_readable(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())]
+    shown = [f"{_write_readable(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())]
     more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    names_to_set = list(dict.fromkeys(one for name in sorted(missing) for one in _to_be_set(name)))
+    names_to_set = list(dict.fromkeys(one for name in sorted(missing) for one in _list_to_be_set(name)))
     hint = " ".join(f"--set {name}=..." for name in names_to_set)
     if more:
         hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names_to_set)}"
@@ -144,19 +144,19 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
     raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
 
 
-def _to_be_set(unknown: str) -> list[str]:
+def _list_to_be_set(unknown: str) -> list[str]:
     """Return the variables that would make a part known; VAR: the one that a command's output is assigned to."""
     if unknown.startswith("$((") and "$(" not in unknown[3:]:
         return re.findall(r"[A-Za-z_]\w*", unknown)
     return [unknown if re.fullmatch(r"\w+", unknown) else "VAR"]
 
 
-def _readable(name: str) -> str:
+def _write_readable(name: str) -> str:
     """Return a variable's or a command's name for a message."""
     return f"${name}" if re.fullmatch(r"\w+", name) else name
 
 
-def _engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
+def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the run's engine, or the project's default with a remark."""
     if name in manifest.engines:
         return name
@@ -166,7 +166,7 @@ def _engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
     return chosen
 
 
-def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
+def _choose_algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the preset that fits the run, or GRPO's with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
     found = match_preset({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
@@ -177,21 +177,21 @@ def _algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: l
     return found or estimator
 
 
-def _function(flat: Mapping[str, Any], run: Run, target: ReleaseConfig) -> str | None:
+def _read_function(flat: Mapping[str, Any], run: Run, target: ReleaseConfig) -> str | None:
     """Return the text of the run's reward function; None: it names none, or it is not here."""
     path = next((str(flat[name]) for name in REWARD_FILE if flat.get(name)), None)
     try:
-        return None if path is None else named.function_text(run.places, path, target.source)
+        return None if path is None else named.read_function_text(run.places, path, target.source)
     except (SyntaxError, UsageError, OSError):
         return None
 
 
-def logger_names(value: Any) -> list[Any]:
+def list_loggers(value: Any) -> list[Any]:
     """Return what `trainer.logger` lists; it may be a single name."""
     return [value] if isinstance(value, str) else list(value or [])
 
 
-def _features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) -> tuple[str, ...]:
+def _choose_features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) -> tuple[str, ...]:
     """Return the features that the release has, and remark on the others."""
     known = {feature.name for feature in manifest.features}
     found = []
@@ -204,13 +204,13 @@ def _features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) 
     return tuple(sorted(found))
 
 
-def _plain_managers(manifest: Manifest) -> tuple[str, ...]:
+def _list_plain_managers(manifest: Manifest) -> tuple[str, ...]:
     """Return the reward managers that every project of a release has."""
     modules = [module for role in manifest.roles if role.name == "reward" for module in role.modules]
     return ("env", *(module.rpartition(".")[2] for module in modules))
 
 
-def _wanted_features(
+def _list_wanted_features(
     flat: Mapping[str, Any], run: Run, target: ReleaseConfig, function: str | None, plain: Collection[str]
 ) -> Iterator[str]:
     """Yield the features that a run needs.
@@ -249,7 +249,7 @@ def _wanted_features(
         "reward_managers": bool(managers) and target.reads(managers[0]),
         "scorers": not has(*REWARD_FILE) or "default_compute_score" in (function or ""),
         "rollout_correction": is_set(f"{_CORRECTION}.rollout_is", f"{_CORRECTION}.rollout_rs"),
-        "trackers": any(name in SERVICES for name in logger_names(flat.get("trainer.logger"))),
+        "trackers": any(name in SERVICES for name in list_loggers(flat.get("trainer.logger"))),
         "early_stopping": is_set("local.early_stopping.patience"),
         "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
         "reward_model": has(*JUDGE_ENABLED) and not run.is_prime and not is_server,

@@ -8,40 +8,40 @@ from functools import lru_cache
 from itertools import takewhile
 
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.syntax import attribute_chain, first_line, global_names, is_main_guard
+from extractor.pipeline.index.syntax import find_first_line, find_global_names, is_main_guard, read_attribute_chain
 from extractor.values import readers
-from extractor.values.reachable import reachable
+from extractor.values.reachable import find_reachable
 
 
-def names_loaded(node: ast.AST) -> set[str]:
+def list_loaded_names(node: ast.AST) -> set[str]:
     """Return the names that code reads: of a definition those of its module, not its own."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return set(_names_read(ast.unparse(node))) - {node.name}
+        return set(_list_read_names(ast.unparse(node))) - {node.name}
     return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
 
 
 @lru_cache(maxsize=4096)
-def _names_read(text: str) -> frozenset[str]:
-    return frozenset(global_names(text, "text"))
+def _list_read_names(text: str) -> frozenset[str]:
+    return frozenset(find_global_names(text, "text"))
 
 
-def loaded_by(module: Module, indices: Collection[int]) -> set[str]:
+def list_loaded_by(module: Module, indices: Collection[int]) -> set[str]:
     """Return the names that statements of a module read."""
-    return set().union(*(names_loaded(module.statements[index].node) for index in indices))
+    return set().union(*(list_loaded_names(module.statements[index].node) for index in indices))
 
 
 @lru_cache(maxsize=256)
-def attributes(text: str) -> Mapping[str, set[str]]:
+def map_attributes(text: str) -> Mapping[str, set[str]]:
     """Return what a module takes from each name: `x` and `y` of `a.b.x` and `a.b.y`, by "a.b"."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(readers.parse_python_cached(text)):
-        if isinstance(node, ast.Attribute) and (chain := attribute_chain(node.value)):
+        if isinstance(node, ast.Attribute) and (chain := read_attribute_chain(node.value)):
             found.setdefault(".".join(chain), set()).add(node.attr)
     return found
 
 
 @lru_cache(maxsize=256)
-def inherited(text: str) -> Mapping[str, set[str]]:
+def map_inherited(text: str) -> Mapping[str, set[str]]:
     """Return the attributes that a module's classes use, by the classes that they extend."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(readers.parse_python_cached(text)):
@@ -52,7 +52,7 @@ def inherited(text: str) -> Mapping[str, set[str]]:
     return found
 
 
-def without_launch(text: str) -> str:
+def drop_launch(text: str) -> str:
     """Return a module's text without what it does only as a program: `if __name__ == "__main__"`."""
     lines = text.split("\n")
     for node in reversed(readers.parse_python_cached(text).body):
@@ -61,7 +61,7 @@ def without_launch(text: str) -> str:
     return "\n".join(lines)
 
 
-def needed_part(text: str, roots: Collection[str]) -> str:
+def cut_needed_part(text: str, roots: Collection[str]) -> str:
     """Return what some definitions of a module need of it, in its order.
 
     A statement without a name comes along where it is about something needed: `REGISTRY.clear()` with `REGISTRY`.
@@ -74,8 +74,8 @@ def needed_part(text: str, roots: Collection[str]) -> str:
     if not all(name in module.bindings for name in roots):
         return text
     about = {name: [*indices, *module.effects_on.get(name, ())] for name, indices in module.bindings.items()}
-    users = {name: loaded_by(module, indices) for name, indices in about.items()}
-    kept = reachable(roots, lambda name: users[name] & users.keys())
+    users = {name: list_loaded_by(module, indices) for name, indices in about.items()}
+    kept = find_reachable(roots, lambda name: users[name] & users.keys())
     used = kept.union(*(users[name] for name in kept))
     out = []
     for statement in module.statements:
@@ -86,24 +86,24 @@ def needed_part(text: str, roots: Collection[str]) -> str:
         elif statement.effect_on is not None:
             is_kept = statement.effect_on in used
         else:
-            read = names_loaded(statement.node) & (users.keys() | module.imports.keys())
+            read = list_loaded_names(statement.node) & (users.keys() | module.imports.keys())
             is_kept = not statement.effect or (bool(read) and read <= used)
         if not is_kept:
             out.append(statement.index)
-    left = _without_statements(text, module, out)
-    return without_imports(left, unused(left))
+    left = _drop_statements(text, module, out)
+    return drop_imports(left, list_unused_imports(left))
 
 
-def _without_statements(text: str, module: Module, indices: Collection[int]) -> str:
+def _drop_statements(text: str, module: Module, indices: Collection[int]) -> str:
     """Return a module's text without some statements, their comments, and the blank lines that both sides leave."""
     lines = text.split("\n")
     for index in sorted(indices, reverse=True):
         node = module.statements[index].node
         assert node.end_lineno is not None
-        start, end = first_line(node), node.end_lineno
+        start, end = find_first_line(node), node.end_lineno
         while index and lines[start - 1].startswith("#"):
             start -= 1
-        above, below = _blank(reversed(lines[:start])), _blank(lines[end:])
+        above, below = _count_blank_lines(reversed(lines[:start])), _count_blank_lines(lines[end:])
         if end + below == len(lines):  # the last
             del lines[start - above : end + max(below - 1, 0)]
         else:
@@ -111,25 +111,25 @@ def _without_statements(text: str, module: Module, indices: Collection[int]) -> 
     return "\n".join(lines)
 
 
-def _blank(lines: Iterable[str]) -> int:
+def _count_blank_lines(lines: Iterable[str]) -> int:
     """Return how many lines are blank before one is not."""
     return sum(1 for _ in takewhile(lambda line: not line.strip(), lines))
 
 
 @lru_cache(maxsize=256)
-def unused(text: str) -> frozenset[str]:
+def list_unused_imports(text: str) -> frozenset[str]:
     """Return the names that a module's top imports and nothing in it uses or exports."""
     tree = readers.parse_python_cached(text)
-    found = {alias.asname or alias.name for node in _imports(tree) for alias in node.names if alias.name != "*"}
+    found = {alias.asname or alias.name for node in _list_imports(tree) for alias in node.names if alias.name != "*"}
     texts = {item.value for item in ast.walk(tree) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
-    used = names_loaded(tree)
+    used = list_loaded_names(tree)
     return frozenset(name for name in found if name.partition(".")[0] not in used and name not in texts)
 
 
-def without_imports(text: str, locals_: Collection[str]) -> str:
+def drop_imports(text: str, locals_: Collection[str]) -> str:
     """Return a module's text whose top does not import some names."""
     lines = text.split("\n")
-    for node in reversed(list(_imports(readers.parse_python_cached(text)))):
+    for node in reversed(list(_list_imports(readers.parse_python_cached(text)))):
         kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
         if len(kept) < len(node.names):
             new = ast.Import(kept) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, kept, node.level)
@@ -137,7 +137,7 @@ def without_imports(text: str, locals_: Collection[str]) -> str:
     return "\n".join(lines)
 
 
-def _imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
+def _list_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
     """Yield the import statements at a module's top that have their lines to themselves."""
     ends = [(node.lineno, node.end_lineno or 0) for node in tree.body]
     for node in tree.body:

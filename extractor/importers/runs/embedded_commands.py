@@ -16,7 +16,7 @@ _PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
 _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
-def script(text: str) -> str:
+def read_pasted_script(text: str) -> str:
     """Return a script as it was before it was pasted: without a fence around it, and without a terminal's prompts.
 
     Of a page with several fences it is what stands in those that launch a run, on the same lines; where none does, in
@@ -39,14 +39,14 @@ def starts_python(text: str) -> bool:
     return any(_PYTHON.fullmatch(word) for line in text.splitlines() for word in line.split())
 
 
-def job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
+def read_job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
     """Return the script of a job's YAML (SkyPilot, dstack, a Ray job), and the variables that the job gives it.
 
     Args:
         body: What is in the file.
         text: The file's. The script's lines have the numbers that they have there, where they stand there as they are.
     """
-    texts = [*_texts(body)]
+    texts = [*_list_texts(body)]
     found = next((item for which in (_LAUNCH, _PROGRAM) for item in texts if which.search(item)), None)
     if found is None or not isinstance(body, Mapping):
         return None
@@ -59,7 +59,7 @@ def job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
     return "\n" * (before.index(first) if first in before else 0) + found, variables
 
 
-def _texts(body: Any) -> Iterator[str]:
+def _list_texts(body: Any) -> Iterator[str]:
     """Yield what may be a script: texts, and lists of them, which are commands or the words of one."""
     if isinstance(body, str):
         yield body
@@ -67,4 +67,4 @@ def _texts(body: Any) -> Iterator[str]:
         yield shlex.join(body) if any(map(_PYTHON.fullmatch, body)) else "\n".join(body)
     elif isinstance(body, list | Mapping):
         for item in body.values() if isinstance(body, Mapping) else body:
-            yield from _texts(item)
+            yield from _list_texts(item)

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from extractor.importers.config.keys import READ_BY_THE_ENGINE, candidates
+from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
 from extractor.importers.config.project import UNKNOWN
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import assemble, missing_inputs, report, setting_repairs
@@ -16,7 +16,7 @@ from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl, registered, tools
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.placeholders import unknowns
+from extractor.importers.runs.placeholders import find_unknowns
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.render import unread
@@ -72,7 +72,7 @@ class _Settings:
     aside: dict[str, Any] = field(default_factory=dict)
     asked: set[str] = field(default_factory=set)
 
-    def without_place(self, before: Mapping[str, Any]) -> dict[str, Any]:
+    def list_without_place(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """Return the run's settings that the project has none for."""
         lost = {item.key: item.value for item in self.remarks if item.what == "not carried over"}
         return {**{key: value for key, value in lost.items() if key not in before}, **self.unknown}
@@ -127,25 +127,25 @@ class MatchedRun:
         before, run = assemble.before(tree), self.run
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
-        project = self._complete(project, before, settings, is_adopted=adopted is not None)
+        project = self._complete_project(project, before, settings, is_adopted=adopted is not None)
         return self._report(project, self._write(project, before, settings), settings)
 
     @property
     def _stated(self) -> dict[str, Any]:
-        return settings_of.stated_by(self.run)
+        return settings_of.list_stated(self.run)
 
     def _carry(
         self, project: TargetProject, before: Mapping[str, Any], adopted: Sequence[str]
     ) -> tuple[TargetProject, _Settings]:
         """Take over the settings that the project has a place for and reads."""
         back = Renames(project.release, self.target.release)
-        found, remarks, wanted = settings_of.settings_for(self.experiment, self.run, before, self.target, back)
+        found, remarks, wanted = settings_of.choose_settings(self.experiment, self.run, before, self.target, back)
         found = {key: value for key, value in found.items() if key not in before or before[key] != value}
-        lost = _Settings(wanted, remarks, dict(self.unknown)).without_place(before)
+        lost = _Settings(wanted, remarks, dict(self.unknown)).list_without_place(before)
         sections = {key.partition(".")[0] for key in before}
-        read = unread.named([key for key in lost if key.partition(".")[0] in sections], adopted)
+        read = unread.find_named([key for key in lost if key.partition(".")[0] in sections], adopted)
         own = {key: lost[key] for key in lost if key in read or (key in self.unknown and key in before)}
-        found, dropped = _without_readers(project, {**found, **own})
+        found, dropped = _drop_unread(project, {**found, **own})
         settings = _Settings(
             {key: value for key, value in wanted.items() if key not in {item.key for item in dropped}},
             [*(item for item in remarks if item.key not in own), *dropped],
@@ -153,7 +153,7 @@ class MatchedRun:
         )
         return replace(project, settings=found), settings
 
-    def _complete(
+    def _complete_project(
         self, project: TargetProject, before: Mapping[str, Any], settings: _Settings, *, is_adopted: bool
     ) -> TargetProject:
         """Copy the run's code, mend settings, and have those that copies ask for where these find them."""
@@ -161,7 +161,7 @@ class MatchedRun:
         project, about = self._copy(project, before, settings, is_adopted=is_adopted)
         mended, more = setting_repairs.settle(project, before, self.experiment.wanted, stated)
         project = replace(project, settings={**project.settings, **mended})
-        lost = settings.without_place(before)
+        lost = settings.list_without_place(before)
         left = {item.key for item in settings.remarks if item.what == "dropped"} | lost.keys()
         said = {**flatten(run.defaults), **stated, **lost}
         code = "\n".join(project.copies.values())
@@ -169,7 +169,12 @@ class MatchedRun:
             key: value for key, value in said.items() if key not in before and _is_asked_for(key, code, key in lost)
         }
         settings.asked = asked.keys() & left
-        settings.aside = {**settings.unknown, **settings.aside, **asked, **missing_inputs.files(asked, run.places)[0]}
+        settings.aside = {
+            **settings.unknown,
+            **settings.aside,
+            **asked,
+            **missing_inputs.list_files(asked, run.places)[0],
+        }
         # What is said of its code comes before what is said of a setting.
         settings.remarks = sorted([*settings.remarks, *about, *more], key=lambda item: item.value != "")
         # What the run's code changed or took out is not to be as the run has it.
@@ -207,8 +212,8 @@ class MatchedRun:
             remarks += taken.remarks
             places += taken.places
             project = replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
-        remarks += own_verl.remarks(project, tuple(places), is_adopted=is_adopted)
-        left = [key for key in managers.not_taken(project) if key not in before]
+        remarks += own_verl.remark_on_changed(project, tuple(places), is_adopted=is_adopted)
+        left = [key for key in managers.list_not_taken(project) if key not in before]
         why = "its reward manager takes no such argument"
         remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
         kept = {key: value for key, value in project.settings.items() if key not in left}
@@ -216,9 +221,9 @@ class MatchedRun:
 
     def _write(self, project: TargetProject, before: Mapping[str, Any], settings: _Settings) -> assemble.Assembled:
         """Write the settings, and again those that the config does not come to as they were written."""
-        following, wanted = assemble.following(project.tree), settings.wanted
+        following, wanted = assemble.list_following(project.tree), settings.wanted
         whole = {**flatten(self.experiment.config), **wanted}
-        now, followers = kept_as_references(project.settings, self._stated, before, following, whole)
+        now, followers = keep_references(project.settings, self._stated, before, following, whole)
         expected = {**wanted, **followers}
         written = assemble.write(replace(project, settings=now), self.run)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
@@ -239,15 +244,15 @@ class MatchedRun:
         ]
         remarks = [item for item in settings.remarks if item.key not in told]
         every = (*self.run.remarks, *self.experiment.remarks, *remarks, *aside, *written.remarks)
-        tree = assemble.with_unknown(written.tree, self.run, settings.aside)
+        tree = assemble.add_unknown(written.tree, self.run, settings.aside)
         config = assemble.load_config(tree)
-        head = report.headline(self.run.file, self.target.release, config, len(written.settings))
-        every += tuple(variables_read(replace(project, tree=tree), self.run.environment))
+        head = report.write_headline(self.run.file, self.target.release, config, len(written.settings))
+        every += tuple(report_variables(replace(project, tree=tree), self.run.environment))
         if self.run.resolved is None:
             renamed = Renames(self.target.release, project.release)
             stated = {key: self.experiment.wanted.get(key, value) for key, value in self._stated.items()}
             every += tuple(statements_that_differ(stated, config, renamed, every))
-        tree = assemble.with_hook(tree, report.FILE, report.text(head, every, self.run.notes))
+        tree = assemble.add_hook(tree, report.FILE, report.text(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
 
 
@@ -268,10 +273,10 @@ def statements_that_differ(
     about = {item.key for item in said}
     by_engine = {name: key for key, name in READ_BY_THE_ENGINE.items()}
     for key, value in stated.items():
-        names = [by_engine.get(key, key), *candidates(key, renamed)]
+        names = [by_engine.get(key, key), *list_candidates(key, renamed)]
         own = [name for name in dict.fromkeys(names) if name in project]
         is_reference = isinstance(value, str) and "${" in value
-        if not own or about & {key, *own} or unknowns(value) or is_reference:
+        if not own or about & {key, *own} or find_unknowns(value) or is_reference:
             continue
         if not any(_is_same(value, project[name]) for name in own):
             yield Remark(key, value, "changed", f"here {own[0] if own[0] != key else 'it'} is {project[own[0]]}")
@@ -291,7 +296,7 @@ def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:
     return re.search(rf"\b{section}\.{last}\b|{named}{asks}", code) is not None
 
 
-def variables_read(project: TargetProject, environment: Mapping[str, str]) -> list[Remark]:
+def report_variables(project: TargetProject, environment: Mapping[str, str]) -> list[Remark]:
     """Report the variables that copies read and the run's script exports."""
     why = "{path} reads it, and the run's script exports it: export it before a run"
     return [
@@ -302,7 +307,7 @@ def variables_read(project: TargetProject, environment: Mapping[str, str]) -> li
     ]
 
 
-def _without_readers(project: TargetProject, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Remark]]:
+def _drop_unread(project: TargetProject, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Remark]]:
     """Leave out settings that nothing in the project reads, since a run refuses them; a remark says which."""
     texts = {file.path: file.data.decode() for file in project.tree if file.path.endswith((".py", ".yaml"))}
     nobodys = unread.find_unread_settings(texts, unread.collect_values(texts), project.package)
@@ -312,7 +317,7 @@ def _without_readers(project: TargetProject, settings: Mapping[str, Any]) -> tup
     return {key: value for key, value in settings.items() if key not in dropped}, remarks
 
 
-def kept_as_references(
+def keep_references(
     settings: Mapping[str, Any],
     stated: Mapping[str, Any],
     project: Mapping[str, Any],

@@ -11,7 +11,7 @@ from extractor.importers.runs import overrides, own_config
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.other_libraries.translation import Translated
-from extractor.importers.runs.placeholders import readable, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.run import Around, Run
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -45,21 +45,21 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
         )
     reading, launches = _read_where_started(path, text, around)
     if not launches:
-        return _by_another_program(path, text, reading, around)
+        return _read_another_program(path, text, reading, around)
     command, module, arguments = launches[0]
-    notes = [*reading.notes, *_of_several([item.line for item, _, _ in launches])]
-    places = around.places.gone_to(command.environment.get("PWD", ""))
+    notes = [*reading.notes, *_note_several([item.line for item, _, _ in launches])]
+    places = around.places.change_directory(command.environment.get("PWD", ""))
     if easyr1.is_launch(module, arguments):
         notes += [] if module == easyr1.MODULE else _is_another(module, command.line, "EasyR1's")
-        found = translated(path, easyr1.launched(path, arguments, places))
+        found = translate(path, easyr1.translate_launch(path, arguments, places))
         return replace(found, notes=tuple(notes), places=places)
     run, words = own_config.read(module, arguments, path, around.config_dirs, places)
     stated = [word for word in words if overrides.is_override(word)]
     notes += [] if "main_ppo" in module or run.is_prime else _is_another(module, command.line, "main_ppo")
     for word in words:
         if word not in stated and word != "&":
-            why = "what it may add is not known" if unknowns(word) == (word[1:-1],) else "no override, left out"
-            notes.append(f"{readable(word)}: {why}")
+            why = "what it may add is not known" if find_unknowns(word) == (word[1:-1],) else "no override, left out"
+            notes.append(f"{make_readable(word)}: {why}")
     return replace(
         run,
         overrides=overrides.read(stated, f"{path}:{command.line}"),
@@ -69,7 +69,7 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
     )
 
 
-def translated(path: Path, found: Translated) -> Run:
+def translate(path: Path, found: Translated) -> Run:
     """Return a run of another library, in verl's names."""
     scored, written = found.scored_by, found.written
     return Run(str(path), found.overrides, remarks=found.remarks, scored_by=scored, written=written)
@@ -82,7 +82,7 @@ def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
     for index, word in enumerate(words):
         if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
             return word, list(words[index + 1 :])
-    own = _python_program(words)
+    own = _find_python_program(words)
     return own if own is not None and (_has_trainers_settings(*own) or easyr1.is_launch(*own)) else None
 
 
@@ -92,7 +92,7 @@ def _has_trainers_settings(name: str, words: Sequence[str]) -> bool:
     return (trains and _USES_A_POLICY.search(name) is None) or any(map(_OF_THE_TRAINER.match, words))
 
 
-def _python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
+def _find_python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
     """Return the module or file that a command has Python run, and what it passes to it."""
     for index, word in enumerate(words):
         if _PYTHON.fullmatch(word) is not None:
@@ -123,21 +123,23 @@ def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptRe
         ]
         words = {word.partition("=")[2] or word for command, _, _ in launches[:1] for word in command.words}
         count = sum(word.startswith(f"{folder}/") and readers.is_there(Path(word)) for word in words)
-        count += any(readers.is_there(folder / own_config.program_file(module)) for _, module, _ in launches[:1])
+        count += any(readers.is_there(folder / own_config.find_program_file(module)) for _, module, _ in launches[:1])
         if best is None or count > best[0]:
             best = count, reading, launches
     assert best is not None
     return best[1:]
 
 
-def _by_another_program(path: Path, text: str, reading: ScriptReading, around: Around) -> Run:
+def _read_another_program(path: Path, text: str, reading: ScriptReading, around: Around) -> Run:
     """Read a script without settings for verl's trainer: a launch of TRL's, or nothing that can be converted."""
-    ran = [(command, around.places.gone_to(command.environment.get("PWD", ""))) for command in reading.commands]
+    ran = [
+        (command, around.places.change_directory(command.environment.get("PWD", ""))) for command in reading.commands
+    ]
     of_trl = [(command, places) for command, places in ran if trl.is_launch(command.words, places)]
     if of_trl:
         command, places = of_trl[0]
-        found = replace(translated(path, trl.launched(path, command.words, places)), places=places)
-        return replace(found, notes=(*reading.notes, *_of_several([command.line for command, _ in of_trl])))
+        found = replace(translate(path, trl.translate_launch(path, command.words, places)), places=places)
+        return replace(found, notes=(*reading.notes, *_note_several([command.line for command, _ in of_trl])))
     what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
     hint = f"{_SCRIPT}; of another program that Hydra configures, what `--cfg job --resolve > run.yaml` writes"
     started = [note for note in reading.notes if "pass it instead" in note]
@@ -153,7 +155,7 @@ def _by_another_program(path: Path, text: str, reading: ScriptReading, around: A
     raise UsageError(f"{path}: {what}", hint=hint)
 
 
-def _of_several(lines: Sequence[int]) -> list[str]:
+def _note_several(lines: Sequence[int]) -> list[str]:
     """Say which launch of a script is taken, where it has several."""
     several = f"{len(lines)} launches: the first, in line {lines[0]}, is the one that is taken" if lines else ""
     return [several] if len(lines) > 1 else []

@@ -23,7 +23,7 @@ SUPPLIED = (*_DATA, *_MODELS)
 _OF_THE_RUN = re.compile(r"[^/~$:][^$:]*/[^$:]*(?<!\.py)")
 
 
-def models_and_data(
+def list_models_and_data(
     settings: Mapping[str, Any],
     project: Mapping[str, Any],
     whole: Mapping[str, Any],
@@ -42,7 +42,7 @@ def models_and_data(
     Returns:
         Settings in place of those that are there, and what a user should know.
     """
-    changed, remarks = _chat_template(settings.get(_TEMPLATE), places)
+    changed, remarks = _read_chat_template(settings.get(_TEMPLATE), places)
     if not any(whole.get(key) for key in JUDGE_ENABLED):
         changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
     for key in SUPPLIED:
@@ -52,7 +52,7 @@ def models_and_data(
             why = f"only known to a run of the script, or empty: python main.py {key}=..."
             remarks.append(Remark(key, "", "to do", why))
             continue
-        at, missing = _located(settings.get(key), places, _is_model if key in _MODELS else readers.is_there)
+        at, missing = _locate_paths(settings.get(key), places, _is_model if key in _MODELS else readers.is_there)
         if at != settings.get(key):
             changed[key] = at
         if missing and key == _CRITIC and key not in stated and key in project:
@@ -65,7 +65,7 @@ def models_and_data(
     return changed, remarks
 
 
-def files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
+def list_files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
     """Return absolute paths of other files that settings name: a project is started elsewhere."""
     changed = {
         key: str(file)
@@ -76,7 +76,7 @@ def files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[str, An
     return changed, [Remark(key, settings[key], "changed", f"here it is {file}") for key, file in changed.items()]
 
 
-def _chat_template(template: Any, places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
+def _read_chat_template(template: Any, places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
     """Replace the path of a chat template, which only the run's own trainer opens, by the file's text."""
     if not isinstance(template, str) or not template or "{" in template:
         return {}, []
@@ -91,10 +91,10 @@ def _is_model(path: Path) -> bool:
     return readers.is_there(path) and path.is_dir()
 
 
-def _located(value: Any, places: RunFolders, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:
+def _locate_paths(value: Any, places: RunFolders, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:
     """Return a path, or a list of them, from the root where it leads somewhere, and those that lead nowhere."""
     if isinstance(value, list):
-        found = [_located(item, places, is_there) for item in value]
+        found = [_locate_paths(item, places, is_there) for item in value]
         return [at for at, _ in found], [path for _, missing in found for path in missing]
     if not isinstance(value, str) or not value or "${" in value:
         return value, []

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from extractor.values import readers
-from extractor.values.modules import absolute
+from extractor.values.modules import resolve_absolute
 
 
 @dataclass(frozen=True)
@@ -31,34 +31,34 @@ class Name:
 Moved = Callable[[Name], "tuple[str, str | None] | None"]
 
 
-def names_of(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, needed: bool) -> Iterator[Name]:
+def list_names(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, needed: bool) -> Iterator[Name]:
     """Yield the names that a statement of a module binds."""
     for alias in node.names:
         local = alias.asname or alias.name
         if isinstance(node, ast.Import):
             yield Name(alias.name, None, local, needed)
         else:
-            yield Name(absolute(node, module, is_package=is_package), alias.name, local, needed)
+            yield Name(resolve_absolute(node, module, is_package=is_package), alias.name, local, needed)
 
 
-def top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
+def list_top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
     """Yield the names that a module cannot be imported without."""
-    for node, needed in _statements(readers.parse_python_cached(text)):
+    for node, needed in _list_statements(readers.parse_python_cached(text)):
         if needed:
-            yield from names_of(node, module, is_package=is_package, needed=True)
+            yield from list_names(node, module, is_package=is_package, needed=True)
 
 
-def _statements(node: ast.AST, needed: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
+def _list_statements(node: ast.AST, needed: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
     """Yield the import statements of a module, and whether it cannot be imported without each."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, needed
         elif isinstance(child, (ast.stmt, ast.ExceptHandler, ast.match_case)):
             inner = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Try, ast.If)
-            yield from _statements(child, needed and not isinstance(child, inner))
+            yield from _list_statements(child, needed and not isinstance(child, inner))
 
 
-def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False) -> str:
+def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = False) -> str:
     """Return a module's text with its imports redirected.
 
     Args:
@@ -69,10 +69,10 @@ def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False)
     """
     tree, data = readers.parse_python_cached(text), text.encode()
     edits: list[tuple[int, int, str]] = []
-    starts = _line_starts(text)
+    starts = _list_line_starts(text)
     chains: dict[str, str] = {}
-    for node, needed in _statements(tree):
-        names = list(names_of(node, module, is_package=is_package, needed=needed))
+    for node, needed in _list_statements(tree):
+        names = list(list_names(node, module, is_package=is_package, needed=needed))
         places = [moved(name) for name in names]
         if not any(places):
             continue
@@ -81,19 +81,19 @@ def rewritten(text: str, module: str, moved: Moved, *, is_package: bool = False)
             alias = name.local
             if place is not None and name.name is None and "." in alias:  # import a.b: its uses are renamed
                 alias = chains[alias] = alias.replace(".", "_")
-            lines.append(_line(place or (name.module, name.name), alias, name.name))
-        start, end = _span(node, starts)
+            lines.append(_write_import(place or (name.module, name.name), alias, name.name))
+        start, end = _find_span(node, starts)
         room = data[starts[node.lineno - 1] : start].decode()
         edits.append((start, end, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))
     for use in ast.walk(tree) if chains else ():
         if isinstance(use, ast.Attribute) and (chain := ast.unparse(use)) in chains:
-            edits.append((*_span(use, starts), chains[chain]))
+            edits.append((*_find_span(use, starts), chains[chain]))
     for start, end, new in sorted(edits, reverse=True):
         data = data[:start] + new.encode() + data[end:]
     return data.decode()
 
 
-def _line(place: tuple[str, str | None], local: str, original: str | None) -> str:
+def _write_import(place: tuple[str, str | None], local: str, original: str | None) -> str:
     """Return the statement that imports a name from its new place."""
     module, name = place
     if original is None:
@@ -103,14 +103,14 @@ def _line(place: tuple[str, str | None], local: str, original: str | None) -> st
     return f"from {module} import {name}" + ("" if local == name or name == "*" else f" as {local}")
 
 
-def _span(node: ast.stmt | ast.expr, starts: list[int]) -> tuple[int, int]:
+def _find_span(node: ast.stmt | ast.expr, starts: list[int]) -> tuple[int, int]:
     """Return the bytes that a node takes."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
 
 
-def _line_starts(text: str) -> list[int]:
+def _list_line_starts(text: str) -> list[int]:
     starts = [0]
     for line in text.encode().split(b"\n"):
         starts.append(starts[-1] + len(line) + 1)

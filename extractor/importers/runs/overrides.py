@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from extractor.importers.runs.bash import too_much
-from extractor.importers.runs.placeholders import readable, unknowns, with_words
+from extractor.importers.runs.bash import refuse_length
+from extractor.importers.runs.placeholders import find_unknowns, make_readable, replace_unknowns
 from extractor.values import limits
 from extractor.values.configtree import BadOverride, Override, parse_override
 from extractor.values.errors import UsageError
@@ -33,20 +33,20 @@ def read(words: Sequence[str], where: str) -> tuple[Override, ...]:
         UsageError: Hydra would refuse one, or there are too many.
     """
     if len(words) > limits.MAX_OVERRIDES:
-        raise too_much(where, f"more than {limits.MAX_OVERRIDES:,} overrides")
+        raise refuse_length(where, f"more than {limits.MAX_OVERRIDES:,} overrides")
     if sum(map(len, words)) > limits.MAX_OVERRIDES_TEXT:
-        raise too_much(where, f"overrides of more than {limits.MAX_OVERRIDES_TEXT:,} characters")
-    return tuple(_override(word, where) for word in words)
+        raise refuse_length(where, f"overrides of more than {limits.MAX_OVERRIDES_TEXT:,} characters")
+    return tuple(_parse_override(word, where) for word in words)
 
 
-def _override(word: str, where: str) -> Override:
-    text, back = with_words(word)
+def _parse_override(word: str, where: str) -> Override:
+    text, back = replace_unknowns(word)
     try:
         found = parse_override(text)
     except BadOverride as error:
         key, _, value = text.partition("=")
-        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or unknowns(word)):
+        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or find_unknowns(word)):
             return Override(key[: len(key) - len(key.lstrip("+"))], key.lstrip("+"), back(value.strip(_QUOTES)), word)
-        said = readable(back(str(error)))
+        said = make_readable(back(str(error)))
         raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None
     return Override(found.mark, back(found.key), back(found.value), word)

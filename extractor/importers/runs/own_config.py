@@ -13,14 +13,14 @@ from typing import Any
 
 import yaml
 
-from extractor.importers.runs.placeholders import readable
+from extractor.importers.runs.placeholders import make_readable
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.run import Run
 from extractor.values import fingerprint, limits, readers
 from extractor.values.configtree import compose
 from extractor.values.configtree.compose import read_config
 from extractor.values.configtree.defaults import SELF
-from extractor.values.configtree.places import file_of
+from extractor.values.configtree.places import find_file
 from extractor.values.errors import UsageError
 
 VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer")
@@ -49,10 +49,10 @@ def read(
     Raises:
         UsageError: the run names a config that is not there.
     """
-    name, folder, words = _named(arguments)
-    default, beside = _of_the_module(module, places)
+    name, folder, words = _find_named(arguments)
+    default, beside = _find_module_config(module, places)
     if folder:
-        beside += places.folders_like(readable(folder), by_last=True)
+        beside += places.find_folders_like(make_readable(folder), by_last=True)
     elsewhere = places.folders if name.endswith(".yaml") else ()
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
     for word in words:
@@ -60,7 +60,7 @@ def read(
     main, own, notes = name.removesuffix(".yaml") or default, _Own(), list[str]()
     if VERLS.fullmatch(main) is not None:
         own = _Own(main)
-    elif (file := next(filter(Path.is_file, _candidates(f"{main}.yaml", folders)), None)) is not None:
+    elif (file := next(filter(Path.is_file, _list_candidates(f"{main}.yaml", folders)), None)) is not None:
         own = _read_own(file, folders)
     elif name:
         here = [place for place in dict.fromkeys(folders) if readers.is_there(place)]
@@ -72,19 +72,19 @@ def read(
         notes = [f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"]
     near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
     at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
-    defaults = _defaults_of(at, own.main, places)
+    defaults = _read_defaults(at, own.main, places)
     run = Run(str(path), config_name=own.main, program=module, defaults=defaults, overlay=own.bodies)
     return replace(run, notes=tuple(notes)), words
 
 
-def _named(arguments: Sequence[str]) -> tuple[str, str, list[str]]:
+def _find_named(arguments: Sequence[str]) -> tuple[str, str, list[str]]:
     """Return the config that arguments name, its folder, and the other arguments."""
     name, folder, words = "", "", []
     items = iter(arguments)
     for item in items:
         flag, equals, value = item.partition("=")
         if flag in (*_NAME, *_FOLDER):
-            said = unquoted(value) if equals else next(items, "")
+            said = unquote(value) if equals else next(items, "")
             name, folder = (said.removesuffix(".yaml"), folder) if flag in _NAME else (name, said)
         elif _FILE.fullmatch(item):  # which a program of its own reads
             name = item
@@ -93,26 +93,26 @@ def _named(arguments: Sequence[str]) -> tuple[str, str, list[str]]:
     return name, folder, words
 
 
-def unquoted(text: str) -> str:
+def unquote(text: str) -> str:
     """Return a text without the quotes around it."""
     return text[1:-1] if len(text) > 1 and text[0] in "'\"" and text[-1] == text[0] else text
 
 
-def program_file(module: str) -> str:
+def find_program_file(module: str) -> str:
     """Return the file of a program as it is launched: its own name, or that of a module below where it is started."""
     name = module.removesuffix(".py")
     return f"{name if name != module or '/' in name else name.replace('.', '/')}.py"
 
 
-def _of_the_module(module: str, places: RunFolders) -> tuple[str, list[Path]]:
+def _find_module_config(module: str, places: RunFolders) -> tuple[str, list[Path]]:
     """Return the config that a module starts from by itself, and where it is."""
-    file, inner = places.find_like(program_file(module)), program_file(module).removesuffix(".py")
+    file, inner = places.find_like(find_program_file(module)), find_program_file(module).removesuffix(".py")
     name = "ppo_trainer" if "main_ppo" in module else f"{inner.rpartition('_')[2]}_trainer"
     if file is None:
         return name, [place / inner.rpartition("/")[0] / "config" for place in places.folders]
     folder = "config"
     try:
-        tree = readers.python(readers.read_text(file))
+        tree = readers.parse_python(readers.read_text(file))
     except (OSError, SyntaxError, UsageError):
         return name, [file.parent / folder]
     for node in ast.walk(tree):
@@ -158,9 +158,9 @@ def _read_own(file: Path, folders: Sequence[Path]) -> _Own:
     own = _Own(bodies=(body,) if body else ())
     for entry in entries:
         path, _, package = entry.partition("@") if isinstance(entry, str) else ("", "", "")
-        path = file_of("", path)
+        path = find_file("", path)
         if VERLS.fullmatch(posixpath.basename(path).removesuffix(".yaml")) and package in ("", "_global_"):
-            at = next((found.parent for found in _candidates(path, folders) if _has_verls(found.parent)), None)
+            at = next((found.parent for found in _list_candidates(path, folders) if _has_verls(found.parent)), None)
             own = replace(own, main=posixpath.basename(path).removesuffix(".yaml"), beside=at)
         elif entry != SELF and not (isinstance(entry, dict) and all("hydra/" in str(key) for key in entry)):
             raise UsageError(f"{file}: it starts from {entry} as well, which is not read", hint=RESOLVED)
@@ -177,11 +177,11 @@ def _refuse_choice(word: str, folders: Sequence[Path], script: Path) -> None:
     if found is None:
         return
     for option in filter(None, re.split(r"[\[\],\s]+", found[2])):
-        if not all(map(_is_verls, filter(Path.is_file, _candidates(file_of(found[1], option), folders)))):
+        if not all(map(_is_verls, filter(Path.is_file, _list_candidates(find_file(found[1], option), folders)))):
             raise UsageError(f"{script}: {word} chooses a config of its own, which is not read", hint=RESOLVED)
 
 
-def _candidates(path: str, folders: Sequence[Path]) -> list[Path]:
+def _list_candidates(path: str, folders: Sequence[Path]) -> list[Path]:
     return [Path(os.path.normpath(place / path)) for place in folders]
 
 
@@ -199,14 +199,14 @@ def _is_verls(file: Path) -> bool:
         return True
 
 
-def _defaults_of(folder: Path | None, main: str, places: RunFolders) -> Mapping[str, Any]:
+def _read_defaults(folder: Path | None, main: str, places: RunFolders) -> Mapping[str, Any]:
     """Return the config of a name, composed: the launched program's in its folder, or verl's; empty: it is not here."""
     verls = places.find(f"{_CONFIG}/{main}.yaml")
     for place in (folder, None if verls is None else verls.parent):
         if place is None or not (place / f"{main}.yaml").is_file():
             continue
         try:
-            found = [file for file in readers.files_below(place) if file.suffix == ".yaml"]
+            found = [file for file in readers.list_files_below(place) if file.suffix == ".yaml"]
             files = {file.relative_to(place).as_posix(): readers.read_text(file) for file in found}
             config = compose(files, f"{main}.yaml").config if len(files) <= limits.MAX_CONFIG_PARTS else {}
         except (OSError, yaml.YAMLError):

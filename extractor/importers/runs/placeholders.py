@@ -15,20 +15,20 @@ def number_of(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
-def unknown(name: str) -> str:
+def make_unknown(name: str) -> str:
     """Return a stand-in for a text that cannot be known, named after where it would come from."""
     return f"\ue000{name}\ue001"
 
 
-def unknowns(value: Any) -> tuple[str, ...]:
+def find_unknowns(value: Any) -> tuple[str, ...]:
     """Return the names of what is unknown in a text, or in the texts of a setting."""
     if isinstance(value, str):
         return tuple(dict.fromkeys(_MARK.findall(value)))
     parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
-    return tuple(dict.fromkeys(name for part in parts for name in unknowns(part)))
+    return tuple(dict.fromkeys(name for part in parts for name in find_unknowns(part)))
 
 
-def readable(text: str) -> str:
+def make_readable(text: str) -> str:
     """Return the text as it may be shown."""
     return _MARK.sub(lambda found: found[1] if found[1].startswith("$") else f"${found[1]}", text)
 
@@ -39,10 +39,10 @@ def shown(value: Any) -> Any:
         return [shown(item) for item in value]
     if isinstance(value, dict):
         return {key: shown(item) for key, item in value.items()}
-    return readable(value) if isinstance(value, str) else value
+    return make_readable(value) if isinstance(value, str) else value
 
 
-def with_words(text: str) -> tuple[str, Callable[[Any], Any]]:
+def replace_unknowns(text: str) -> tuple[str, Callable[[Any], Any]]:
     """Put a plain word in place of each unknown part, for parsers that know nothing of these.
 
     Returns:

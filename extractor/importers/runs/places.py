@@ -43,24 +43,24 @@ class RunFolders:
     def of(cls, script: Path, started_in: Path | None) -> RunFolders:
         """Return the places of a script; `started_in` is what the user says."""
         own = script.resolve().parent
-        home = _root(own)
+        home = _find_root(own)
         found = [] if started_in is None else [started_in.resolve()]
         found += [folder for folder in (own, *own.parents) if folder.is_relative_to(home)]
-        found += [home / _SOURCES, *_packages(home), Path.cwd()]
+        found += [home / _SOURCES, *_list_packages(home), Path.cwd()]
         return cls(tuple(dict.fromkeys(found)), started_in is not None, home)
 
-    def with_python_path(self, value: str) -> RunFolders:
+    def add_python_path(self, value: str) -> RunFolders:
         """Return the places with the existing folders of a PYTHONPATH."""
         named = [Path(item) for item in value.split(os.pathsep) if item.startswith("/")]
         return replace(self, folders=tuple(dict.fromkeys([*self.folders, *filter(Path.is_dir, named)])))
 
-    def gone_to(self, path: str) -> RunFolders:
+    def change_directory(self, path: str) -> RunFolders:
         """Return the places with the folder first that a script has gone to."""
         there = Path(os.path.normpath(path))
         above = self.home is not None and self.home != there and self.home.is_relative_to(there)
         if above and len(there.parts) > _DEEPER and there != Path.home():  # the checkout, which nothing marks as one
             return replace(self, folders=tuple(dict.fromkeys([there, *self.folders])), home=there)
-        tried = [there, *self.folders_like(path)] if path.startswith("/") else []
+        tried = [there, *self.find_folders_like(path)] if path.startswith("/") else []
         known = (folder for folder in tried if self.home is not None and folder.is_relative_to(self.home))
         found = next((folder for folder in known if readers.is_there(folder) and folder.is_dir()), None)
         return self if found is None else replace(self, folders=tuple(dict.fromkeys([found, *self.folders])))
@@ -68,9 +68,9 @@ class RunFolders:
     @property
     def root(self) -> Path | None:
         """Return the likeliest root of a checkout; None where there is none."""
-        return next((_root(folder) for folder in self.folders if _is_root(folder)), None)
+        return next((_find_root(folder) for folder in self.folders if _is_root(folder)), None)
 
-    def folders_like(self, path: str, *, by_last: bool = False) -> list[Path]:
+    def find_folders_like(self, path: str, *, by_last: bool = False) -> list[Path]:
         """Return the folders that a path may mean, also without its first parts.
 
         `~/verl/recipe/x/config` may be `recipe/x/config` of the checkout; with `by_last` also its `config`.
@@ -86,7 +86,7 @@ class RunFolders:
 
     def find_like(self, path: str) -> Path | None:
         """Return the file that a path names, also without its first parts."""
-        return self.find(path) or next((file for file in self.folders_like(path) if is_file(file)), None)
+        return self.find(path) or next((file for file in self.find_folders_like(path) if is_file(file)), None)
 
     def within(self, path: str, folder: str) -> Path | None:
         """Return what a path of a script names inside the run's checkout.
@@ -97,7 +97,7 @@ class RunFolders:
         """
         tried = [start / path for start in (Path(folder), *self.folders)]
         if path.endswith((".sh", ".bash")):
-            tried += self.folders_like(str(tried[0]))
+            tried += self.find_folders_like(str(tried[0]))
         for wanted in tried:
             found = Path(os.path.normpath(wanted))
             if self.home is not None and readers.is_there(found) and found.resolve().is_relative_to(self.home):
@@ -115,7 +115,7 @@ def is_on_the_hub(name: str) -> bool:
     return _ON_THE_HUB.fullmatch(name) is not None and _ROWS.search(name) is None
 
 
-def _root(folder: Path) -> Path:
+def _find_root(folder: Path) -> Path:
     """Return the root of the checkout that a folder is in; without one, the folder.
 
     A checkout inside one of verl, as that of upstream's recipes, is started from verl's.
@@ -128,7 +128,7 @@ def _root(folder: Path) -> Path:
     return next((parent for parent in parents if (parent / _VERL).exists() and own.is_relative_to(parent)), own)
 
 
-def _packages(root: Path) -> Iterator[Path]:
+def _list_packages(root: Path) -> Iterator[Path]:
     """Yield the folders of a checkout that have a verl in them, then those that are installed from it."""
     if not _is_root(root):
         return

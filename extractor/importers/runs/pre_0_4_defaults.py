@@ -43,7 +43,7 @@ _NEW = (
 _COEFFICIENT = "algorithm.kl_ctrl.kl_coef"
 
 
-def with_earlier_defaults(run: Run) -> Run:
+def add_earlier_defaults(run: Run) -> Run:
     """Return a run with the defaults of its time, and a note that says so, where it is from before the first release.
 
     Until then KL went into the reward of every run that did not have it in the loss, and the entropy counted.
@@ -52,10 +52,10 @@ def with_earlier_defaults(run: Run) -> Run:
     if why is None:
         return run
     before: dict[str, Any] = {"actor_rollout_ref": {"actor": {"entropy_coeff": 0.001}}}
-    in_loss = bool(_said(run, _KL_LOSS))
+    in_loss = bool(_find_said(run, _KL_LOSS))
     before["algorithm"] = {"use_kl_in_reward": not in_loss}
     note = (
-        f"written for verl before {releases.supported()[0]} ({why}): its defaults are taken, "
+        f"written for verl before {releases.list_supported()[0]} ({why}): its defaults are taken, "
         f"entropy_coeff=0.001 and {_KL_IN_REWARD}={str(not in_loss).lower()}, "
         "where neither the run nor its checkout says anything else"
     )
@@ -68,19 +68,19 @@ def is_earlier(run: Run) -> str | None:
     if run.resolved is not None:
         return None
     if run.version is not None:
-        first = Version(releases.supported()[0])
+        first = Version(releases.list_supported()[0])
         return f"its checkout is {run.version}" if Version(run.version).release < first.release else None
     marks = {item.key: item.mark for item in run.overrides}
     if any(marks.get(key) == "" for key in _NEW):
         return None
     said = next((f"it sets {key}" for key in _GONE if key in marks), None)
     said = said or next((f"it adds {key} with a +" for key in _NEW if marks.get(key) == "+"), None)
-    if said is None and marks.get(_COEFFICIENT) == "" and not _said(run, _KL_LOSS):
+    if said is None and marks.get(_COEFFICIENT) == "" and not _find_said(run, _KL_LOSS):
         said = f"it sets {_COEFFICIENT}, and not where it counts"
     return said
 
 
-def _said(run: Run, key: str) -> Any:
+def _find_said(run: Run, key: str) -> Any:
     """Return what the run, one of its configs, or its checkout's config sets a key to; None where none does."""
     found = next((item.value for item in reversed(run.overrides) if item.key == key), None)
     bodies = [*reversed(run.overlay), run.defaults]

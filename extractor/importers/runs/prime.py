@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from extractor.importers.runs.placeholders import unknowns
+from extractor.importers.runs.placeholders import find_unknowns
 from extractor.importers.runs.unsupported_keys import Remark
 
 FEATURE = "prime"
@@ -39,7 +39,7 @@ _NAMES: Mapping[str, str] = {
 _JUDGES = ("reward.reward_model.enable", "reward_model.enable")
 
 
-def settings(
+def convert_prime(
     flat: Mapping[str, Any], stated: Mapping[str, Any], project: Mapping[str, Any]
 ) -> tuple[dict[str, Any], set[str], list[Remark]]:
     """Return the settings of a project's process rewards.
@@ -59,13 +59,13 @@ def settings(
     remarks = []
     for key, name in _NAMES.items():
         value = flat.get(key)
-        if key not in stated or value is None or unknowns(value) or f"{_SECTION}{name}" not in project:
+        if key not in stated or value is None or find_unknowns(value) or f"{_SECTION}{name}" not in project:
             continue
         if key != f"{_MODEL}path" or value != flat.get(_POLICY):
             found[f"{_SECTION}{name}"] = value
             remarks.append(Remark(key, value, "renamed", f"here it is {_SECTION}{name}"))
     reference, policy = flat.get(_REFERENCE), flat.get(_POLICY)
-    if reference is not None and not unknowns(reference):
+    if reference is not None and not find_unknowns(reference):
         changed = f"{policy}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
         what, why = ("renamed", f"here it is {_POLICY}") if reference == policy else ("changed", changed)
         remarks.append(Remark(_REFERENCE, reference, what, why))

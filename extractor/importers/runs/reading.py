@@ -11,7 +11,7 @@ import yaml
 from packaging.version import InvalidVersion, Version
 
 from extractor.importers.runs import embedded_commands, launch_reader, overrides, own_config
-from extractor.importers.runs.launch_reader import translated
+from extractor.importers.runs.launch_reader import translate
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.run import Around, Run
@@ -45,11 +45,11 @@ def read_run(
     """
     places = RunFolders.of(path, started_in)
     run = _read(path, Around(given, environment, config_dirs, places))
-    places = (run.places if run.places.folders else places).with_python_path(run.environment.get("PYTHONPATH", ""))
-    return replace(run, places=places, version=_version_of(places))
+    places = (run.places if run.places.folders else places).add_python_path(run.environment.get("PYTHONPATH", ""))
+    return replace(run, places=places, version=_read_version(places))
 
 
-def _version_of(places: RunFolders) -> str | None:
+def _read_version(places: RunFolders) -> str | None:
     """Return the version that the checkout's verl says it is, `0.2.0.dev`; None where there is none."""
     file = places.find(_VERSION)
     try:
@@ -61,7 +61,7 @@ def _version_of(places: RunFolders) -> str | None:
 
 def _read(path: Path, around: Around) -> Run:
     if path.is_dir():
-        return _from_hydra(path, around.places)
+        return _read_hydra(path, around.places)
     try:
         text = readers.read_commented(path)
     except FileNotFoundError:
@@ -71,29 +71,31 @@ def _read(path: Path, around: Around) -> Run:
     if not text.strip():
         raise UsageError(f"{path}: empty", hint=_HINT)
     if path.suffix in (".yaml", ".yml", ".json"):
-        return _from_yaml(path, text, around)
+        return _read_yaml(path, text, around)
     if path.suffix in (".py", ".ipynb"):
-        if trl.trains(text):
-            raise trl.refusal(path)
+        if trl.is_training(text):
+            raise trl.refuse_program(path)
         raise UsageError(
             f"{path}: programs and notebooks are not read",
             hint="pass a bash script with its command; if Hydra configures it, append `--cfg job --resolve > run.yaml` "
             "to the command, and pass run.yaml",
         )
-    return _from_words(path, text) or launch_reader.read_launch(path, embedded_commands.script(text), around)
+    return _read_words(path, text) or launch_reader.read_launch(
+        path, embedded_commands.read_pasted_script(text), around
+    )
 
 
-def _from_yaml(path: Path, text: str, around: Around) -> Run:
+def _read_yaml(path: Path, text: str, around: Around) -> Run:
     """Read a config, or the script of a job."""
-    body = _yaml_of(path, text)
+    body = _parse_yaml(path, text)
     is_verls = isinstance(body, dict) and bool({"data", "actor_rollout_ref"} & body.keys())
-    job = None if is_verls or trl.is_config(body) else embedded_commands.job(body, text)
+    job = None if is_verls or trl.is_config(body) else embedded_commands.read_job(body, text)
     if job is None:
-        return _of_config(path, body, around.places)
+        return _read_config(path, body, around.places)
     return launch_reader.read_launch(path, job[0], around.with_variables(job[1]))
 
 
-def _yaml_of(path: Path, text: str) -> Any:
+def _parse_yaml(path: Path, text: str) -> Any:
     """Return what is in a YAML file; where it is a config of TRL's, of a key that is there twice the last."""
     try:
         config = read_yaml(text, last_counts=True)
@@ -102,14 +104,14 @@ def _yaml_of(path: Path, text: str) -> Any:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
 
 
-def _of_config(path: Path, config: Any, places: RunFolders) -> Run:
+def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
     """Return the run of a config, or of the list of overrides that Hydra writes."""
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         return Run(str(path), overrides.read(config, str(path)))
     if easyr1.is_config(config):
-        return translated(path, easyr1.translated(config, places))
+        return translate(path, easyr1.translate_config(config, places))
     if trl.is_config(config):
-        return translated(path, trl.of_config(config, path))
+        return translate(path, trl.translate_config(config, path))
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",
@@ -119,18 +121,18 @@ def _of_config(path: Path, config: Any, places: RunFolders) -> Run:
     return Run(str(path), resolved=config)
 
 
-def _from_words(path: Path, text: str) -> Run | None:
+def _read_words(path: Path, text: str) -> Run | None:
     """Read a list of overrides, one to a line; None where it is none."""
-    text = embedded_commands.script(text)
+    text = embedded_commands.read_pasted_script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     is_list = path.suffix not in (".sh", ".bash") and not embedded_commands.starts_python(text)
     if is_list and lines and all(overrides.is_override(line.rstrip("\\ ")) for line in lines):
-        found = overrides.read([own_config.unquoted(line.rstrip("\\ ")) for line in lines], str(path))
+        found = overrides.read([own_config.unquote(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), found)
     return None
 
 
-def _from_hydra(folder: Path, at: RunFolders) -> Run:
+def _read_hydra(folder: Path, at: RunFolders) -> Run:
     """Read what Hydra writes of a run: `.hydra/config.yaml`, of which `overrides.yaml` is what the command line set."""
     places = (folder / ".hydra", folder)
     place = next((item for item in places if all((item / name).is_file() for name in _OF_HYDRA)), None)
@@ -141,7 +143,7 @@ def _from_hydra(folder: Path, at: RunFolders) -> Run:
             "checkpoint of verl's with local.checkpoint.begin_from=.../global_step_N",
         )
     files = [place / name for name in _OF_HYDRA]
-    config, of_command = (_of_config(file, _yaml_of(file, readers.read_text(file)), at) for file in files)
+    config, of_command = (_read_config(file, _parse_yaml(file, readers.read_text(file)), at) for file in files)
     if config.resolved is None:
         raise UsageError(f"{place / _OF_HYDRA[0]}: no config", hint="pass the directory as Hydra wrote it")
     return replace(of_command, file=str(folder), defaults=config.resolved, is_whole=True)

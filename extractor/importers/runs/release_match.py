@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from extractor.importers.config.keys import candidates
+from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import is_of_another_back_end
 from extractor.values.configtree import Override, Problem, flatten
 from extractor.values.configtree.compose import apply, merge
-from extractor.values.manifest import renamed
+from extractor.values.manifest import rename_key
 from extractor.values.renames import Renames
 
 # Names that no release has, and what they are called: from before 0.4.0, from between two releases, and of the configs
@@ -88,12 +88,12 @@ def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -
         )
         merge(config, run.resolved)
         return ReleaseMatch(target, config, unknown)
-    config = _started_from(run, target.compose((), main).config)
+    config = _apply_checkout_defaults(run, target.compose((), main).config)
     groups = [item for item in run.overrides if item.key in ("model_engine",) or "@" in item.key]
     problems: list[Problem] = []
     if groups:
         again = target.compose(groups, main)
-        config = _started_from(run, again.config)
+        config = _apply_checkout_defaults(run, again.config)
         problems += again.problems
     named = list(run.overrides)
     for index, item in enumerate(run.overrides):
@@ -101,23 +101,23 @@ def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -
             continue
         problem = apply(config, item)
         if problem is not None and problem.unknown:
-            name = _elsewhere(item.key, target, others)
+            name = _find_elsewhere(item.key, target, others)
             if name is None:
                 problems.append(problem)
                 continue
-            named[index] = Override("++", name, _share_of(item.key, item.value), item.text)
+            named[index] = Override("++", name, _normalize_share(item.key, item.value), item.text)
             apply(config, named[index])
         elif problem is not None:
             apply(config, Override("++", item.key, item.value, item.text))
     return ReleaseMatch(target, config, tuple(problems), tuple(named))
 
 
-def strange(run: Run, target: ReleaseConfig) -> int:
+def count_strange(run: Run, target: ReleaseConfig) -> int:
     """Count the keys that a run has or lacks as against a release; 0 where the whole of its config is not known."""
     return len(set(flatten(run.defaults)) ^ set(flatten(target.compose().config))) if run.is_whole else 0
 
 
-def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
+def _apply_checkout_defaults(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     """Put the defaults of the run's own checkout, and its own configs, over a release's config.
 
     Of the defaults those count that the release has, under whatever name, or that are in a section that takes anything:
@@ -125,10 +125,10 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     """
     known, own = set(flatten(config)), flatten(run.defaults)
     for unreleased, given in own.items():
-        key, value = renamed(unreleased, _UNRELEASED), _share_of(unreleased, given)
+        key, value = rename_key(unreleased, _UNRELEASED), _normalize_share(unreleased, given)
         if key != unreleased and key in own:
             continue
-        others = list(dict.fromkeys((key, *candidates(key, lambda item: None))))
+        others = list(dict.fromkeys((key, *list_candidates(key, lambda item: None))))
         if value is None:  # an old name, left empty beside the one that is used
             value = next((own[item] for item in others if own.get(item) is not None), None)
         is_open = key.startswith(TAKES_ANYTHING)
@@ -143,20 +143,20 @@ def _started_from(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     return config
 
 
-def _share_of(key: str, value: Any) -> Any:
+def _normalize_share(key: str, value: Any) -> Any:
     """Return the value of a key as releases take it."""
     return value / 100 if key in _PERCENT and isinstance(value, (int, float)) else value
 
 
-def _elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseConfig]) -> str | None:
+def _find_elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseConfig]) -> str | None:
     """Return the name in a release of a key that it does not know; None where no release knows it."""
     if not others:
         return None
     if key.endswith(_READ) or key.startswith(TAKES_ANYTHING):
         return key
     defaults = VerlDefaults.of(target)
-    released = renamed(key, _UNRELEASED)
-    name = next((name for name in candidates(released, lambda item: None) if name in defaults), None)
+    released = rename_key(key, _UNRELEASED)
+    name = next((name for name in list_candidates(released, lambda item: None) if name in defaults), None)
     if name is not None:
         return name
     if released != key:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.placeholders import readable
+from extractor.importers.runs.placeholders import make_readable
 from extractor.importers.runs.unsupported_keys import Remark
 
 FILE = "from_run.md"
@@ -24,7 +24,7 @@ TITLES: Mapping[str, str] = {
 FIRST = ("to do", "unhandled", "not carried over", "changed")
 
 
-def headline(file: str, release: str, config: Mapping[str, Any], settings: int) -> str:
+def write_headline(file: str, release: str, config: Mapping[str, Any], settings: int) -> str:
     """Say what runs: the algorithm, the engine and the model, and how many settings came along.
 
     Args:
@@ -51,23 +51,23 @@ def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
         remarks: What became of settings.
         notes: How the run was read.
     """
-    lines = ["# Where this project comes from", "", f"{readable(head)}.", ""]
+    lines = ["# Where this project comes from", "", f"{make_readable(head)}.", ""]
     lines += ["What the run sets and is not listed here, the project sets too, in `config/recipe/verl_run.yaml`.", ""]
     if notes:
-        lines += ["## How it was read", "", *(f"- {_plain(readable(note))}" for note in notes), ""]
+        lines += ["## How it was read", "", *(f"- {_strip_markup(make_readable(note))}" for note in notes), ""]
     for what, title in TITLES.items():
         found = [item for item in remarks if item.what == what]
         if found:
             lines += [f"## {title.capitalize()}", "", "| setting | in the run | |", "|---|---|---|"]
-            lines += [f"| `{item.key}` | {_shown(item.value)} | {_plain(item.why)} |" for item in found]
+            lines += [f"| `{item.key}` | {_show_value(item.value)} | {_strip_markup(item.why)} |" for item in found]
             lines.append("")
     return "\n".join(lines)
 
 
-def _shown(value: Any) -> str:
-    said = readable(str(value)).replace("|", "\\|")
-    return f"`{_plain(said)}`" if said else ""
+def _show_value(value: Any) -> str:
+    said = make_readable(str(value)).replace("|", "\\|")
+    return f"`{_strip_markup(said)}`" if said else ""
 
 
-def _plain(text: str) -> str:
+def _strip_markup(text: str) -> str:
     return " ".join(text.split())

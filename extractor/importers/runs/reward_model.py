@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from extractor.importers.config.keys import JUDGE_ENABLED
-from extractor.importers.runs.placeholders import unknowns
+from extractor.importers.runs.placeholders import find_unknowns
 from extractor.importers.runs.unsupported_keys import Remark
 
 _TOKENIZER = "reward_model.model.input_tokenizer"
@@ -22,7 +22,7 @@ _LOCAL = {
 GENERATIVE = ("reward_router_address", "reward_model_tokenizer")
 
 
-def settings(
+def convert_reward_model(
     flat: Mapping[str, Any], stated: Mapping[str, Any], project: Mapping[str, Any], function: str | None
 ) -> tuple[dict[str, Any], set[str], list[Remark]]:
     """Return how a project runs the run's reward model.
@@ -57,7 +57,7 @@ def settings(
     if tokenizer is not None:
         found["data.return_raw_chat"] = True
     for key, said in _LOCAL.items():
-        if said in stated and key in project and not unknowns(flat.get(said)):
+        if said in stated and key in project and not find_unknowns(flat.get(said)):
             found[key] = flat.get(said)
             used.add(said)
     return found, used, []

@@ -72,7 +72,7 @@ class Around:
         return replace(self, environment={**self.environment, **more})
 
 
-def flat_settings(run: Run) -> dict[str, Any]:
+def flatten_settings(run: Run) -> dict[str, Any]:
     """Return what a run, its configs and its checkout's config say, by key."""
     if run.resolved is not None:
         return dict(flatten(run.resolved))

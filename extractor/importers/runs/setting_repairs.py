@@ -44,22 +44,22 @@ def settle(
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     for mended, about in (
-        _batches(whole, project, run),
-        _values(settings, project, stated),
-        _filters(settings, whole),
-        _prompts(settings, whole, run),
-        _rejection(of_run, run),
-        _managers(of_run),
-        ({}, [*registered.remarks(of_run)]),
-        missing_inputs.models_and_data(settings, project, whole, stated, of_run.places),
-        missing_inputs.files(settings, of_run.places),
+        _repair_batches(whole, project, run),
+        _repair_values(settings, project, stated),
+        _repair_filters(settings, whole),
+        _repair_prompts(settings, whole, run),
+        _rename_rejection(of_run, run),
+        _choose_manager(of_run),
+        ({}, [*registered.remark_on_unknown(of_run)]),
+        missing_inputs.list_models_and_data(settings, project, whole, stated, of_run.places),
+        missing_inputs.list_files(settings, of_run.places),
     ):
         changed.update(mended)
         remarks += about
     return changed, remarks
 
 
-def _batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
+def _repair_batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
     """Make a step take at most one batch, and a batch something."""
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
@@ -78,7 +78,7 @@ def _batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: Mapping[
     return changed, remarks
 
 
-def _values(settings: Mapping[str, Any], project: Mapping[str, Any], stated: Collection[str]) -> _Mended:
+def _repair_values(settings: Mapping[str, Any], project: Mapping[str, Any], stated: Collection[str]) -> _Mended:
     """Put the project's own value in the place of one that it could not have: null of a number, 1 of a flag."""
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
@@ -100,7 +100,7 @@ def _values(settings: Mapping[str, Any], project: Mapping[str, Any], stated: Col
     return changed, remarks
 
 
-def _filters(settings: Mapping[str, Any], whole: Mapping[str, Any]) -> _Mended:
+def _repair_filters(settings: Mapping[str, Any], whole: Mapping[str, Any]) -> _Mended:
     """Name the metric that groups are filtered by as a project does."""
     if settings.get(_METRIC, "") not in ("reward", None):
         return {}, []
@@ -109,7 +109,7 @@ def _filters(settings: Mapping[str, Any], whole: Mapping[str, Any]) -> _Mended:
     return {_METRIC: "seq_reward"}, said
 
 
-def _prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
+def _repair_prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
     """Have the rollout's length of prompts follow the data's."""
     longest = whole.get(_LONGEST)
     length = settings.get(_PROMPT, run.get(_PROMPT, longest))
@@ -120,7 +120,7 @@ def _prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: Mapping
     return {_PROMPT: f"${{{_LONGEST}}}"}, said
 
 
-def _rejection(of_run: TargetProject, run: Mapping[str, Any]) -> _Mended:
+def _rename_rejection(of_run: TargetProject, run: Mapping[str, Any]) -> _Mended:
     """Name rejection sampling as later releases do, where the project's does not have the run's own.
 
     They compare the logarithm of rollout over policy and not the other way round, so that the bounds change places.
@@ -137,9 +137,9 @@ def _rejection(of_run: TargetProject, run: Mapping[str, Any]) -> _Mended:
     return {_REJECTED: option, f"{_REJECTED}_threshold": bounds}, [Remark(_REJECTED, said, "changed", why)]
 
 
-def _managers(of_run: TargetProject) -> _Mended:
+def _choose_manager(of_run: TargetProject) -> _Mended:
     """Choose verl's plain reward manager where the run's gives the same scores, or none is named."""
-    without = managers.AS_NAIVE - managers.names(of_run.code)
+    without = managers.AS_NAIVE - managers.list_names(of_run.code)
     keys = [key for key in REWARD_MANAGER if key in of_run.settings and of_run.settings[key] in {None, *without}]
     why = {True: "which gives the same scores one after the other", False: "which verl takes where none is named"}
     values = {key: of_run.settings[key] for key in keys}

@@ -7,16 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from extractor.importers.config.keys import READ_BY_THE_ENGINE, about_the_machine, candidates, name_in
+from extractor.importers.config.keys import READ_BY_THE_ENGINE, is_about_machine, list_candidates, name_in
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import prime, reward_model
-from extractor.importers.runs.convert import SERVICES, Experiment, logger_names
+from extractor.importers.runs.convert import SERVICES, Experiment, list_loggers
 from extractor.importers.runs.copied_code.tools import CLASSES, FUNCTIONS
 from extractor.importers.runs.missing_inputs import SUPPLIED
-from extractor.importers.runs.placeholders import shown, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, shown
 from extractor.importers.runs.release_match import TAKES_ANYTHING
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.unsupported_keys import Remark, rule_for
+from extractor.importers.runs.unsupported_keys import Remark, find_rule
 from extractor.values.configtree import flatten
 
 # What 0.7.0 calls by two names, of which one follows the other: as in verl's own config.
@@ -68,7 +68,7 @@ _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.reward_k
 _ABSENT: Any = object()
 
 
-def settings_for(
+def choose_settings(
     experiment: Experiment,
     run: Run,
     project: Mapping[str, Any],
@@ -89,10 +89,10 @@ def settings_for(
         project's keys is to have in the end.
     """
     carrying = _Carrying.of(experiment, run, project, target)
-    found, wanted, used = carrying.by_key(renamed_back)
+    found, wanted, used = carrying.map_by_key(renamed_back)
     found |= carrying.open_sections()
     used |= found.keys()
-    found |= {**carrying.micro_batches(), **carrying.overlong_penalty()}
+    found |= {**carrying.scale_micro_batches(), **carrying.convert_overlong_penalty()}
     judge, read = carrying.judge()
     if run.is_prime:
         wanted |= judge  # they follow the policy's in the project
@@ -103,7 +103,7 @@ def settings_for(
     return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
 
 
-def stated_by(run: Run) -> dict[str, Any]:
+def list_stated(run: Run) -> dict[str, Any]:
     """Return the keys that the run itself sets, with what it sets them to."""
     if run.resolved is not None:
         return dict(flatten(run.resolved))
@@ -144,11 +144,11 @@ class _Carrying:
     def of(cls, experiment: Experiment, run: Run, project: Mapping[str, Any], target: ReleaseConfig) -> _Carrying:
         """Return a run beside a project; see `settings_for`."""
         flat = experiment.wanted
-        commanded = frozenset(stated_by(replace(run, overlay=(), resolved=None)))
+        commanded = frozenset(list_stated(replace(run, overlay=(), resolved=None)))
         usual = VerlDefaults.of(target).flat
         stated = {
             key: value
-            for key, value in stated_by(run).items()
+            for key, value in list_stated(run).items()
             if key in commanded or key not in usual or usual[key] != flat.get(key, value)
         }
         return cls(run, experiment, project, flat, commanded, stated)
@@ -158,7 +158,7 @@ class _Carrying:
         """Return the run's config, with what its command says at the end."""
         return dict(sorted(self.flat.items(), key=lambda item: item[0] in self.commanded))
 
-    def by_key(self, renamed_back: Callable[[str], str | None]) -> tuple[dict[str, Any], dict[str, Any], set[str]]:
+    def map_by_key(self, renamed_back: Callable[[str], str | None]) -> tuple[dict[str, Any], dict[str, Any], set[str]]:
         """Return what differs, what is wanted, and the run's keys that this is from."""
         found: dict[str, Any] = {}
         wanted: dict[str, Any] = {}
@@ -169,7 +169,7 @@ class _Carrying:
                 continue
             # A release may know an old name beside the new one: the one that the run uses counts.
             followers = (name for name, followed in _FOLLOWS.items() if followed == key)
-            names = (READ_BY_THE_ENGINE.get(key), *candidates(key, renamed_back), *followers)
+            names = (READ_BY_THE_ENGINE.get(key), *list_candidates(key, renamed_back), *followers)
             said = [name for name in names if name is not None and name in self.stated and name in self.flat]
             said.sort(key=lambda name: name not in self.commanded)
             name = said[0] if said else name_in(key, defaults, renamed_back)
@@ -190,7 +190,7 @@ class _Carrying:
     def _local(self, key: str, name: str, current: Any) -> tuple[Any, Remark | None]:
         """Return a setting as the project has it, and a remark."""
         value, is_said = self.flat.get(name, _ABSENT), name in self.stated
-        if value is _ABSENT or unknowns(value):
+        if value is _ABSENT or find_unknowns(value):
             if value is not _ABSENT and key in SUPPLIED:
                 return "", None
             why = "not known without running the script; the project's own stays"
@@ -204,7 +204,7 @@ class _Carrying:
             return _ABSENT, None
         if key == f"{_ROLLOUT}.name":
             return (self.experiment.engine if current != self.experiment.engine else _ABSENT), None
-        if about_the_machine(key) and not is_said and key not in _OF_THE_RUN:
+        if is_about_machine(key) and not is_said and key not in _OF_THE_RUN:
             return (value if value == current else _ABSENT), None
         if key == f"{_ROLLOUT}.mode":
             is_other = is_said and value != current
@@ -213,8 +213,8 @@ class _Carrying:
         if value != here:
             return here, Remark(name, value, "lowered", why) if is_said else None
         if key == "trainer.logger":
-            gone = [str(item) for item in logger_names(value) if item not in _LOGGERS]
-            kept = [item for item in logger_names(value) if item in _LOGGERS] or ["console"]
+            gone = [str(item) for item in list_loggers(value) if item not in _LOGGERS]
+            kept = [item for item in list_loggers(value) if item in _LOGGERS] or ["console"]
             why = f"the project has no logger {', '.join(gone)}"
             return kept, Remark(name, value, "changed", why) if gone else None
         return value, None
@@ -223,17 +223,17 @@ class _Carrying:
         """Return the run's settings in sections of the project's config that take anything."""
         found = {}
         for key, value in self.commanded_last.items():
-            if key in self.project or unknowns(value):
+            if key in self.project or find_unknowns(value):
                 continue
             if _OF_TEACHER.fullmatch(key) and f"{_TEACHERS}teacher_model.key" in self.project:
                 found[key] = value
                 continue
-            names = candidates(key, lambda name: None) if key.startswith(_OPEN) else []
+            names = list_candidates(key, lambda name: None) if key.startswith(_OPEN) else []
             if name := next((name for name in names if _is_below_open(name, self.project)), None):
                 found[name] = value
         return found
 
-    def micro_batches(self) -> dict[str, Any]:
+    def scale_micro_batches(self) -> dict[str, Any]:
         """Return sizes for all devices together as sizes of one; one that is not given stays the project's."""
         numbers = (str(self.flat.get(f"trainer.{name}")) for name in ("nnodes", "n_gpus_per_node"))
         devices = 1
@@ -250,7 +250,7 @@ class _Carrying:
                 found[each] = self.project[each]
         return {key: value for key, value in found.items() if value != self.project[key] or key in self.flat}
 
-    def overlong_penalty(self) -> dict[str, Any]:
+    def convert_overlong_penalty(self) -> dict[str, Any]:
         """Return the penalty on long responses, which the project has a section for."""
         found = {}
         for key, value in self.commanded_last.items():
@@ -263,10 +263,12 @@ class _Carrying:
     def judge(self) -> tuple[dict[str, Any], set[str]]:
         """Return the settings of PRIME's model or of a reward model, and the run's keys that they are from."""
         if self.run.is_prime:
-            found, read, about = prime.settings(self.flat, self.stated, self.project)
+            found, read, about = prime.convert_prime(self.flat, self.stated, self.project)
             self.remarks[:] = [item for item in self.remarks if item.key not in read]
         else:
-            found, read, about = reward_model.settings(self.flat, self.stated, self.project, self.experiment.function)
+            found, read, about = reward_model.convert_reward_model(
+                self.flat, self.stated, self.project, self.experiment.function
+            )
         self.remarks.extend(about)
         return found, read
 
@@ -290,7 +292,7 @@ class _Carrying:
                 continue
             if "@" in key:
                 continue
-            rule = rule_for(key)
+            rule = find_rule(key)
             what, why = "unhandled", "neither verl nor the project has such a setting"
             if key.startswith("critic.") and not has_critic:
                 what, why = "dropped", "its estimator has no critic"

@@ -134,7 +134,7 @@ _ABOUT_WHERE = re.compile(
 )
 
 
-def rule_for(key: str) -> Rule | None:
+def find_rule(key: str) -> Rule | None:
     """Return the first rule that fits a setting which the project has no key for."""
     return next((rule for rule in (*_OTHER_BACK_ENDS, *_OTHER_SERVERS, *_OTHER_PARTS) if rule.fits(key)), None)
 

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from extractor.pipeline.index.module import Module
 from extractor.pipeline.index.statement import Import, Method, NameUses, Statement, Uses
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 
 __all__ = ["Import", "Index", "Method", "Module", "SourceText", "Statement", "Uses", "NameUses"]
 
@@ -31,7 +31,7 @@ class Index:
 
     def __init__(self, source: SourceText) -> None:
         self._source = source
-        self._paths = {module_name(path): path for path in source.files if path.endswith(".py")}
+        self._paths = {name_module(path): path for path in source.files if path.endswith(".py")}
         self._modules: dict[str, Module] = {}
 
     @cached_property

@@ -11,16 +11,16 @@ from pathlib import PurePosixPath
 from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.statement import Import, Method, Statement, Uses
 from extractor.pipeline.index.syntax import (
-    attribute_chain,
-    child_statements,
-    first_argument,
-    first_line,
-    global_names,
+    find_first_argument,
+    find_first_line,
+    find_global_names,
     is_main_guard,
+    list_child_statements,
+    read_attribute_chain,
 )
 from extractor.values import readers
 from extractor.values.errors import SourceError
-from extractor.values.modules import absolute
+from extractor.values.modules import resolve_absolute
 
 
 class Module:
@@ -47,10 +47,10 @@ class Module:
     @cached_property
     def statements(self) -> tuple[Statement, ...]:
         try:
-            body = readers.python(self.source).body
+            body = readers.parse_python(self.source).body
         except SyntaxError as error:
-            raise self._invalid(error) from None
-        return tuple(self._statement(index, node) for index, node in enumerate(body))
+            raise self._explain_invalid(error) from None
+        return tuple(self._make_statement(index, node) for index, node in enumerate(body))
 
     @cached_property
     def bindings(self) -> dict[str, tuple[int, ...]]:
@@ -130,7 +130,7 @@ class Module:
         node = self.statements[index].node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             for decorator in node.decorator_list:
-                chain = attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
+                chain = read_attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
                 if chain:
                     yield chain
 
@@ -142,20 +142,20 @@ class Module:
         named with it, "Registry.items".
         """
         found = {
-            statement.node.name: self._stores_into(statement.node)
+            statement.node.name: self._is_stored_into(statement.node)
             for statement in self.statements
             if isinstance(statement.node, (ast.FunctionDef, ast.ClassDef))
         }
         return {name: containers for name, containers in found.items() if containers}
 
-    def _stores_into(self, definition: ast.FunctionDef | ast.ClassDef) -> frozenset[str]:
+    def _is_stored_into(self, definition: ast.FunctionDef | ast.ClassDef) -> frozenset[str]:
         found = set()
         for node in ast.walk(definition):
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
             for target in targets:
                 if not isinstance(target, ast.Subscript):
                     continue
-                chain = attribute_chain(target.value)
+                chain = read_attribute_chain(target.value)
                 if chain and chain[0] in self.bindings:
                     found.add(chain[0])
                 elif len(chain) > 1 and chain[0] == "cls" and isinstance(definition, ast.ClassDef):
@@ -164,9 +164,9 @@ class Module:
 
     def absolute(self, node: ast.ImportFrom) -> str:
         """Return the absolute module name of a `from` statement."""
-        return absolute(node, self.name, is_package=self.is_package)
+        return resolve_absolute(node, self.name, is_package=self.is_package)
 
-    def _imports_of(self, node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
+    def _list_imports(self, node: ast.Import | ast.ImportFrom) -> Iterator[Import]:
         for alias in node.names:
             if isinstance(node, ast.ImportFrom):
                 yield Import(alias.asname or alias.name, self.absolute(node), alias.name, node.lineno)
@@ -175,7 +175,7 @@ class Module:
             else:
                 yield Import(alias.name.partition(".")[0], alias.name, None, node.lineno, dotted="." in alias.name)
 
-    def _statement(self, index: int, node: ast.stmt) -> Statement:
+    def _make_statement(self, index: int, node: ast.stmt) -> Statement:
         binds: list[str] = []
         imports: list[Import] = []
         effects: list[str | None] = []
@@ -190,7 +190,7 @@ class Module:
             binds.extend(name for name, ways in origins.items() if len(ways) > 1)
         return Statement(
             index=index,
-            line=first_line(node) + 1,
+            line=find_first_line(node) + 1,
             end_line=node.end_lineno or node.lineno,
             binds=tuple(dict.fromkeys(binds)),
             imports=tuple(imports),
@@ -201,7 +201,7 @@ class Module:
 
     def _collect(self, node: ast.stmt, binds: list[str], imports: list[Import], effects: list[str | None]) -> None:
         if isinstance(node, (ast.Import, ast.ImportFrom)):
-            imports.extend(self._imports_of(node))
+            imports.extend(self._list_imports(node))
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             binds.append(node.name)
         elif isinstance(node, (ast.Assign, ast.AnnAssign, ast.AugAssign)):
@@ -214,38 +214,38 @@ class Module:
                     binds.extend(names)
         elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
             if not is_main_guard(node):
-                for child in child_statements(node):
+                for child in list_child_statements(node):
                     self._collect(child, binds, imports, effects)
         elif isinstance(node, ast.Expr):
             if not isinstance(node.value, ast.Constant):
                 value = node.value.func if isinstance(node.value, ast.Call) else node.value
-                chain = attribute_chain(value)
+                chain = read_attribute_chain(value)
                 effects.append(chain[0] if chain and len(chain) > 1 else None)
         elif not isinstance(node, ast.Pass):
             effects.append(None)
 
     def _find_methods(self, statement: Statement) -> Iterator[Method]:
-        if not isinstance(statement.node, ast.ClassDef) or self._shares_a_line(statement):
+        if not isinstance(statement.node, ast.ClassDef) or self._is_line_shared(statement):
             return
         for position, node in enumerate(statement.node.body):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-                yield Method(node.name, position, first_line(node) + 1, node.end_lineno or node.lineno, node)
+                yield Method(node.name, position, find_first_line(node) + 1, node.end_lineno or node.lineno, node)
 
     def _find_uses(self, statement: Statement, method: int | None) -> Uses:
         part = next((item for item in self.methods(statement.index) if item.position == method), None)
         reading, in_class = self._read(statement, part)
         try:
-            names = global_names(self._text(statement, part), self.path, self._bound_in(statement))
+            names = find_global_names(self._read_text(statement, part), self.path, self._list_bound(statement))
         except SyntaxError as error:  # such as a `nonlocal` of nothing, which the parser lets pass
             error.lineno = statement.line + (error.lineno or 1) - 1
-            raise self._invalid(error) from None
+            raise self._explain_invalid(error) from None
         chains = {name: set(found) for name, found in reading.chains.items()}
         for annotation in reading.annotations:
             for name, found in Reading(annotation).chains.items():
                 names.add(name)
                 chains.setdefault(name, set()).update(found)
         outer = set(statement.imports)
-        inner = [item for node in reading.imports for item in self._imports_of(node)]
+        inner = [item for node in reading.imports for item in self._list_imports(node)]
         lazy = tuple(item for item in inner if item not in outer)
         local = {item.local for item in lazy}
         elsewhere = {item.local for item in lazy if item.module.partition(".")[0] != self.name.partition(".")[0]}
@@ -254,10 +254,10 @@ class Module:
             names={name: frozenset(chains.get(name, {()})) for name in sorted(names)},
             imports=lazy,
             chains={name: frozenset(chains.get(name, ())) for name in sorted(local)},
-            words=reading.words(outside, first_argument(part.node) if part is not None else None, in_class),
+            words=reading.words(outside, find_first_argument(part.node) if part is not None else None, in_class),
         )
 
-    def _invalid(self, error: SyntaxError) -> SourceError:
+    def _explain_invalid(self, error: SyntaxError) -> SourceError:
         line = f":{error.lineno}" if error.lineno else ""
         return SourceError(
             f"{self.path}{line}: not valid Python: {error.msg}",
@@ -276,7 +276,7 @@ class Module:
         body = Reading(*around)
         return Reading(*node.decorator_list, *node.bases, *node.keywords, *around), frozenset(body.chains)
 
-    def _bound_in(self, statement: Statement) -> frozenset[str]:
+    def _list_bound(self, statement: Statement) -> frozenset[str]:
         """Return the names that the body of a class binds."""
         if not isinstance(statement.node, ast.ClassDef):
             return frozenset()
@@ -285,8 +285,8 @@ class Module:
             self._collect(node, binds, [], [])
         return frozenset(binds)
 
-    def _text(self, statement: Statement, method: Method | None) -> str:
-        if self._shares_a_line(statement):
+    def _read_text(self, statement: Statement, method: Method | None) -> str:
+        if self._is_line_shared(statement):
             return ast.unparse(statement.node)
         lines = self.lines[statement.line - 1 : statement.end_line]
         methods = self.methods(statement.index)
@@ -300,7 +300,7 @@ class Module:
         kept = [line for number, line in enumerate(lines) if number not in gone]
         return "".join(kept) + "\n" + " " * methods[0].node.col_offset + "pass\n"
 
-    def _shares_a_line(self, statement: Statement) -> bool:
+    def _is_line_shared(self, statement: Statement) -> bool:
         return any(
             other is not statement and (other.line == statement.end_line or other.end_line == statement.line)
             for other in self.statements

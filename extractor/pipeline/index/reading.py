@@ -70,7 +70,7 @@ class Reading:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             return
         if isinstance(node, ast.JoinedStr):
-            self._read_string("".join(_literal(part) for part in node.values))
+            self._read_string("".join(_read_literal(part) for part in node.values))
         elif isinstance(node, ast.Constant):
             if isinstance(node.value, str):
                 self._read_string(_PLACE.sub(_MARK, node.value))
@@ -79,7 +79,7 @@ class Reading:
         elif isinstance(node, ast.keyword):
             self._loose.add(node.arg or "")
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add):
-            self._read_string(_literal(node.left) + _literal(node.right))
+            self._read_string(_read_literal(node.left) + _read_literal(node.right))
         elif isinstance(node, ast.MatchClass):
             self._loose.update(node.kwd_attrs)
         else:
@@ -90,9 +90,9 @@ class Reading:
         if isinstance(node, ast.arg):
             self._stored[node.arg] += 1
         if isinstance(node, (ast.arg, ast.AnnAssign)):
-            self.annotations.extend(_string_annotations(node.annotation))
+            self.annotations.extend(_find_string_annotations(node.annotation))
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-            self.annotations.extend(_string_annotations(node.returns))
+            self.annotations.extend(_find_string_annotations(node.returns))
 
     def _read_chain(self, node: ast.Attribute | ast.Name, pending: list[ast.AST]) -> None:
         parts: list[str] = []
@@ -121,14 +121,14 @@ class Reading:
                 self._put_together.add(re.sub(r"\*+", "*", part))
 
 
-def _literal(node: ast.AST) -> str:
+def _read_literal(node: ast.AST) -> str:
     """Return the text of a string, and the mark for anything else."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else _MARK
 
 
-def _string_annotations(annotation: ast.expr | None) -> Iterator[ast.expr]:
+def _find_string_annotations(annotation: ast.expr | None) -> Iterator[ast.expr]:
     for item in ast.walk(annotation) if annotation is not None else ():
         if isinstance(item, ast.Constant) and isinstance(item.value, str):
-            expression = readers.expression(item.value)
+            expression = readers.parse_expression(item.value)
             if expression is not None:
                 yield expression

@@ -7,7 +7,7 @@ import symtable
 from collections.abc import Iterable, Iterator
 
 
-def attribute_chain(node: ast.AST) -> tuple[str, ...]:
+def read_attribute_chain(node: ast.AST) -> tuple[str, ...]:
     """Return ("a", "b", "c") for `a.b.c`, () for other expressions."""
     parts: list[str] = []
     while isinstance(node, ast.Attribute):
@@ -18,15 +18,15 @@ def attribute_chain(node: ast.AST) -> tuple[str, ...]:
     return ()
 
 
-def first_argument(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
+def find_first_argument(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
     """Return the name of `self` or `cls`; None for a static method."""
-    if any(attribute_chain(decorator) == ("staticmethod",) for decorator in node.decorator_list):
+    if any(read_attribute_chain(decorator) == ("staticmethod",) for decorator in node.decorator_list):
         return None
     arguments = [*node.args.posonlyargs, *node.args.args]
     return arguments[0].arg if arguments else None
 
 
-def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) -> Iterator[ast.stmt]:
+def list_child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) -> Iterator[ast.stmt]:
     """Yield the statements in the blocks of a compound statement, in order."""
     yield from node.body
     if isinstance(node, ast.Try):
@@ -38,13 +38,13 @@ def child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) ->
         yield from node.finalbody
 
 
-def first_line(node: ast.stmt) -> int:
+def find_first_line(node: ast.stmt) -> int:
     """Return the first line of a statement with its decorators, from 0."""
     parts: list[ast.stmt | ast.expr] = [node, *getattr(node, "decorator_list", [])]
     return min(part.lineno for part in parts) - 1
 
 
-def bound_names(node: ast.stmt, *, places: bool = False) -> Iterator[str]:
+def list_bound_names(node: ast.stmt, *, places: bool = False) -> Iterator[str]:
     """Yield the names that a statement binds in its module.
 
     With `places` also what else it assigns to, such as "a.b".
@@ -60,8 +60,8 @@ def bound_names(node: ast.stmt, *, places: bool = False) -> Iterator[str]:
             elif places:
                 yield ast.unparse(target)
     elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
-        for child in child_statements(node):
-            yield from bound_names(child, places=places)
+        for child in list_child_statements(node):
+            yield from list_bound_names(child, places=places)
 
 
 def list_definitions(
@@ -82,7 +82,7 @@ def is_main_guard(node: ast.stmt) -> bool:
     )
 
 
-def global_names(text: str, path: str, bound: frozenset[str] = frozenset()) -> set[str]:
+def find_global_names(text: str, path: str, bound: frozenset[str] = frozenset()) -> set[str]:
     """Return the global names that a statement reads, builtins included.
 
     Args:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from pathlib import PurePosixPath
 
-from extractor.pipeline.merge.lines import Labels, Merged, merge_lines, turned_to_crlf
-from extractor.pipeline.merge.pieces import Grammar, Piece, Unsupported, changed, merge_pieces
-from extractor.pipeline.merge.python import FIRST, complete_imports, split_python
-from extractor.pipeline.merge.statements import is_no_edit, is_same_python, merge_again, parses
+from extractor.pipeline.merge.lines import Labels, Merged, has_turned_to_crlf, merge_lines
+from extractor.pipeline.merge.pieces import Grammar, Piece, Unsupported, find_changed, merge_pieces
+from extractor.pipeline.merge.python import FIRST, add_missing_imports, split_python
+from extractor.pipeline.merge.statements import is_no_edit, is_python, is_same_python, merge_again
 from extractor.pipeline.merge.toml_keys import split_toml
 from extractor.pipeline.merge.yaml_keys import split_yaml
-from extractor.pipeline.rewrite.header import with_header_of
+from extractor.pipeline.rewrite.header import copy_header
 from extractor.values.indentation import reindent
 
 _TAKEN_APART = {".py": split_python, ".toml": split_toml, ".yaml": split_yaml, ".yml": split_yaml}
@@ -27,10 +27,10 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
     Raises:
         UsageError: git is not installed, or cannot merge.
     """
-    base, ours = with_header_of(theirs, base, base), with_header_of(theirs, ours, base)
+    base, ours = copy_header(theirs, base, base), copy_header(theirs, ours, base)
     if base in (ours, theirs) or ours == theirs:
         return merge_lines(base, ours, theirs, labels)
-    crlf = turned_to_crlf(ours, base, theirs)
+    crlf = has_turned_to_crlf(ours, base, theirs)
     try:
         mine = ours.replace(b"\r\n", b"\n") if crlf else ours
         texts = [side.decode("utf-8").removeprefix("\ufeff") for side in (base, mine, theirs)]
@@ -41,22 +41,22 @@ def merge_file(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Label
         return merge_lines(base, ours, theirs, labels)
     merged = merge_pieces(sides[0], sides[1], sides[2], labels, _PYTHON if path.endswith(".py") else None)
     if merged.conflicts:
-        by_line = _by_line(texts, labels)
-        if not by_line.conflicts and _faithful(path, sides, by_line.data):
+        by_line = _merge_by_line(texts, labels)
+        if not by_line.conflicts and _is_faithful(path, sides, by_line.data):
             merged = by_line
     elif path.endswith(".py"):
-        merged = Merged(complete_imports(merged.data.decode(), texts[2], texts[1]).encode(), 0)
-        if not parses(merged.data.decode()):
-            merged = _contradicting(texts, labels)
-    data = _ended_like(merged.data, mine, base, theirs)
+        merged = Merged(add_missing_imports(merged.data.decode(), texts[2], texts[1]).encode(), 0)
+        if not is_python(merged.data.decode()):
+            merged = _write_conflict(texts, labels)
+    data = _end_like(merged.data, mine, base, theirs)
     data = data.replace(b"\n", b"\r\n") if crlf else data
     return Merged(b"\xef\xbb\xbf" * ours.startswith(b"\xef\xbb\xbf") + data, merged.conflicts)
 
 
 def is_layout(path: str, base: bytes, ours: bytes) -> bool:
     """Tell whether two versions differ in layout and line ends only."""
-    ours = with_header_of(base, ours, base)
-    if turned_to_crlf(ours, base, base):
+    ours = copy_header(base, ours, base)
+    if has_turned_to_crlf(ours, base, base):
         ours = ours.replace(b"\r\n", b"\n")
     if base == ours or not path.endswith(".py"):
         return base == ours
@@ -78,32 +78,32 @@ def split_pieces(path: str, text: str) -> tuple[Piece, ...]:
     return take_apart(text)
 
 
-def _faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
+def _is_faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
     """Tell whether a merge differs from theirs exactly where ours differs from base."""
     try:
         merged = split_pieces(path, data.decode("utf-8").replace("\r\n", "\n").removeprefix("\ufeff"))
     except (UnicodeDecodeError, Unsupported):
         return False
     base, ours, theirs = sides
-    return changed(theirs, merged) == changed(base, ours) & changed(theirs, ours)
+    return find_changed(theirs, merged) == find_changed(base, ours) & find_changed(theirs, ours)
 
 
-def _by_line(texts: list[str], labels: Labels) -> Merged:
+def _merge_by_line(texts: list[str], labels: Labels) -> Merged:
     base, ours, theirs = (text.encode() for text in texts)
     return merge_lines(base, ours, theirs, labels)
 
 
-def _contradicting(texts: list[str], labels: Labels) -> Merged:
+def _write_conflict(texts: list[str], labels: Labels) -> Merged:
     """Return a merge with a conflict: of lines, else of the whole texts."""
-    by_line = _by_line(texts, labels)
-    if by_line.conflicts or parses(by_line.data.decode()):
+    by_line = _merge_by_line(texts, labels)
+    if by_line.conflicts or is_python(by_line.data.decode()):
         return by_line
     base, ours, theirs = (text if text.endswith("\n") else f"{text}\n" for text in texts)
     marked = f"<<<<<<< {labels.ours}\n{ours}||||||| {labels.base}\n{base}=======\n{theirs}>>>>>>> {labels.theirs}\n"
     return Merged(marked.encode(), 1)
 
 
-def _ended_like(data: bytes, ours: bytes, base: bytes, theirs: bytes) -> bytes:
+def _end_like(data: bytes, ours: bytes, base: bytes, theirs: bytes) -> bytes:
     """End merged bytes as the side that changed the file's end does."""
     ended = theirs if ours.endswith(b"\n") == base.endswith(b"\n") else ours
     return data if ended.endswith(b"\n") or not data else data.removesuffix(b"\n")

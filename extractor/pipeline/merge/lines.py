@@ -61,7 +61,7 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merg
         return Merged(theirs, 0)
     if theirs == base:
         return Merged(ours, 0)
-    if turned_to_crlf(ours, base, theirs):
+    if has_turned_to_crlf(ours, base, theirs):
         base, theirs = base.replace(b"\n", b"\r\n"), theirs.replace(b"\n", b"\r\n")
     # Before 2.35 git has no zdiff3: the same merge, whose conflicts hold more than they need to.
     for style in ("--zdiff3", "--diff3"):
@@ -104,7 +104,7 @@ def _is_marker(line: bytes) -> bool:
     return line == _MIDDLE or line.startswith(_MARKS)
 
 
-def turned_to_crlf(ours: bytes, base: bytes, theirs: bytes) -> bool:
+def has_turned_to_crlf(ours: bytes, base: bytes, theirs: bytes) -> bool:
     """Return True if our side alone ends all its lines by CRLF."""
     return ours.count(b"\r\n") == ours.count(b"\n") > 0 and b"\r" not in base + theirs
 
@@ -124,7 +124,7 @@ def _merge_file(
             arguments += ["-L", label]
         command = ["git", "merge-file", "-p", "-q", style, *arguments, "ours", "base", "theirs"]
         try:
-            return subprocess.run(command, cwd=folder, env=_environment(folder), capture_output=True, check=False)
+            return subprocess.run(command, cwd=folder, env=_make_environment(folder), capture_output=True, check=False)
         except OSError as error:
             raise UsageError(
                 f"merging your edits needs git, which cannot be run: {error.strerror}",
@@ -132,7 +132,7 @@ def _merge_file(
             ) from None
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _make_environment(folder: Path) -> dict[str, str]:
     """No repository, no settings: the result depends on the three sides alone."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     alone = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}

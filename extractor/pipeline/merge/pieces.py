@@ -88,19 +88,19 @@ def merge_pieces(
     return Merged(text.encode(), merge.conflicts)
 
 
-def changed(before: Sequence[Piece], after: Sequence[Piece]) -> set[str]:
+def find_changed(before: Sequence[Piece], after: Sequence[Piece]) -> set[str]:
     """Name the pieces, by their keys, in which two versions differ."""
-    old, new = dict(_flat(before)), dict(_flat(after))
+    old, new = dict(_flatten_pieces(before)), dict(_flatten_pieces(after))
     return {key for key in old.keys() | new.keys() if old.get(key) != new.get(key)}
 
 
-def _flat(pieces: Sequence[Piece], above: str = "") -> Iterator[tuple[str, str]]:
+def _flatten_pieces(pieces: Sequence[Piece], above: str = "") -> Iterator[tuple[str, str]]:
     for piece in pieces:
         yield f"{above}{piece.key}", piece.head
-        yield from _flat(piece.parts, f"{above}{piece.key} / ")
+        yield from _flatten_pieces(piece.parts, f"{above}{piece.key} / ")
 
 
-def distinct(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
+def make_distinct(pieces: Sequence[Piece]) -> tuple[Piece, ...]:
     """Rename the second piece of a key, and so on."""
     used: dict[str, int] = {}
     found = []
@@ -124,16 +124,18 @@ class _Merge:
 
     def level(self, base: Sequence[Piece], ours: Sequence[Piece], theirs: Sequence[Piece]) -> str:
         """Merge pieces that are neighbours."""
-        ours, theirs = _recognised(base, ours, theirs), _recognised(base, theirs, ours)
+        ours, theirs = _match_renamed(base, ours, theirs), _match_renamed(base, theirs, ours)
         b, o, t = ({piece.key: piece for piece in side} for side in (base, ours, theirs))
-        done = self._in_new_places(b, o, t)
+        done = self._move_edits(b, o, t)
         first = self._grammar.first if self._grammar is not None else ()
         keys = sorted(
             order_keys(list(b), list(o), list(t)), key=lambda key: first.index(key) if key in first else len(first)
         )
-        return "".join(done[key] if key in done else self._one(b.get(key), o.get(key), t.get(key)) for key in keys)
+        return "".join(
+            done[key] if key in done else self._merge_one(b.get(key), o.get(key), t.get(key)) for key in keys
+        )
 
-    def _in_new_places(
+    def _move_edits(
         self, base: Mapping[str, Piece], ours: Mapping[str, Piece], theirs: Mapping[str, Piece]
     ) -> dict[str, str]:
         """Move the edit of a function to the helper that took its body.
@@ -147,20 +149,20 @@ class _Merge:
             if mine is None or new is None or was.kind not in _FUNCTIONS or not mine.core != was.core != new.core:
                 continue
             come = [piece for piece in added if piece.kind == was.kind and f"{piece.key}(" in new.core]
-            place = max(come, key=lambda piece: _likeness(was, piece), default=None)
-            if place is None or _likeness(was, place) < max(_SAME_BODY, _likeness(was, new)):
+            place = max(come, key=lambda piece: _measure_likeness(was, piece), default=None)
+            if place is None or _measure_likeness(was, place) < max(_SAME_BODY, _measure_likeness(was, new)):
                 continue
-            if not self._tried(was.core, mine.core, new.core).conflicts:
+            if not self._try_merge(was.core, mine.core, new.core).conflicts:
                 continue
-            there = self._tried(_named(was, place.key), _named(mine, place.key), place.core)
+            there = self._try_merge(_rename_function(was, place.key), _rename_function(mine, place.key), place.core)
             if not there.conflicts:
                 found |= {key: new.text, place.key: place.lead + there.data.decode()}
         return found
 
-    def _one(self, base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
+    def _merge_one(self, base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
         """Merge the versions of one piece; None where a side has none."""
         was, mine, new = (piece.core if piece is not None else None for piece in (base, ours, theirs))
-        lead = _lead(base, ours, theirs)
+        lead = _choose_lead(base, ours, theirs)
         if mine == was:
             return lead + new if new is not None else ""
         if new in (was, mine):
@@ -169,35 +171,39 @@ class _Merge:
             return lead + new if new is not None else ""
         if ours is not None and theirs is not None:
             if ours.names and theirs.names:
-                united = _united(base, ours, theirs)
-                if _remarks(ours.core) - _remarks(was or "") <= _remarks(united) >= _remarks(theirs.core):
+                united = _unite_imports(base, ours, theirs)
+                if (
+                    _collect_remarks(ours.core) - _collect_remarks(was or "")
+                    <= _collect_remarks(united)
+                    >= _collect_remarks(theirs.core)
+                ):
                     return lead + united
             if ours.parts and theirs.parts and (base is None or base.parts):
                 parts = base.parts if base is not None else ()
-                head = self._lines(base.head if base is not None else "", ours.head, theirs.head)
+                head = self._merge_lines(base.head if base is not None else "", ours.head, theirs.head)
                 return lead + head + self.level(parts, ours.parts, theirs.parts)
-        return lead + self._lines(was or "", mine or "", new or "")
+        return lead + self._merge_lines(was or "", mine or "", new or "")
 
-    def _lines(self, base: str, ours: str, theirs: str) -> str:
-        merged = self._tried(base, ours, theirs)
+    def _merge_lines(self, base: str, ours: str, theirs: str) -> str:
+        merged = self._try_merge(base, ours, theirs)
         self.conflicts += merged.conflicts
         return merged.data.decode()
 
-    def _tried(self, base: str, ours: str, theirs: str) -> Merged:
+    def _try_merge(self, base: str, ours: str, theirs: str) -> Merged:
         merged = merge_lines(base.encode(), ours.encode(), theirs.encode(), self._labels)
         if merged.conflicts and self._grammar is not None:
             merged = self._grammar.merge_again(merged, base, ours, theirs, self._labels)
         return merged
 
 
-def _lead(base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
+def _choose_lead(base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
     """Choose the empty lines above a piece: the changed ones, else theirs."""
     if ours is None or theirs is None:
         return next(piece.lead for piece in (theirs, ours, base) if piece is not None)
     return ours.lead if base is not None and theirs.lead == base.lead else theirs.lead
 
 
-def _recognised(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Piece]) -> tuple[Piece, ...]:
+def _match_renamed(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Piece]) -> tuple[Piece, ...]:
     """Match renamed pieces: give a similar piece in the same place its key.
 
     One that the other side has as well, under the key that it has, is another piece.
@@ -211,7 +217,8 @@ def _recognised(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Pi
         gone = [piece for piece in base[i1:i2] if piece.kind and piece.key not in after]
         come = [piece for piece in side[j1:j2] if piece.kind and piece.key not in {*before, *elsewhere}]
         alike = sorted(
-            ((_likeness(old, new), -i, -j) for i, old in enumerate(gone) for j, new in enumerate(come)), reverse=True
+            ((_measure_likeness(old, new), -i, -j) for i, old in enumerate(gone) for j, new in enumerate(come)),
+            reverse=True,
         )
         taken: set[tuple[str, int]] = set()
         for likeness, i, j in alike:
@@ -224,12 +231,12 @@ def _recognised(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Pi
     return tuple(replace(piece, key=renamed.get(piece.key, piece.key)) for piece in side)
 
 
-def _named(function: Piece, name: str) -> str:
+def _rename_function(function: Piece, name: str) -> str:
     """Return a function's text with another name."""
     return re.sub(rf"\bdef {re.escape(function.key)}\b", f"def {name}", function.core, count=1)
 
 
-def _likeness(old: Piece, new: Piece) -> float:
+def _measure_likeness(old: Piece, new: Piece) -> float:
     return SequenceMatcher(None, old.core.split(), new.core.split(), autojunk=False).ratio()
 
 
@@ -255,12 +262,12 @@ def order_keys(base: list[str], ours: list[str], theirs: list[str]) -> list[str]
     return order
 
 
-def _remarks(imports: str) -> set[str]:
+def _collect_remarks(imports: str) -> set[str]:
     """Return the comments above and behind import statements."""
     return {line.partition("#")[2] for line in imports.split("\n") if "#" in line}
 
 
-def _united(base: Piece | None, ours: Piece, theirs: Piece) -> str:
+def _unite_imports(base: Piece | None, ours: Piece, theirs: Piece) -> str:
     """Merge an import that both sides changed: theirs, plus our additions, minus our removals."""
     was = set(base.names) if base is not None else set()
     added = [name for name in ours.names if name not in was and name not in theirs.names]

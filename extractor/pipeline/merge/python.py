@@ -6,8 +6,8 @@ import ast
 import symtable
 from collections.abc import Iterator, Sequence
 
-from extractor.pipeline.index.syntax import bound_names, first_line, global_names
-from extractor.pipeline.merge.pieces import Piece, Unsupported, distinct
+from extractor.pipeline.index.syntax import find_first_line, find_global_names, list_bound_names
+from extractor.pipeline.merge.pieces import Piece, Unsupported, make_distinct
 from extractor.values import readers
 
 _TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstring"
@@ -26,23 +26,23 @@ def split_python(text: str) -> tuple[Piece, ...]:
     lines = text.split("\n")
     if lines[-1] == "":
         lines.pop()
-    return _pieces(body, lines, 0, len(lines))
+    return _split_pieces(body, lines, 0, len(lines))
 
 
-def complete_imports(merged: str, theirs: str, mine: str) -> str:
+def add_missing_imports(merged: str, theirs: str, mine: str) -> str:
     """Add the imports that merged code lacks, from either side.
 
     One side drops an import that nothing of its own uses any more, while the other's code still does. What my own
     file uses without an import was taken out by its owner, and stays out.
     """
     try:
-        lacking = _unbound(merged)
-        lacking -= _unbound(mine) if lacking else set()
+        lacking = _find_unbound(merged)
+        lacking -= _find_unbound(mine) if lacking else set()
         if not lacking:
             return merged
         known: dict[str, str] = {}
         for side in (mine, theirs):
-            known |= {name: line for node in _parse(side).body for name, line in _imports(node)}
+            known |= {name: line for node in _parse(side).body for name, line in _map_imports(node)}
         body = _parse(merged).body
     except (Unsupported, SyntaxError, ValueError):
         return merged
@@ -59,16 +59,16 @@ def complete_imports(merged: str, theirs: str, mine: str) -> str:
 
 def _parse(text: str) -> ast.Module:
     try:
-        return readers.python(text)
+        return readers.parse_python(text)
     except SyntaxError as error:
         raise Unsupported(str(error)) from None
 
 
-def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -> tuple[Piece, ...]:
+def _split_pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -> tuple[Piece, ...]:
     """Split a body into pieces; statements on one line stay together."""
     rows: list[tuple[int, list[ast.stmt]]] = []
     for node in body:
-        begin = first_line(node)
+        begin = find_first_line(node)
         end = node.end_lineno or node.lineno
         if rows and begin < rows[-1][0]:
             rows[-1] = (max(end, rows[-1][0]), [*rows[-1][1], node])
@@ -78,55 +78,55 @@ def _pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -
     done = start
     for number, (end, nodes) in enumerate(rows):
         if number == 0 and start == 0:
-            top = first_line(nodes[0])
+            top = find_first_line(nodes[0])
             if top and any(line.strip() for line in lines[:top]):
-                found.append(_piece(_TOP, lines, 0, top))
+                found.append(_make_piece(_TOP, lines, 0, top))
                 done = top
-        found.append(_statement(nodes, lines, done, end))
+        found.append(_make_statement(nodes, lines, done, end))
         done = end
     if done < stop:
-        found.append(_piece(_END, lines, done, stop))
-    return distinct(found)
+        found.append(_make_piece(_END, lines, done, stop))
+    return make_distinct(found)
 
 
-def _piece(key: str, lines: list[str], start: int, end: int) -> Piece:
+def _make_piece(key: str, lines: list[str], start: int, end: int) -> Piece:
     first = start
     while first < end and not lines[first].strip():
         first += 1
-    return Piece(key, _text(lines, start, first), _text(lines, first, end))
+    return Piece(key, _join_lines(lines, start, first), _join_lines(lines, first, end))
 
 
-def _statement(nodes: list[ast.stmt], lines: list[str], start: int, end: int) -> Piece:
+def _make_statement(nodes: list[ast.stmt], lines: list[str], start: int, end: int) -> Piece:
     node = nodes[0]
-    plain = _piece(", ".join(dict.fromkeys(map(_key, nodes))), lines, start, end)
+    plain = _make_piece(", ".join(dict.fromkeys(map(_name_key, nodes))), lines, start, end)
     if len(nodes) > 1:
         return Piece(plain.key, plain.lead, plain.head, kind="statements")
     if isinstance(node, (ast.Import, ast.ImportFrom)):
-        return Piece(plain.key, plain.lead, plain.head, names=tuple(line for _, line in _imports(node)))
+        return Piece(plain.key, plain.lead, plain.head, names=tuple(line for _, line in _map_imports(node)))
     if isinstance(node, ast.ClassDef) and node.body[0].lineno > node.lineno:
-        inside = first_line(node.body[0])
-        parts = _pieces(node.body, lines, inside, end)
+        inside = find_first_line(node.body[0])
+        parts = _split_pieces(node.body, lines, inside, end)
         first = start + plain.lead.count("\n")
-        return Piece(plain.key, plain.lead, _text(lines, first, inside), parts, kind="ClassDef")
+        return Piece(plain.key, plain.lead, _join_lines(lines, first, inside), parts, kind="ClassDef")
     return Piece(plain.key, plain.lead, plain.head, kind=type(node).__name__, named=not plain.key.startswith("`"))
 
 
-def _text(lines: list[str], start: int, end: int) -> str:
+def _join_lines(lines: list[str], start: int, end: int) -> str:
     return "".join(f"{line}\n" for line in lines[start:end])
 
 
-def _key(node: ast.stmt) -> str:
+def _name_key(node: ast.stmt) -> str:
     if isinstance(node, ast.ImportFrom):
         return f"from {'.' * node.level}{node.module or ''}"
     if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
         return _DOCSTRING
-    names = list(dict.fromkeys(bound_names(node, places=True)))
+    names = list(dict.fromkeys(list_bound_names(node, places=True)))
     if isinstance(node, ast.Import) or not names:
         return f"`{ast.unparse(node)}`"
     return ", ".join(names)
 
 
-def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
+def _map_imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
     """Map each imported name to a statement that imports it alone."""
     if not isinstance(node, (ast.Import, ast.ImportFrom)):
         return
@@ -136,7 +136,7 @@ def _imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
         yield alias.asname or alias.name.partition(".")[0], f"{start}{alias.name}{renamed}"
 
 
-def _unbound(text: str) -> set[str]:
+def _find_unbound(text: str) -> set[str]:
     """Return the names that a module reads and does not bind, builtins included."""
     if "import *" in text:
         return set()
@@ -151,4 +151,4 @@ def _unbound(text: str) -> set[str]:
         if (symbol.is_assigned() and (table is module or symbol.is_declared_global()))
         or (symbol.is_imported() and table is module)
     }
-    return global_names(text, "module") - bound
+    return find_global_names(text, "module") - bound

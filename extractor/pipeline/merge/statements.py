@@ -83,7 +83,7 @@ def merge_statements(
     for line in merged:
         found.take(line)
     text = "".join(found.parts)
-    return Merged(text.encode(), found.conflicts) if found.conflicts or parses(_indented(text)) else None
+    return Merged(text.encode(), found.conflicts) if found.conflicts or is_python(_wrap_indented(text)) else None
 
 
 def merge_again(merged: Merged, base: str, ours: str, theirs: str, labels: Labels) -> Merged:
@@ -104,7 +104,7 @@ def _is_cut(merged: Merged) -> bool:
     return not all(split_statements(side) for side in sides if side.strip())
 
 
-def _indented(text: str) -> str:
+def _wrap_indented(text: str) -> str:
     """Wrap the indented text of a method so that it parses."""
     return f"if 1:\n{text}" if text.lstrip("\n")[:1].isspace() else text
 
@@ -188,9 +188,9 @@ class _Text:
 
     def _mark(self, ours: Statements, base: Statements, theirs: Statements) -> None:
         self.conflicts += 1
-        self.parts.append(f"<<<<<<< {self._labels.ours}\n{_text(ours)}")
-        self.parts.append(f"||||||| {self._labels.base}\n{_text(base)}")
-        self.parts.append(f"=======\n{_text(theirs)}>>>>>>> {self._labels.theirs}\n")
+        self.parts.append(f"<<<<<<< {self._labels.ours}\n{_join_text(ours)}")
+        self.parts.append(f"||||||| {self._labels.base}\n{_join_text(base)}")
+        self.parts.append(f"=======\n{_join_text(theirs)}>>>>>>> {self._labels.theirs}\n")
 
 
 def is_same_python(one: str, other: str) -> bool:
@@ -204,7 +204,7 @@ def is_same_python(one: str, other: str) -> bool:
 def is_upstreams(text: str) -> bool:
     """Tell whether upstream ever had this top-level statement, comments included."""
     try:
-        body = readers.python(text).body
+        body = readers.parse_python(text).body
         return len(body) == 1 and fingerprint.fingerprint_with_comments(text) in fingerprint.load_upstream_texts()
     except (SyntaxError, tokenize.TokenError):
         return False
@@ -222,7 +222,7 @@ def split_statements(text: str, *, with_comments: bool = True, by_entry: bool = 
             if token.type == tokenize.NEWLINE and inside:
                 for part, is_entry in _split_display(inside) if by_entry else [(inside, False)]:
                     end = part[-1].end[0]
-                    found.append(_statement(lines, part, "".join(lines[done:end]), with_comments, is_entry))
+                    found.append(_make_statement(lines, part, "".join(lines[done:end]), with_comments, is_entry))
                     done = end
                 inside = []
             elif token.type == tokenize.COMMENT and not inside:
@@ -237,16 +237,16 @@ def split_statements(text: str, *, with_comments: bool = True, by_entry: bool = 
     return tuple(found) if whole == text and not "".join(lines[done:]).strip() else ()
 
 
-def _statement(
+def _make_statement(
     lines: Sequence[str], tokens: Sequence[tokenize.TokenInfo], text: str, with_comments: bool, is_entry: bool
 ) -> MergeStatement:
     comments = [item.string for item in tokens if item.type == tokenize.COMMENT and with_comments]
     code = [item for item in tokens if item.type != tokenize.COMMENT]
     if not code:
         return MergeStatement(comments[0], text, True, comments[0])
-    said, entry = _said(_source(lines, code)), ""
+    said, entry = _write_logical_line(_join_tokens(lines, code)), ""
     if is_entry:
-        display = readers.python(f"{{{_source(lines, code)}}}").body[0]
+        display = readers.parse_python(f"{{{_join_tokens(lines, code)}}}").body[0]
         said = ast.unparse(display)
         value = display.value if isinstance(display, ast.Expr) else None
         key = value.keys[0] if isinstance(value, ast.Dict) and len(value.keys) == 1 else None
@@ -280,22 +280,22 @@ def _split_display(tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[list[toke
         yield tokens[start:end], 0 < start < cuts[-1]
 
 
-def _text(statements: Iterable[MergeStatement]) -> str:
+def _join_text(statements: Iterable[MergeStatement]) -> str:
     return "".join(item.text for item in statements)
 
 
-def _source(lines: Sequence[str], tokens: Sequence[tokenize.TokenInfo]) -> str:
+def _join_tokens(lines: Sequence[str], tokens: Sequence[tokenize.TokenInfo]) -> str:
     """Return the text from the first of some tokens to the last."""
     (first, start), (last, end) = tokens[0].start, tokens[-1].end
     rows = [*lines[first - 1 : last - 1], lines[last - 1][:end]]
     return "".join((rows[0][start:], *rows[1:]))
 
 
-def _said(source: str) -> str:
+def _write_logical_line(source: str) -> str:
     """Return a logical line in Python's own layout, on one line."""
     for before, after in _AROUND:
         try:
-            tree = readers.python(f"{before}{source}{after}")
+            tree = readers.parse_python(f"{before}{source}{after}")
         except SyntaxError:
             continue
         node = tree.body[0]
@@ -305,10 +305,10 @@ def _said(source: str) -> str:
     return repr(" ".join(source.split()))
 
 
-def parses(text: str) -> bool:
+def is_python(text: str) -> bool:
     """Tell whether a text is Python."""
     try:
-        readers.python(text)
+        readers.parse_python(text)
     except SyntaxError:
         return False
     return True

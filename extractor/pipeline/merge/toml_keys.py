@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from extractor.pipeline.merge.pieces import Piece, Unsupported, distinct
+from extractor.pipeline.merge.pieces import Piece, Unsupported, make_distinct
 from extractor.values import readers
 
 _TABLE = re.compile(r"\s*(\[\[?[^\]]+\]\]?)\s*(?:#.*)?$")
@@ -21,27 +21,27 @@ def split_toml(text: str) -> tuple[Piece, ...]:
     if "\r" in text:
         raise Unsupported("line ends")
     try:
-        readers.toml(text)
+        readers.parse_toml(text)
     except readers.TOMLDecodeError as error:
         raise Unsupported(str(error)) from None
     found: list[Piece] = []
     table: Piece | None = None
     parts: list[Piece] = []
-    for key, lead, core in _statements(text):
+    for key, lead, core in _split_statements(text):
         if _TABLE.fullmatch(core.rstrip("\n").rpartition("\n")[2]):
             if table is not None:
-                found.append(Piece(table.key, table.lead, table.head, distinct(parts)))
+                found.append(Piece(table.key, table.lead, table.head, make_distinct(parts)))
             table, parts = Piece(key, lead, core), []
         elif table is None:
-            found.append(_value(key, lead, core))
+            found.append(_make_value(key, lead, core))
         else:
-            parts.append(_value(key, lead, core))
+            parts.append(_make_value(key, lead, core))
     if table is not None:
-        found.append(Piece(table.key, table.lead, table.head, distinct(parts)))
-    return distinct(found)
+        found.append(Piece(table.key, table.lead, table.head, make_distinct(parts)))
+    return make_distinct(found)
 
 
-def _statements(text: str) -> list[tuple[str, str, str]]:
+def _split_statements(text: str) -> list[tuple[str, str, str]]:
     """Key, empty lines and text, with the comments above, of each statement."""
     found = []
     pending, start = "", None
@@ -52,7 +52,7 @@ def _statements(text: str) -> list[tuple[str, str, str]]:
             continue
         start = line if start is None else start + line
         try:
-            readers.toml(start)
+            readers.parse_toml(start)
         except readers.TOMLDecodeError:
             continue
         named = _TABLE.fullmatch(start.rstrip("\n"))
@@ -68,17 +68,17 @@ def _statements(text: str) -> list[tuple[str, str, str]]:
     return found
 
 
-def _value(key: str, lead: str, core: str) -> Piece:
+def _make_value(key: str, lead: str, core: str) -> Piece:
     """Make a piece of a key, with items of lists as parts."""
     lines = core.splitlines(keepends=True)
     first = next(index for index, line in enumerate(lines) if not line.lstrip().startswith("#")) if key != _END else 0
     if key == _END or not lines[first].rstrip().endswith("[") or lines[-1].strip() != "]":
         return Piece(key, lead, core)
-    items = [Piece(_item(line), "", line) for line in lines[first + 1 : -1]]
-    return Piece(key, lead, "".join(lines[: first + 1]), (*distinct(items), Piece("]", "", lines[-1])))
+    items = [Piece(_name_item(line), "", line) for line in lines[first + 1 : -1]]
+    return Piece(key, lead, "".join(lines[: first + 1]), (*make_distinct(items), Piece("]", "", lines[-1])))
 
 
-def _item(line: str) -> str:
+def _name_item(line: str) -> str:
     """Return the key of an item, such as a requirement's name."""
     found = _ITEM.match(line)
     return found.group(1) if found and found.group(1) else line.strip()

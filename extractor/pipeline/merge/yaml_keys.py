@@ -25,7 +25,7 @@ def split_yaml(text: str) -> tuple[Piece, ...]:
     ends = [text.index("\n", entry.colon) + 1 if entry.section else entry.end for entry in entries]
     starts = [0, *ends]
     pieces = [_split(entry.path[-1], text[start:end]) for entry, start, end in zip(entries, starts, ends, strict=False)]
-    found = [piece for entry, piece in zip(entries, _nested(entries, pieces), strict=True) if len(entry.path) == 1]
+    found = [piece for entry, piece in zip(entries, _nest_pieces(entries, pieces), strict=True) if len(entry.path) == 1]
     if starts[-1] < len(text):
         found.append(_split(_END, text[starts[-1] :]))
     return tuple(found)
@@ -36,7 +36,7 @@ def _split(key: str, text: str) -> Piece:
     return Piece(key, text[: len(text) - len(core)], core)
 
 
-def _nested(entries: list[Entry], pieces: list[Piece]) -> list[Piece]:
+def _nest_pieces(entries: list[Entry], pieces: list[Piece]) -> list[Piece]:
     """Nest pieces into the pieces of their sections."""
     inside: dict[Key, list[Piece]] = {}
     found: list[Piece] = []

@@ -15,29 +15,29 @@ from jinja2.exceptions import TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
 from extractor import __version__
-from extractor.pipeline.render.absent import absent_modules, absent_presets, absent_settings
-from extractor.pipeline.render.fold import SWITCHES, constants_of, fold
-from extractor.pipeline.render.layers import PACKAGE, Template, behind, list_engine_modes, list_layers
+from extractor.pipeline.render.absent import map_absent_modules, map_absent_presets, map_absent_settings
+from extractor.pipeline.render.fold import SWITCHES, fold, read_constants
+from extractor.pipeline.render.layers import PACKAGE, Template, list_engine_modes, list_layers, map_files
 from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.pins import list_checked_pins
 from extractor.pipeline.render.schema import (
-    aliases_of,
     group_names,
+    map_aliases,
     reads_of,
     select_schema,
     write_shipped,
 )
 from extractor.pipeline.render.shims import select_shims
-from extractor.pipeline.render.unread import collect_values, find_compared_values, find_unread_settings, readers
+from extractor.pipeline.render.unread import collect_values, find_compared_values, find_unread_settings, name_readers
 from extractor.pipeline.rewrite import Emitted
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
 from extractor.values import resources
-from extractor.values.configtree.rename import with_names
+from extractor.values.configtree.rename import rename_keys
 from extractor.values.configtree.yaml_text import UnsupportedYaml
 from extractor.values.errors import InternalError
 from extractor.values.manifest import Fix, Manifest
-from extractor.values.moves import FORMER_NAMES, former_modules
+from extractor.values.moves import FORMER_NAMES, map_former_modules
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind
@@ -97,24 +97,28 @@ def render(
         Template and hook files, with an `__init__.py` for every package that upstream leaves without code.
     """
     vendored = tuple(emitted)
-    context = _context(manifest, options, found, vendored, source)
-    texts = _rendered(list_layers(manifest, options), manifest, context)
+    context = _make_context(manifest, options, found, vendored, source)
+    texts = _render_layers(list_layers(manifest, options), manifest, context)
     ours = [*texts.values(), *(item.text for item in vendored)]
-    texts.update(select_shims(_rendered(["shims"], manifest, context), options.package, ours, _commands()))
+    texts.update(select_shims(_render_layers(["shims"], manifest, context), options.package, ours, _list_commands()))
     code = {item.path: item.text for item in vendored}
-    settings = _settings(texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options)
+    settings = _collect_settings(
+        texts | {f"{options.package}/{path}": text for path, text in code.items()}, manifest, options
+    )
     absent = {
         "project": {"verl": options.verl, "vextract": __version__, "engine": options.engine, "recipe": options.recipe},
-        "absent_modules": absent_modules(manifest, options, texts),
-        "absent_settings": absent_settings_of(manifest, options),
-        "absent_presets": absent_presets(manifest, options.features),
+        "absent_modules": map_absent_modules(manifest, options, texts),
+        "absent_settings": map_settings_to_features(manifest, options),
+        "absent_presets": map_absent_presets(manifest, options.features),
     }
     if FORMER_NAMES in options.features:
-        absent["former_modules"] = dict(sorted(former_modules().items()))
-    texts.update(_rendered(["settings"], manifest, {**context, "shipped": write_shipped({**settings, **absent})}))
-    texts.update(_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)}))
+        absent["former_modules"] = dict(sorted(map_former_modules().items()))
+    texts.update(_render_layers(["settings"], manifest, {**context, "shipped": write_shipped({**settings, **absent})}))
+    texts.update(
+        _select_package_files(options.package, {*texts, *(f"{options.package}/{item.path}" for item in vendored)})
+    )
     python = {path: wrap_imports(text) for path, text in texts.items() if path.endswith(".py")}
-    return [File(path, _kind(path, text), text.encode()) for path, text in sorted((texts | python).items())]
+    return [File(path, _choose_kind(path, text), text.encode()) for path, text in sorted((texts | python).items())]
 
 
 def render_config(manifest: Manifest, options: Options) -> dict[str, str]:
@@ -128,26 +132,30 @@ def render_config(manifest: Manifest, options: Options) -> dict[str, str]:
         Path in the project to text.
     """
     return dict(
-        sorted(_rendered(list_layers(manifest, options), manifest, _choices(manifest, options), "config").items())
+        sorted(
+            _render_layers(
+                list_layers(manifest, options), manifest, _collect_choices(manifest, options), "config"
+            ).items()
+        )
     )
 
 
-def absent_settings_of(manifest: Manifest, options: Options) -> dict[str, str]:
+def map_settings_to_features(manifest: Manifest, options: Options) -> dict[str, str]:
     """Map settings that a project lacks to the feature that has them."""
-    return absent_settings(manifest, options, _sections)
+    return map_absent_settings(manifest, options, _render_sections)
 
 
-def _sections(manifest: Manifest, options: Options) -> dict[str, str]:
+def _render_sections(manifest: Manifest, options: Options) -> dict[str, str]:
     """Render the config files that hold sections."""
-    return _rendered(
-        list_layers(manifest, options), manifest, _choices(manifest, options), "config", sections_only=True
+    return _render_layers(
+        list_layers(manifest, options), manifest, _collect_choices(manifest, options), "config", sections_only=True
     )
 
 
 def map_templates(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
     """Map each file of a project to its templates; the last one wins."""
     layers = (*list_layers(manifest, options), "settings", "shims")
-    return {path: tuple(item.path for item in found) for path, found in behind(layers, options.package).items()}
+    return {path: tuple(item.path for item in found) for path, found in map_files(layers, options.package).items()}
 
 
 def list_applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
@@ -161,28 +169,31 @@ def list_applied_fixes(manifest: Manifest, found: Slice) -> tuple[Fix, ...]:
     )
 
 
-def _choices(manifest: Manifest, options: Options) -> dict[str, object]:
+def _collect_choices(manifest: Manifest, options: Options) -> dict[str, object]:
     """Return what the templates of the config may name."""
     layers = list_layers(manifest, options)
     return {
         **{name: getattr(options, name) for name in ("package", "engine", "algorithm", "recipe")},
         "features": list(options.features),
         "modes": list_engine_modes(options.engine),
-        **{key: list(_values_in_presets(key, manifest.algorithms, layers)) for key in ("adv_estimator", "loss_mode")},
+        **{
+            key: list(_collect_preset_values(key, manifest.algorithms, layers))
+            for key in ("adv_estimator", "loss_mode")
+        },
     }
 
 
-def _context(
+def _make_context(
     manifest: Manifest, options: Options, found: Slice, vendored: tuple[Emitted, ...], source: Source
 ) -> dict[str, object]:
     upstream = {module.target_path: module.upstream_path for module in found.modules}
     return {
-        **_choices(manifest, options),
+        **_collect_choices(manifest, options),
         "verl_version": options.verl,
         "verl_sha256": source.sha256,
         "verl_notice": source.notice,
         "borrowed_from": manifest.borrowed_from,
-        "requirements": list(manifest.requirements_for(options)),
+        "requirements": list(manifest.list_requirements(options)),
         "dev_requirements": list(manifest.requirements.dev),
         "pins": list(list_checked_pins(manifest, options)),
         "former_keys": list(manifest.former_keys.items()),
@@ -196,7 +207,7 @@ def _context(
     }
 
 
-def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
+def _collect_settings(files: Mapping[str, str], manifest: Manifest, options: Options) -> dict[str, object]:
     """Collect what the checks at the start of a run need."""
     shipped = collect_values(files)
     unread = find_unread_settings(files, shipped, options.package)
@@ -228,27 +239,27 @@ def _settings(files: Mapping[str, str], manifest: Manifest, options: Options) ->
         "reads": reads_of(shipped, algorithms),
         # What settings were called in earlier releases, and are called in other libraries.
         "former_keys": dict(manifest.former_keys),
-        "aliases": aliases_of(shipped),
-        "schema": select_schema(shipped, unread, readers(unread, manifest.engines), values),
+        "aliases": map_aliases(shipped),
+        "schema": select_schema(shipped, unread, name_readers(unread, manifest.engines), values),
         "settings": group_names(shipped),
     }
 
 
-def _values_in_presets(key: str, algorithms: tuple[str, ...], layers: tuple[str, ...]) -> tuple[str, ...]:
+def _collect_preset_values(key: str, algorithms: tuple[str, ...], layers: tuple[str, ...]) -> tuple[str, ...]:
     """Return the values that presets set a key to, sorted."""
-    texts = {name: text for layer in layers for name, text in _presets_of(layer).items() if name in algorithms}
+    texts = {name: text for layer in layers for name, text in _read_presets(layer).items() if name in algorithms}
     found = {value for text in texts.values() for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)}
     return tuple(sorted(found))
 
 
 @cache
-def _presets_of(layer: str) -> Mapping[str, str]:
+def _read_presets(layer: str) -> Mapping[str, str]:
     """Read the presets that a layer has, by name."""
-    files = sorted((resources.templates() / layer / PRESETS).glob("*.yaml"))
+    files = sorted((resources.find_templates() / layer / PRESETS).glob("*.yaml"))
     return {file.stem: file.read_text(encoding="utf-8") for file in files}
 
 
-def _rendered(
+def _render_layers(
     layers: Sequence[str],
     manifest: Manifest,
     context: Mapping[str, object],
@@ -259,16 +270,16 @@ def _rendered(
     """Render the files of some layers: path in the project -> text."""
     names = lru_cache(lambda release: Renames(release, manifest.borrowed_from or manifest.release))
     texts: dict[str, str] = {}
-    absent = absent_presets(manifest, cast("list[str]", context["features"]))
+    absent = map_absent_presets(manifest, cast("list[str]", context["features"]))
     offered = [name for name in manifest.algorithms if name not in absent]
-    for path, templates in behind(layers, str(context["package"]), below).items():
+    for path, templates in map_files(layers, str(context["package"]), below).items():
         if path.startswith(PRESETS) and PurePosixPath(path).stem not in offered:
             continue
         if (sections_only and _SETS.match(path)) or path == f"{context['package']}/{SWITCHES}.py":
             continue
         template = templates[-1]
         try:
-            texts[path] = _text(path, template, names, context)
+            texts[path] = _render_text(path, template, names, context)
         except (TemplateError, UnsupportedYaml) as error:
             raise InternalError(
                 f"template {template.path}: {error}", hint="report this as a bug in vextract"
@@ -277,25 +288,25 @@ def _rendered(
 
 
 @cache
-def _constants(features: tuple[str, ...]) -> dict[str, bool]:
+def _make_constants(features: tuple[str, ...]) -> dict[str, bool]:
     """Return what the features' constants are in a project with these features."""
-    text = (resources.templates() / "base" / PACKAGE / f"{SWITCHES}.py").read_text(encoding="utf-8")
-    return {name: name.lower() in features for name in constants_of(text)}
+    text = (resources.find_templates() / "base" / PACKAGE / f"{SWITCHES}.py").read_text(encoding="utf-8")
+    return {name: name.lower() in features for name in read_constants(text)}
 
 
 @cache
-def _compiled(text: str) -> JinjaTemplate:
+def _compile_template(text: str) -> JinjaTemplate:
     environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True, trim_blocks=True)
     return environment.from_string(text)
 
 
 @cache
-def _folded(text: str, constants: tuple[tuple[str, bool], ...]) -> str:
+def _fold_module(text: str, constants: tuple[tuple[str, bool], ...]) -> str:
     """Fold a module; results are cached across projects."""
     return fold(text, dict(constants))
 
 
-def _text(
+def _render_text(
     path: str,
     template: Template,
     names: Callable[[str], Renames],
@@ -304,23 +315,23 @@ def _text(
     """Render a template, with its name on top and the release's config keys."""
     text = (template.text or "").replace(_MARK, f"{_MARK} {template.name}", 1)
     if template.path.endswith(".jinja"):
-        text = _compiled(text).render(context)
+        text = _compile_template(text).render(context)
     if path.endswith(".py"):
         text = _NAMED.sub(str(context["package"]), text)
-        constants = _constants(tuple(cast("list[str]", context["features"])))
-        text = _folded(text, tuple((name, value) for name, value in constants.items() if name in text))
+        constants = _make_constants(tuple(cast("list[str]", context["features"])))
+        text = _fold_module(text, tuple((name, value) for name, value in constants.items() if name in text))
     if _GLOBAL.match(path):
-        text = with_names(text, names(template.release))
+        text = rename_keys(text, names(template.release))
     return text
 
 
-def _commands() -> Iterator[str]:
+def _list_commands() -> Iterator[str]:
     """Yield the code of the commands that run inside a project."""
-    for name in sorted(item.name for item in (resources.templates() / "command").iterdir()):
-        yield from (templates[-1].text or "" for templates in behind([f"command/{name}"], "").values())
+    for name in sorted(item.name for item in (resources.find_templates() / "command").iterdir()):
+        yield from (templates[-1].text or "" for templates in map_files([f"command/{name}"], "").values())
 
 
-def _package_files(package: str, paths: set[str]) -> Iterator[tuple[str, str]]:
+def _select_package_files(package: str, paths: set[str]) -> Iterator[tuple[str, str]]:
     folders = {
         str(parent)
         for path in paths
@@ -335,7 +346,7 @@ def _package_files(package: str, paths: set[str]) -> Iterator[tuple[str, str]]:
             yield path, f'# vextract:template - edit freely\n"""The package {name}."""\n'
 
 
-def _kind(path: str, text: str) -> FileKind:
+def _choose_kind(path: str, text: str) -> FileKind:
     found = _MARKER.search("\n".join(text.splitlines()[:2]))
     if found is None:
         raise InternalError(

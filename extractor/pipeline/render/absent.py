@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 
-from extractor.pipeline.render.layers import PACKAGE, behind, layers_of_feature
+from extractor.pipeline.render.layers import PACKAGE, layers_of_feature, map_files
 from extractor.pipeline.render.unread import MAIN, collect_values
 from extractor.values import releases
 from extractor.values.manifest import Manifest
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 from extractor.values.options import Options
 
 Configs = Callable[[Manifest, Options], Mapping[str, str]]
 
 
-def absent_modules(manifest: Manifest, options: Options, present: Mapping[str, object]) -> dict[str, str]:
+def map_absent_modules(manifest: Manifest, options: Options, present: Mapping[str, object]) -> dict[str, str]:
     """Map the modules that a project lacks to their features.
 
     Args:
@@ -26,20 +26,20 @@ def absent_modules(manifest: Manifest, options: Options, present: Mapping[str, o
     found: dict[str, str] = {}
     for feature in manifest.features:
         if feature.name not in options.features:
-            for path in behind(layers_of_feature(manifest, feature.name), PACKAGE):
+            for path in map_files(layers_of_feature(manifest, feature.name), PACKAGE):
                 folder, _, below = path.partition("/")
                 if folder == PACKAGE and below.endswith(".py") and f"{options.package}/{below}" not in present:
-                    found.setdefault(module_name(below), feature.name)
+                    found.setdefault(name_module(below), feature.name)
     return dict(sorted(found.items()))
 
 
-def absent_presets(manifest: Manifest, features: Collection[str]) -> dict[str, str]:
+def map_absent_presets(manifest: Manifest, features: Collection[str]) -> dict[str, str]:
     """Map the presets that a project lacks to the features they need."""
     lacking = (feature for feature in manifest.features if feature.name not in features)
     return dict(sorted((name, feature.name) for feature in lacking for name in feature.algorithms))
 
 
-def absent_settings(manifest: Manifest, options: Options, configs: Configs) -> dict[str, str]:
+def map_absent_settings(manifest: Manifest, options: Options, configs: Configs) -> dict[str, str]:
     """Map the settings that a project lacks to their features and first releases.
 
     Args:
@@ -47,24 +47,24 @@ def absent_settings(manifest: Manifest, options: Options, configs: Configs) -> d
         options: The project's.
         configs: Renders the config files of a release and options.
     """
-    newest = releases.load(releases.default())
-    offered = _names(manifest)
+    newest = releases.load(releases.find_default())
+    offered = _list_names(manifest)
     found: dict[str, str] = {}
-    for where, names in ((manifest, offered), (newest, _names(newest) - offered)):
-        plain = replace(options, verl=where.release, features=tuple(set(options.features) & _names(where)))
-        needs = {name: _needed(name, where) for name in names}
+    for where, names in ((manifest, offered), (newest, _list_names(newest) - offered)):
+        plain = replace(options, verl=where.release, features=tuple(set(options.features) & _list_names(where)))
+        needs = {name: _collect_needed(name, where) for name in names}
         # What a feature needs comes before it: settings of both are the other's.
         lacking = sorted(names - {*options.features}, key=lambda name: (len(needs[name]), name))
         without = configs(where, plain) if lacking else {}
         for name in lacking:
             having = configs(where, replace(plain, features=(*plain.features, *sorted(needs[name]), name)))
-            later = "" if name in offered else f", with verl {_first_with(name)} or later"
-            for key in _new_settings(without, having):
+            later = "" if name in offered else f", with verl {_find_first_with(name)} or later"
+            for key in _find_new_settings(without, having):
                 found.setdefault(key, f"{name}{later}")
     return dict(sorted(found.items()))
 
 
-def _new_settings(without: Mapping[str, str], having: Mapping[str, str]) -> list[str]:
+def _find_new_settings(without: Mapping[str, str], having: Mapping[str, str]) -> list[str]:
     """Return the settings that only the second config has."""
     changed = {path for path, text in having.items() if without.get(path) != text}
     if not changed:
@@ -75,15 +75,15 @@ def _new_settings(without: Mapping[str, str], having: Mapping[str, str]) -> list
     return sorted(after.keys() - before.keys())
 
 
-def _needed(name: str, manifest: Manifest) -> set[str]:
+def _collect_needed(name: str, manifest: Manifest) -> set[str]:
     """Return the features that a feature needs, and those that they need."""
     direct = next(feature.needs for feature in manifest.features if feature.name == name)
-    return {*direct}.union(*(_needed(each, manifest) for each in direct))
+    return {*direct}.union(*(_collect_needed(each, manifest) for each in direct))
 
 
-def _names(manifest: Manifest) -> set[str]:
+def _list_names(manifest: Manifest) -> set[str]:
     return {feature.name for feature in manifest.features}
 
 
-def _first_with(feature: str) -> str:
-    return next(release for release in releases.supported() if feature in _names(releases.load(release)))
+def _find_first_with(feature: str) -> str:
+    return next(release for release in releases.list_supported() if feature in _list_names(releases.load(release)))

@@ -29,7 +29,7 @@ class _Edit:
     lines: tuple[str, ...]
 
 
-def constants_of(text: str) -> tuple[str, ...]:
+def read_constants(text: str) -> tuple[str, ...]:
     """Return the names that the text of `switches.py` assigns."""
     body = ast.parse(text).body
     return tuple(
@@ -49,22 +49,22 @@ def fold(text: str, constants: Mapping[str, bool]) -> str:
     """
     if _IMPORT.search(text) is None:
         return text
-    before = _names_in(text)
+    before = _collect_names(text)
     while (folded := _fold_branches(text, constants)) != text:
         text = folded
     folded = _fold_expressions(_IMPORT.sub("", text), constants)
-    return without_imports(folded, before - _names_in(folded))
+    return drop_imports(folded, before - _collect_names(folded))
 
 
 def _fold_branches(text: str, constants: Mapping[str, bool]) -> str:
     """Fold each outermost `if` whose test is known."""
     lines, shift = split_lines(text), 0
-    for block, node, value in _known_branches(ast.parse(text), constants):  # a tree of its own, which is changed
+    for block, node, value in _find_known_branches(ast.parse(text), constants):  # a tree of its own, which is changed
         ast.increment_lineno(node, shift)
         if lines[node.lineno - 1].lstrip().startswith("elif"):
-            edit = _of_elif(lines, node, value)
+            edit = _fold_elif(lines, node, value)
         else:
-            edit = _of_if(lines, node, value, alone=len(block) == 1)
+            edit = _fold_if(lines, node, value, alone=len(block) == 1)
             if not value and not node.orelse:
                 block.remove(node)
         lines[edit.start : edit.end] = edit.lines
@@ -72,24 +72,26 @@ def _fold_branches(text: str, constants: Mapping[str, bool]) -> str:
     return "".join(lines)
 
 
-def _known_branches(holder: ast.AST, constants: Mapping[str, bool]) -> Iterator[tuple[list[ast.stmt], ast.If, bool]]:
+def _find_known_branches(
+    holder: ast.AST, constants: Mapping[str, bool]
+) -> Iterator[tuple[list[ast.stmt], ast.If, bool]]:
     """Yield the outermost `if`s with a known test: node, lines, value."""
     for _, block in ast.iter_fields(holder):
         for node in [*block] if isinstance(block, list) else ():
-            value = _value(node.test, constants) if isinstance(node, ast.If) else None
+            value = _evaluate_test(node.test, constants) if isinstance(node, ast.If) else None
             if value is not None:
                 yield block, node, value
             elif isinstance(node, (ast.stmt, ast.excepthandler, ast.match_case)):
-                yield from _known_branches(node, constants)
+                yield from _find_known_branches(node, constants)
 
 
-def _of_if(lines: list[str], node: ast.If, value: bool, *, alone: bool) -> _Edit:
+def _fold_if(lines: list[str], node: ast.If, value: bool, *, alone: bool) -> _Edit:
     start, end = node.lineno - 1, node.end_lineno or node.lineno
     indent = node.col_offset
     if value:
-        return _Edit(start, end, _dedented(_block(lines, node.body, node.lineno), indent))
+        return _Edit(start, end, _dedent_block(_cut_block(lines, node.body, node.lineno), indent))
     if not node.orelse:
-        while start and lines[start - 1].strip().startswith("#") and _indent(lines[start - 1]) == indent:
+        while start and lines[start - 1].strip().startswith("#") and _measure_indent(lines[start - 1]) == indent:
             start -= 1
         if alone:
             return _Edit(start, end, (" " * indent + "pass\n",))
@@ -103,48 +105,48 @@ def _of_if(lines: list[str], node: ast.If, value: bool, *, alone: bool) -> _Edit
     if isinstance(first, ast.If) and lines[first.lineno - 1].lstrip().startswith("elif"):
         rest = lines[first.lineno - 1 : end]
         return _Edit(start, end, (rest[0].replace("elif", "if", 1), *rest[1:]))
-    return _Edit(start, end, _dedented(_block(lines, node.orelse, _last_line(node.body)), indent))
+    return _Edit(start, end, _dedent_block(_cut_block(lines, node.orelse, _find_last_line(node.body)), indent))
 
 
-def _of_elif(lines: list[str], node: ast.If, value: bool) -> _Edit:
+def _fold_elif(lines: list[str], node: ast.If, value: bool) -> _Edit:
     start, end = node.lineno - 1, node.end_lineno or node.lineno
     if value:
-        return _Edit(start, end, (" " * node.col_offset + "else:\n", *_block(lines, node.body, node.lineno)))
-    return _Edit(start, _last_line(node.body), ())
+        return _Edit(start, end, (" " * node.col_offset + "else:\n", *_cut_block(lines, node.body, node.lineno)))
+    return _Edit(start, _find_last_line(node.body), ())
 
 
-def _block(lines: list[str], body: list[ast.stmt], after: int) -> list[str]:
+def _cut_block(lines: list[str], body: list[ast.stmt], after: int) -> list[str]:
     """Return the lines of a block with its comments below line `after`."""
     first = min(part.lineno for part in (body[0], *getattr(body[0], "decorator_list", ()))) - 1
     start = first
     while start > after and lines[start - 1].strip().startswith("#"):
         start -= 1
-    return lines[start : _last_line(body)]
+    return lines[start : _find_last_line(body)]
 
 
-def _last_line(body: list[ast.stmt]) -> int:
+def _find_last_line(body: list[ast.stmt]) -> int:
     return body[-1].end_lineno or body[-1].lineno
 
 
-def _dedented(block: list[str], indent: int) -> tuple[str, ...]:
+def _dedent_block(block: list[str], indent: int) -> tuple[str, ...]:
     """Dedent a block; the lines of multi-line strings move along."""
-    width = _indent(block[0]) - indent
+    width = _measure_indent(block[0]) - indent
     return tuple(line[width:] if line.strip() and not line[:width].strip() else line for line in block)
 
 
-def _indent(line: str) -> int:
+def _measure_indent(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _value(node: ast.expr, constants: Mapping[str, bool]) -> bool | None:
+def _evaluate_test(node: ast.expr, constants: Mapping[str, bool]) -> bool | None:
     """Return a test's value; None if it depends on more than constants."""
     if isinstance(node, ast.Name):
         return constants.get(node.id)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
-        value = _value(node.operand, constants)
+        value = _evaluate_test(node.operand, constants)
         return None if value is None else not value
     if isinstance(node, ast.BoolOp):
-        values = [_value(item, constants) for item in node.values]
+        values = [_evaluate_test(item, constants) for item in node.values]
         decisive = isinstance(node.op, ast.Or)
         if decisive in values:
             return decisive
@@ -156,32 +158,38 @@ def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
     """Fold `X if CRITIC else Y`, `CRITIC and X` and `CRITIC or X`."""
     if constants.keys().isdisjoint(re.findall(r"\w+", text)):  # as in most modules: nothing to parse for
         return text
-    while known := [*_known_expressions(parse_python_cached(text), constants)]:
+    while known := [*_find_known_expressions(parse_python_cached(text), constants)]:
         for node, kept in sorted(known, key=lambda item: (item[0].lineno, item[0].col_offset), reverse=True):
             text = _replace(text, node, kept)
     return text
 
 
-def _known_expressions(holder: ast.AST, constants: Mapping[str, bool]) -> Iterator[tuple[ast.expr, str | ast.expr]]:
+def _find_known_expressions(
+    holder: ast.AST, constants: Mapping[str, bool]
+) -> Iterator[tuple[ast.expr, str | ast.expr]]:
     """Yield the outermost expressions that constants change, with their replacement."""
     for node in ast.iter_child_nodes(holder):
-        kept = _kept(node, constants)
+        kept = _reduce_expression(node, constants)
         if kept is not None and isinstance(node, ast.expr):
             yield node, kept
         else:
-            yield from _known_expressions(node, constants)
+            yield from _find_known_expressions(node, constants)
 
 
-def _kept(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | None:
+def _reduce_expression(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | None:
     """Return what replaces an expression; None if it stays."""
     if isinstance(node, ast.IfExp):
-        value = _value(node.test, constants)
+        value = _evaluate_test(node.test, constants)
         return None if value is None else node.body if value else node.orelse
     if not isinstance(node, (ast.BoolOp, ast.Name, ast.UnaryOp)):
         return None
-    if (value := _value(node, constants)) is not None:
+    if (value := _evaluate_test(node, constants)) is not None:
         return str(value)
-    rest = [item for item in node.values if _value(item, constants) is None] if isinstance(node, ast.BoolOp) else []
+    rest = (
+        [item for item in node.values if _evaluate_test(item, constants) is None]
+        if isinstance(node, ast.BoolOp)
+        else []
+    )
     return rest[0] if isinstance(node, ast.BoolOp) and len(rest) == 1 < len(node.values) else None
 
 
@@ -194,14 +202,14 @@ def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
     return (data[:start] + new.encode() + data[end:]).decode()
 
 
-def _names_in(text: str) -> set[str]:
+def _collect_names(text: str) -> set[str]:
     """Return the names that code uses, also in string annotations."""
     nodes = list(ast.walk(parse_python_cached(text)))
     texts = " ".join(node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str))
     return {node.id for node in nodes if isinstance(node, ast.Name)} | set(re.findall(r"\w+", texts))
 
 
-def without_imports(text: str, unused: AbstractSet[str]) -> str:
+def drop_imports(text: str, unused: AbstractSet[str]) -> str:
     """Drop the imports of some names from a module's text."""
     for node in reversed(parse_python_cached(text).body):
         if not isinstance(node, (ast.Import, ast.ImportFrom)):

@@ -49,14 +49,14 @@ class Template:
     def release(self) -> str:
         """Return the release whose config keys the template uses."""
         first, _, rest = self.path.partition("/")
-        return rest.partition("/")[0] if first == UNTIL else releases.of_templates()
+        return rest.partition("/")[0] if first == UNTIL else releases.find_template_release()
 
 
 def list_layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """Return the template directories of a project, in order."""
     features = (layer for name in options.features for layer in list_feature_layers(name))
     parts = dict.fromkeys(("base", *list_engine_layers(options.engine), *features, f"recipe/{options.recipe}"))
-    return _of_release(parts, manifest)
+    return _list_for_release(parts, manifest)
 
 
 @cache
@@ -65,7 +65,7 @@ def list_engine_layers(engine: str) -> tuple[str, ...]:
     server it is, so an engine's file can name folders that it shares.
     """
     shared = (
-        layer for name in _listed(f"engine/{engine}/{_ENGINE_FILE}", "shares") for layer in list_engine_layers(name)
+        layer for name in _read_list(f"engine/{engine}/{_ENGINE_FILE}", "shares") for layer in list_engine_layers(name)
     )
     return (*dict.fromkeys(shared), f"engine/{engine}")
 
@@ -73,38 +73,38 @@ def list_engine_layers(engine: str) -> tuple[str, ...]:
 @cache
 def list_engine_modes(engine: str) -> tuple[str, ...]:
     """Return how an engine can run: in process (sync), on a server (async)."""
-    return _listed(f"engine/{engine}/{_ENGINE_FILE}", "modes") or ("sync",)
+    return _read_list(f"engine/{engine}/{_ENGINE_FILE}", "modes") or ("sync",)
 
 
 @cache
 def list_feature_layers(feature: str) -> tuple[str, ...]:
     """Return the template directories of a feature."""
-    shared = _listed(f"feature/{feature}/{_FEATURE_FILE}", "shares")
+    shared = _read_list(f"feature/{feature}/{_FEATURE_FILE}", "shares")
     return (*dict.fromkeys(layer for name in shared for layer in list_engine_layers(name)), f"feature/{feature}")
 
 
-def words_of_feature(feature: str) -> tuple[str, ...]:
+def read_words(feature: str) -> tuple[str, ...]:
     """Return the words that show that code or a command uses a feature."""
-    return _listed(f"feature/{feature}/{_FEATURE_FILE}", "words")
+    return _read_list(f"feature/{feature}/{_FEATURE_FILE}", "words")
 
 
-def former_places_of(feature: str) -> tuple[str, ...]:
+def read_former_places(feature: str) -> tuple[str, ...]:
     """Return where the code of a feature stood when every project had it: "file below the package:what it held"."""
-    return _listed(f"feature/{feature}/{_FEATURE_FILE}", "stood_in")
+    return _read_list(f"feature/{feature}/{_FEATURE_FILE}", "stood_in")
 
 
 def layers_of_feature(manifest: Manifest, feature: str) -> tuple[str, ...]:
     """Return the template directories of a feature in a release, in order."""
-    return _of_release(list_feature_layers(feature), manifest)
+    return _list_for_release(list_feature_layers(feature), manifest)
 
 
 @cache
-def features_of_recipe(recipe: str) -> tuple[str, ...]:
+def list_recipe_features(recipe: str) -> tuple[str, ...]:
     """Return the features that a recipe cannot do without."""
-    return _listed(f"recipe/{recipe}/{_RECIPE_FILE}", "needs")
+    return _read_list(f"recipe/{recipe}/{_RECIPE_FILE}", "needs")
 
 
-def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tuple[Template, ...]]:
+def map_files(layers: Iterable[str], package: str, below: str = "") -> dict[str, tuple[Template, ...]]:
     """Map each file of a project to its templates; the last one wins.
 
     Args:
@@ -114,36 +114,36 @@ def behind(layers: Iterable[str], package: str, below: str = "") -> dict[str, tu
     """
     found: dict[str, tuple[Template, ...]] = {}
     for layer in layers:
-        for path, template in _templates(layer, package, below):
+        for path, template in _list_templates(layer, package, below):
             found[path] = (*found.get(path, ()), template)
     return {path: templates for path, templates in found.items() if templates[-1].text is not None}
 
 
-def _of_release(parts: Iterable[str], manifest: Manifest) -> tuple[str, ...]:
+def _list_for_release(parts: Iterable[str], manifest: Manifest) -> tuple[str, ...]:
     """Return directories of parts, with those for older releases over them."""
     # An inferred manifest has the roles of the one that it was inferred from, and these are what the templates call.
-    until = _until(manifest.borrowed_from or manifest.release)
+    until = _list_until_folders(manifest.borrowed_from or manifest.release)
     return tuple(layer for part in parts for layer in (part, *(f"{UNTIL}/{release}/{part}" for release in until)))
 
 
-def _listed(path: str, key: str) -> tuple[str, ...]:
+def _read_list(path: str, key: str) -> tuple[str, ...]:
     """Return a list from a part's own TOML file, empty without one."""
-    file = resources.templates() / path
-    return tuple(readers.toml(file.read_text(encoding="utf-8")).get(key, ())) if file.is_file() else ()
+    file = resources.find_templates() / path
+    return tuple(readers.parse_toml(file.read_text(encoding="utf-8")).get(key, ())) if file.is_file() else ()
 
 
-def _until(release: str) -> list[str]:
+def _list_until_folders(release: str) -> list[str]:
     """Return the releases of the folders `until/V` that apply, newest first."""
-    folder = resources.templates() / UNTIL
+    folder = resources.find_templates() / UNTIL
     known = sorted((item.name for item in folder.iterdir()), key=Version, reverse=True) if folder.is_dir() else []
     return [name for name in known if Version(name) >= Version(release)]
 
 
-def _templates(layer: str, package: str, below: str) -> Iterator[tuple[str, Template]]:
-    root = resources.templates() / layer
+def _list_templates(layer: str, package: str, below: str) -> Iterator[tuple[str, Template]]:
+    root = resources.find_templates() / layer
     if not (root / below).is_dir():
         return
-    for name, text in sorted(_files(root / below, PurePosixPath(below))):
+    for name, text in sorted(_list_files(root / below, PurePosixPath(below))):
         if str(name) in (_ENGINE_FILE, _FEATURE_FILE, _RECIPE_FILE):
             continue
         absent = name.suffix == _ABSENT
@@ -154,16 +154,16 @@ def _templates(layer: str, package: str, below: str) -> Iterator[tuple[str, Temp
         yield place, Template(f"{layer}/{name}", None if absent else text)
 
 
-def _files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
+def _list_files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
     for child in folder.iterdir():
         if child.name == "__pycache__" or child.name.endswith(".pyc"):
             continue
         if child.is_dir():
-            yield from _files(child, relative / child.name)
+            yield from _list_files(child, relative / child.name)
         else:
-            yield relative / child.name, _text(child)
+            yield relative / child.name, _read_text(child)
 
 
 @cache
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_text(encoding="utf-8")

@@ -14,7 +14,7 @@ from packaging.utils import canonicalize_name
 from extractor.values import readers, resources
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
-from extractor.values.reachable import reachable
+from extractor.values.reachable import find_reachable
 from extractor.values.toml_table import read_toml
 
 # What `make setup` installs first: older versions check no digests of constraints, or need a package to build a wheel.
@@ -32,8 +32,8 @@ def list_pins(manifest: Manifest, options: Options) -> tuple[str, ...]:
         "name==version", some with a marker, sorted; empty where the engine has no lock.
     """
     locked = read_resolution(options.engine)
-    ranges = _ranges(manifest, options)
-    found = closure(ranges, locked)
+    ranges = _list_ranges(manifest, options)
+    found = collect_closure(ranges, locked)
     lines = []
     for name in sorted(found):
         for version in locked[name]["versions"]:
@@ -50,9 +50,9 @@ def list_checked_pins(manifest: Manifest, options: Options) -> tuple[str, ...]:
         that is checked in part.
     """
     pins = list_pins(manifest, options)
-    if _ranges(manifest, options).keys() - read_resolution(options.engine).keys():
+    if _list_ranges(manifest, options).keys() - read_resolution(options.engine).keys():
         return pins
-    digests = _digests()
+    digests = _read_digests()
     return tuple(
         " ".join([pin, *(f"--hash=sha256:{digest}" for digest in digests[pin.partition(" ;")[0]])]) for pin in pins
     )
@@ -60,15 +60,15 @@ def list_checked_pins(manifest: Manifest, options: Options) -> tuple[str, ...]:
 
 def list_needs(manifest: Manifest, options: Options) -> tuple[str, ...]:
     """List the requirements that `make setup` installs."""
-    return (*manifest.requirements_for(options), *manifest.requirements.dev)
+    return (*manifest.list_requirements(options), *manifest.requirements.dev)
 
 
-def closure(names: Iterable[str], locked: Mapping[str, Any]) -> set[str]:
+def collect_closure(names: Iterable[str], locked: Mapping[str, Any]) -> set[str]:
     """Collect the locked packages that these need, themselves among them."""
-    return reachable((name for name in names if name in locked), lambda name: locked[name]["requires"])
+    return find_reachable((name for name in names if name in locked), lambda name: locked[name]["requires"])
 
 
-def _ranges(manifest: Manifest, options: Options) -> dict[str, Requirement]:
+def _list_ranges(manifest: Manifest, options: Options) -> dict[str, Requirement]:
     return {canonicalize_name(item.name): item for item in map(_parsed, (*list_needs(manifest, options), *FIRST))}
 
 
@@ -76,16 +76,16 @@ _parsed = cache(Requirement)
 
 
 @cache
-def _digests() -> Mapping[str, list[str]]:
+def _read_digests() -> Mapping[str, list[str]]:
     """Read "name==version" -> sha256 of each file, from scripts/locks.py."""
-    found: dict[str, list[str]] = json.loads((resources.locks() / "digests.json").read_text(encoding="utf-8"))
+    found: dict[str, list[str]] = json.loads((resources.find_locks() / "digests.json").read_text(encoding="utf-8"))
     return found
 
 
 @cache
 def read_resolution(engine: str) -> Mapping[str, Any]:
     """Read an engine's resolution: name -> versions and required names."""
-    path = resources.locks() / f"{engine}.toml"
+    path = resources.find_locks() / f"{engine}.toml"
     return read_toml(readers.read_text(path), path.name) if path.is_file() else {}
 
 

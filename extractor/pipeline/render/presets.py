@@ -25,7 +25,7 @@ _TELLING = {
 }
 
 
-def presets(manifest: Manifest) -> dict[str, dict[str, Any]]:
+def read_presets(manifest: Manifest) -> dict[str, dict[str, Any]]:
     """Return what each preset of a release sets, by dotted key."""
     features = tuple(feature.name for feature in manifest.features if feature.algorithms)
     files = render_config(manifest, Options("p", manifest.release, manifest.engines[0], features=features))
@@ -45,7 +45,7 @@ def match_preset(flat: Mapping[str, Any], manifest: Manifest) -> str | None:
     """
     ours = {key: flat.get(key, default) for key, default in _TELLING.items()}
     same = {}
-    for name, settings in presets(manifest).items():
+    for name, settings in read_presets(manifest).items():
         theirs = {key: settings.get(key, default) for key, default in _TELLING.items()}
         if ours[ESTIMATOR] == "gae" or ours[LOSS] == "vanilla":
             fits = theirs[ESTIMATOR] == ours[ESTIMATOR] and theirs[LOSS] == "vanilla"

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 
-from extractor.values.readers import python
+from extractor.values.readers import parse_python
 
 _WORD = re.compile(r"\w+")
 _Definition = ast.FunctionDef | ast.ClassDef
@@ -28,15 +28,15 @@ def list_registrations(tree: ast.Module) -> Iterator[tuple[str, str, _Definition
 def collect_registered_words(text: str, decorator: str) -> dict[str, frozenset[str]]:
     """Map registered names to the words in their functions."""
     found = {}
-    for used, name, function in list_registrations(python(text)):
+    for used, name, function in list_registrations(parse_python(text)):
         if used == decorator and isinstance(function, ast.FunctionDef):
             body = function.body[1:] if ast.get_docstring(function) else function.body
             parts = [*function.args.args, *function.args.kwonlyargs, *body]
-            found[name] = frozenset(word for part in parts for word in _words(part))
+            found[name] = frozenset(word for part in parts for word in _find_words(part))
     return found
 
 
-def _words(node: ast.AST) -> Iterator[str]:
+def _find_words(node: ast.AST) -> Iterator[str]:
     for part in ast.walk(node):
         if isinstance(part, ast.Name):
             yield part.id

@@ -23,10 +23,10 @@ _LISTS = ("null_or", "only_with")
 
 
 @cache
-def schema() -> Mapping[str, Mapping[str, Any]]:
+def read_schema() -> Mapping[str, Mapping[str, Any]]:
     """Return what is known of every setting, by dotted key."""
     found: Mapping[str, Mapping[str, Any]] = read_mapping(
-        (resources.templates() / "schema.yaml").read_text(encoding="utf-8")
+        (resources.find_templates() / "schema.yaml").read_text(encoding="utf-8")
     )
     return found
 
@@ -60,9 +60,11 @@ def select_schema(
     keys = {*shipped}
     sections = {key[:place] for key in keys for place, letter in enumerate(key) if letter == "."}
     found: dict[str, dict[str, Any]] = {}
-    for key in sorted(keys | (sections & schema().keys())):
-        known = {name: value for name, value in schema().get(key, {}).items() if name != "also"}
-        entry: dict[str, Any] = {name: _sequence(value) if name in _LISTS else value for name, value in known.items()}
+    for key in sorted(keys | (sections & read_schema().keys())):
+        known = {name: value for name, value in read_schema().get(key, {}).items() if name != "also"}
+        entry: dict[str, Any] = {
+            name: _write_sequence(value) if name in _LISTS else value for name, value in known.items()
+        }
         if isinstance(entry.get("values"), str):
             entry["is_compared"] = entry["values"] in ("agg_modes", "kl_estimators")
             entry["values"] = values[entry["values"]]
@@ -81,10 +83,10 @@ def select_schema(
     return found
 
 
-def aliases_of(shipped: Iterable[str]) -> dict[str, str]:
+def map_aliases(shipped: Iterable[str]) -> dict[str, str]:
     """Map what other libraries call settings to those that a project has."""
     keys = {*shipped}
-    found = {name: key for key, known in schema().items() if key in keys for name in known.get("also", ())}
+    found = {name: key for key, known in read_schema().items() if key in keys for name in known.get("also", ())}
     return dict(sorted(found.items()))
 
 
@@ -115,5 +117,5 @@ def reads_of(shipped: Iterable[str], algorithms: str) -> dict[str, dict[str, Seq
     return found
 
 
-def _sequence(value: Any) -> tuple[Any, ...]:
+def _write_sequence(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list) else (value,)

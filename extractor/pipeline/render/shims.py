@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TypeGuard
 
-from extractor.pipeline.render.fold import without_imports
+from extractor.pipeline.render.fold import drop_imports
 from extractor.values.errors import InternalError
 from extractor.values.readers import parse_python_cached, split_lines
 
@@ -32,28 +32,28 @@ def select_shims(
     Raises:
         InternalError: there is no such shim.
     """
-    wanted = _imported(code, package)
-    extra = _imported(visitors, package)
+    wanted = _find_imported(code, package)
+    extra = _find_imported(visitors, package)
     pending, needed = {"__init__", *wanted}, dict[str, str]()
     while pending:
         name = pending.pop()
         path = f"{package}/shims/{name}.py"
         if path not in shims:
             raise InternalError(f"no template for the shim {name}", hint="report this as a bug in vextract")
-        needed[path] = sliced(shims[path], wanted[name] | extra[name])
+        needed[path] = slice_module(shims[path], wanted[name] | extra[name])
         for module, names in _WITHIN.findall(needed[path]):
-            if not wanted[module] >= (more := _listed(names)):
+            if not wanted[module] >= (more := _write_list(names)):
                 wanted[module] |= more
                 pending.add(module)
     return needed
 
 
-def sliced(text: str, wanted: AbstractSet[str]) -> str:
+def slice_module(text: str, wanted: AbstractSet[str]) -> str:
     """Return a module with only the statements that some names need."""
     body = parse_python_cached(text).body
     if _EVERYTHING in wanted or len(body) < 2:
         return text
-    bound = [set(_bound(node)) for node in body]
+    bound = [set(_find_bound(node)) for node in body]
     used = [{part.id for part in ast.walk(node) if isinstance(part, ast.Name)} for node in body]
     names, before = set(wanted), set[str]()
     while names != before:
@@ -70,10 +70,10 @@ def sliced(text: str, wanted: AbstractSet[str]) -> str:
             parted = parted or is_parted
         start = end
     imported = {name for node, own in zip(body, bound, strict=True) if _is_import(node) for name in own}
-    return without_imports("".join(kept), imported - names)
+    return drop_imports("".join(kept), imported - names)
 
 
-def _imported(texts: Iterable[str], package: str) -> defaultdict[str, set[str]]:
+def _find_imported(texts: Iterable[str], package: str) -> defaultdict[str, set[str]]:
     """Return the names that code imports from each shim."""
     shims = rf"from (?:{re.escape(package)}|\.+)\.?shims"
     some, whole = re.compile(rf"{shims}\.(\w+){_NAMES}"), re.compile(rf"{shims}{_NAMES}")
@@ -81,14 +81,14 @@ def _imported(texts: Iterable[str], package: str) -> defaultdict[str, set[str]]:
     for text in texts:
         if "shims" in text:
             for module, names in some.findall(text):
-                found[module] |= _listed(names)
+                found[module] |= _write_list(names)
             for names in whole.findall(text):
-                for module in _listed(names):
+                for module in _write_list(names):
                     found[module].add(_EVERYTHING)
     return found
 
 
-def _listed(names: str) -> set[str]:
+def _write_list(names: str) -> set[str]:
     return {name.partition(" as ")[0].strip() for name in names.strip("()\n ").split(",")} - {""}
 
 
@@ -96,7 +96,7 @@ def _is_import(node: ast.stmt) -> TypeGuard[ast.Import | ast.ImportFrom]:
     return isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", None) != "__future__"
 
 
-def _bound(node: ast.stmt) -> Iterator[str]:
+def _find_bound(node: ast.stmt) -> Iterator[str]:
     """Yield the names that a statement of a module binds."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         yield node.name
@@ -108,4 +108,4 @@ def _bound(node: ast.stmt) -> Iterator[str]:
     elif isinstance(node, (ast.If, ast.Try)):
         inner = [*node.body, *node.orelse, *(part for one in getattr(node, "handlers", ()) for part in one.body)]
         for part in inner:
-            yield from _bound(part)
+            yield from _find_bound(part)

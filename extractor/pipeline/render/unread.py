@@ -73,18 +73,18 @@ def find_unread_settings(
         and not path.endswith(_TABLES)
         and not path.startswith(tables)
     ]
-    used = _used(code, {_last(key) for key in shipped})
-    return {key: values for key, values in shipped.items() if _last(key) not in used}
+    used = _collect_used_names(code, {_take_last(key) for key in shipped})
+    return {key: values for key, values in shipped.items() if _take_last(key) not in used}
 
 
-def named(keys: Iterable[str], code: Iterable[str]) -> set[str]:
+def find_named(keys: Iterable[str], code: Iterable[str]) -> set[str]:
     """Return the settings whose last part code uses."""
     keys = list(keys)
-    used = _used(code, {_last(key) for key in keys})
-    return {key for key in keys if _last(key) in used}
+    used = _collect_used_names(code, {_take_last(key) for key in keys})
+    return {key for key in keys if _take_last(key) in used}
 
 
-def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def name_readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Name the engines and features that read a setting.
 
     Args:
@@ -95,14 +95,16 @@ def readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple[str,
         Sorted parts by key; keys that no part reads are left out.
     """
     keys = list(keys)
-    names = {_last(key) for key in keys}
-    texts = _texts_of_parts()
+    names = {_take_last(key) for key in keys}
+    texts = _collect_part_texts()
     layers = {f"engine {engine}": list_engine_layers(engine) for engine in engines}
     features = (layer.partition("/")[2] for layer in texts if layer.startswith("feature/"))
     layers |= {f"feature {name}": list_feature_layers(name) for name in features}
-    used = {layer: _used(code, names) for layer, code in texts.items()}
+    used = {layer: _collect_used_names(code, names) for layer, code in texts.items()}
     found = {
-        key: tuple(part for part in sorted(layers) if any(_last(key) in used.get(layer, ()) for layer in layers[part]))
+        key: tuple(
+            part for part in sorted(layers) if any(_take_last(key) in used.get(layer, ()) for layer in layers[part])
+        )
         for key in keys
     }
     return {key: parts for key, parts in found.items() if parts}
@@ -114,16 +116,16 @@ def find_compared_values(code: str, name: str) -> tuple[str, ...]:
     return tuple(sorted({text for part in compared for text in re.findall(r'"([^"]+)"', part)}))
 
 
-def _last(key: str) -> str:
+def _take_last(key: str) -> str:
     return key.rpartition(".")[2]
 
 
-def _used(texts: Iterable[str], names: set[str]) -> set[str]:
+def _collect_used_names(texts: Iterable[str], names: set[str]) -> set[str]:
     """Return the names that code uses outside comments and messages."""
     found: set[str] = set()
     for text in texts:
         missing = names - found
-        code = _without_text(text)
+        code = _strip_texts(text)
         found |= missing.intersection(_WORD.findall(code))
         if "_{" in text or "}_" in text:  # f"{split}_max_samples" is the name of two settings
             ends, begins = tuple(set(_END.findall(code))), tuple(set(_BEGIN.findall(code)))
@@ -131,7 +133,7 @@ def _used(texts: Iterable[str], names: set[str]) -> set[str]:
     return found
 
 
-def _without_text(code: str) -> str:
+def _strip_texts(code: str) -> str:
     """Return code without comments, docstrings and prose strings."""
     return _STRING_OR_COMMENT.sub(_name_in, code)
 
@@ -163,19 +165,19 @@ def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str =
 
 
 @cache
-def _texts_of_parts() -> Mapping[str, list[str]]:
+def _collect_part_texts() -> Mapping[str, list[str]]:
     """Collect the code of each engine and feature in any release, by layer."""
-    root = resources.templates()
+    root = resources.find_templates()
     found: dict[str, list[str]] = {}
     for top in (root, *sorted((root / "until").iterdir())):
         for kind in ("engine", "feature"):
             for part in sorted((top / kind).iterdir()) if (top / kind).is_dir() else ():
                 texts = found.setdefault(f"{kind}/{part.name}", [])
-                code = (path for path in sorted(part.rglob("__package__/**/*.py")) if not _lists_settings(path))
+                code = (path for path in sorted(part.rglob("__package__/**/*.py")) if not _is_settings_list(path))
                 texts += [path.read_text(encoding="utf-8") for path in code]
     return found
 
 
-def _lists_settings(path: Path) -> bool:
+def _is_settings_list(path: Path) -> bool:
     """Tell whether a template's module lists settings by name."""
     return any(f"/{folder}" in path.as_posix() for folder in _TABLE_FOLDERS)

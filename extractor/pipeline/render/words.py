@@ -11,10 +11,10 @@ from collections import Counter
 from collections.abc import Mapping
 
 from extractor.pipeline.index import NameUses
-from extractor.pipeline.render.layers import behind, list_layers
+from extractor.pipeline.render.layers import list_layers, map_files
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
-from extractor.values.reachable import reachable
+from extractor.values.reachable import find_reachable
 
 _ATTRIBUTE = re.compile(r"\.(\w+)")
 # The dot comes first, which a search leaps to: ten times as fast as looking for what stands before it.
@@ -35,7 +35,7 @@ _CLASS = re.compile(r"^ *class (\w+)(?:\(([^)]*)\))?:", re.MULTILINE)
 _OUTSIDE = re.compile(r"^from \w[\w.]* import (\([^)]*\)|.*)|^import (\w+)", re.MULTILINE)
 
 
-def sets_up(path: str) -> bool:
+def is_set_up(path: str) -> bool:
     """Tell whether a file only sets a project up."""
     return path == "setup.py" or path.startswith("launch/")
 
@@ -46,17 +46,17 @@ def collect_method_names(manifest: Manifest, options: Options) -> NameUses:
     What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
     In tests most strings are values: of these, only what is taken for an attribute's name counts.
     """
-    found = behind((*list_layers(manifest, options), "shims"), options.package)
+    found = map_files((*list_layers(manifest, options), "shims"), options.package)
     texts = {
         path: templates[-1].text or ""
         for path, templates in found.items()
-        if path.endswith(".py") and not sets_up(path)
+        if path.endswith(".py") and not is_set_up(path)
     }
     tests = {path for path in texts if path.startswith("tests/")}
     words = find_method_names("\n".join(texts[path] for path in sorted(texts.keys() - tests)))
     tested = find_method_names("\n".join(texts[path] for path in sorted(tests)), strings=_NAMED)
     kin = [text for path, text in texts.items() if f"{options.package}/shims/" in path]
-    kin += _with_kin(texts)
+    kin += _add_kin(texts)
     own = {name for text in kin for name in _OWN.findall(text)}
     return NameUses(words.any | tested.any | own, put_together=words.put_together | tested.put_together)
 
@@ -69,15 +69,15 @@ def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> NameU
         strings: finds those that may be names; its one group is the name, which may be a dotted one.
     """
     own = Counter(_OWN.findall(code))
-    names = {*(Counter(_ATTRIBUTE.findall(code)) - own), *map(_keyword, code.split("="))}
+    names = {*(Counter(_ATTRIBUTE.findall(code)) - own), *map(_find_keyword, code.split("="))}
     for text in strings.findall(code):
         names.update(text.split("."))
-    begun = {*_BEGIN.findall(code), *(word for text in code.split("{") if (word := _word_before(text)))}
+    begun = {*_BEGIN.findall(code), *(word for text in code.split("{") if (word := _find_word_before(text)))}
     patterns = (*(f"{begin}*" for begin in begun), *(f"*{end}" for end in _END.findall(code)))
     return NameUses(frozenset(names), frozenset(own), frozenset(patterns))
 
 
-def _with_kin(texts: Mapping[str, str]) -> list[str]:
+def _add_kin(texts: Mapping[str, str]) -> list[str]:
     """Return the texts with a class related to one of verl's."""
     bases: dict[str, set[str]] = {}
     theirs: set[str] = set()
@@ -91,18 +91,18 @@ def _with_kin(texts: Mapping[str, str]) -> list[str]:
     theirs -= {*bases, *dir(builtins)}
     kin: set[str] = set()
     for name in bases:
-        family = reachable([name], lambda one: bases.get(one, ()))
+        family = find_reachable([name], lambda one: bases.get(one, ()))
         if family & theirs:
             kin |= family
     return [texts[path] for path, found in classes.items() if any(name in kin for name, _ in found)]
 
 
-def _keyword(text: str) -> str:
+def _find_keyword(text: str) -> str:
     """Return the name of an argument that stands before an equals sign."""
     return text[-60:].rpartition("(")[2].rpartition(" ")[2]
 
 
-def _word_before(text: str) -> str:
+def _find_word_before(text: str) -> str:
     """Return the letters of a string before a value, three or more."""
     found = _LAST_WORD.search(text[-60:])
     return found[0] if found is not None else ""

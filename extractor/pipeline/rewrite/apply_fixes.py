@@ -10,7 +10,7 @@ from dataclasses import replace
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from extractor.pipeline.rewrite.commas import only
+from extractor.pipeline.rewrite.commas import keep_only
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Edit, Fix
 
@@ -48,22 +48,22 @@ def apply_fix(module: cst.Module, fix: Fix, rest: str, upstream_path: str) -> tu
     Raises:
         CheckFailed: an edit matches more or fewer places than it says; the fix no longer fits this release.
     """
-    changed, found = _edited(module, fix)
+    changed, found = _apply_fix(module, fix)
     if found != [edit.count for edit in fix.edits]:
-        _, elsewhere = _edited(cst.parse_module(rest), fix)
+        _, elsewhere = _apply_fix(cst.parse_module(rest), fix)
         for position, edit in enumerate(fix.edits):
             count = found[position] + elsewhere[position]
             if count != edit.count:
                 where = f" within {edit.within}" if edit.within else ""
                 raise CheckFailed(
                     f"{upstream_path}: fix {fix.id!r}, edit {position + 1} ({edit.op}): `{edit.match}` was found "
-                    f"{_times(count)}{where}, the manifest says {_times(edit.count)}",
+                    f"{_say_times(count)}{where}, the manifest says {_say_times(edit.count)}",
                     hint="correct the fix in the release's manifest, or drop it if upstream repaired this",
                 )
     return changed, any(found)
 
 
-def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
+def _apply_fix(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
     found = []
     for edit in fix.edits:
         if edit.op == "re_export":
@@ -82,7 +82,7 @@ def _edited(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
 
 def count_matches(source: str, fix: Fix) -> list[int]:
     """Count how often each edit of a fix matches in a file."""
-    return _edited(cst.parse_module(source), fix)[1]
+    return _apply_fix(cst.parse_module(source), fix)[1]
 
 
 def touches(fix: Fix, definition: str) -> bool:
@@ -108,13 +108,13 @@ def fix_imports(fix: Fix, package: str) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def re_exports(fix: Fix, package: str) -> list[str]:
+def write_re_exports(fix: Fix, package: str) -> list[str]:
     """Return import lines for names that other modules take from this one."""
     wanted = [name.partition(":") for edit in fix.edits if edit.op == "re_export" for name in edit.imports]
     return [f"from {package}.{dotted} import {name} as {name}" for dotted, _, name in wanted]
 
 
-def _times(count: int) -> str:
+def _say_times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
@@ -194,13 +194,13 @@ class FixTransform(cst.CSTTransformer):
             return updated_node
         if id(original_node) in self.hits:
             self.found += 1
-            return self._replacement(original_node)
+            return self._find_replacement(original_node)
         result = super().on_leave(original_node, updated_node)
         if isinstance(original_node, (cst.FunctionDef, cst.ClassDef)):
             self.path.pop()
         return result
 
-    def _replacement(self, node: cst.BaseExpression) -> cst.BaseExpression:
+    def _find_replacement(self, node: cst.BaseExpression) -> cst.BaseExpression:
         new = cst.parse_expression(self.edit.replacement or "")
         if node.lpar:
             return new.with_changes(lpar=node.lpar, rpar=node.rpar)
@@ -214,14 +214,14 @@ class FixTransform(cst.CSTTransformer):
         if not self.edit.op.endswith("_argument") or not self.inside or not self._matches(original_node.func):
             return updated_node
         if self.edit.op == "set_argument":
-            return self._with_argument(updated_node)
+            return self._set_argument(updated_node)
         keep = [arg.keyword is None or arg.keyword.value != self.edit.keyword for arg in updated_node.args]
         if all(keep):
             return updated_node
         self.found += 1
-        return updated_node.with_changes(args=only(updated_node.args, keep))
+        return updated_node.with_changes(args=keep_only(updated_node.args, keep))
 
-    def _with_argument(self, call: cst.Call) -> cst.Call:
+    def _set_argument(self, call: cst.Call) -> cst.Call:
         """Set a keyword argument of a call; add it if missing."""
         self.found += 1
         value = cst.parse_expression(self.edit.replacement or "")
@@ -262,7 +262,7 @@ class FixTransform(cst.CSTTransformer):
             return self._renamed(updated_node)
         if self.edit.op != "drop_statement" or not self.inside:
             return updated_node
-        keep = [not self._statement_matches(small) for small in original_node.body]
+        keep = [not self._is_match(small) for small in original_node.body]
         self.found += keep.count(False)
         if all(keep):
             return updated_node
@@ -282,7 +282,7 @@ class FixTransform(cst.CSTTransformer):
         self.found += 1
         return cst.RemoveFromParent()
 
-    def _statement_matches(self, small: cst.BaseSmallStatement) -> bool:
+    def _is_match(self, small: cst.BaseSmallStatement) -> bool:
         bare = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(small, "semicolon") else small
         if self.statement_shape is not None and shape(self.code(bare), "exec") == self.statement_shape:
             return True
@@ -304,11 +304,11 @@ class FixTransform(cst.CSTTransformer):
                 and get_full_name_for_node(small.module) == module
                 and self.inside
             ):
-                small = small.with_changes(names=self._renamed_aliases(small.names, old, new))
+                small = small.with_changes(names=self._rename_aliases(small.names, old, new))
             body.append(small)
         return line.with_changes(body=body) if self.found else line
 
-    def _renamed_aliases(self, aliases: Sequence[cst.ImportAlias], old: str, new: str) -> list[cst.ImportAlias]:
+    def _rename_aliases(self, aliases: Sequence[cst.ImportAlias], old: str, new: str) -> list[cst.ImportAlias]:
         out = []
         for alias in aliases:
             if get_full_name_for_node(alias.name) == old:

@@ -10,7 +10,7 @@ _LISTED = re.compile(r"dropped \d+ methods? whose names nothing uses: (.+)")
 _FIX = re.compile(r"fix ([\w.-]+): ")
 
 
-def methods_dropped(names: Sequence[str]) -> list[str]:
+def describe_dropped_methods(names: Sequence[str]) -> list[str]:
     """Describe the methods that a file's classes lack; `dropped_methods` reads it.
 
     Args:
@@ -26,7 +26,7 @@ def methods_dropped(names: Sequence[str]) -> list[str]:
     return [f"{_DROPPED.format(len(names), 's' if len(names) > 1 else '')}{listed}"]
 
 
-def dropped_methods(changes: Iterable[str]) -> tuple[str, ...]:
+def read_dropped_methods(changes: Iterable[str]) -> tuple[str, ...]:
     """Return the methods that changes say are left out: "Class.method", in order."""
     found = next(filter(None, map(_LISTED.fullmatch, changes)), None)
     if found is None:
@@ -35,6 +35,6 @@ def dropped_methods(changes: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{holder}.{method}" for holder, _, methods in classes for method in methods.split(", "))
 
 
-def named_fixes(changes: Iterable[str]) -> tuple[str, ...]:
+def read_named_fixes(changes: Iterable[str]) -> tuple[str, ...]:
     """Return the ids of the named fixes among changes."""
     return tuple(found[1] for found in map(_FIX.match, changes) if found)

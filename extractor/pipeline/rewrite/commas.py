@@ -10,7 +10,7 @@ import libcst as cst
 Item = TypeVar("Item", cst.ImportAlias, cst.BaseElement, cst.Arg)
 
 
-def only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
+def keep_only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
     """Keep marked items; the last one takes over the former last comma."""
     left = [item for item, stays in zip(items, keep, strict=True) if stays]
     if left and not keep[-1]:

@@ -10,7 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from extractor.pipeline.index.syntax import first_line
+from extractor.pipeline.index.syntax import find_first_line
 from extractor.values.readers import split_lines
 
 _NONE: Mapping[int, Sequence[int]] = MappingProxyType({})
@@ -79,11 +79,11 @@ def drop_statements(
     thinned = {index: tuple(members[index]) for index in sorted(members) if index in kept and members[index]}
     if not gone and not thinned:
         return Dropped(source, (), 0)
-    text, rest = _without(source, lines, body, kept, thinned)
-    names = [name for index in gone for name in _bound(body[index])]
-    others = sum(1 for index in gone if not _bound(body[index]))
+    text, rest = _drop_from(source, lines, body, kept, thinned)
+    names = [name for index in gone for name in _list_bound(body[index])]
+    others = sum(1 for index in gone if not _list_bound(body[index]))
     methods = [
-        f"{node.name}.{_bound(node.body[position])[0]}"
+        f"{node.name}.{_list_bound(node.body[position])[0]}"
         for index, positions in thinned.items()
         if isinstance(node := body[index], ast.ClassDef)
         for position in positions
@@ -91,11 +91,11 @@ def drop_statements(
     return Dropped("".join(text), tuple(dict.fromkeys(names)), others, "".join(rest), tuple(dict.fromkeys(methods)))
 
 
-def _without(
+def _drop_from(
     source: str, lines: list[str], body: list[ast.stmt], kept: Collection[int], thinned: Mapping[int, Sequence[int]]
 ) -> tuple[list[str], list[str]]:
     """Return the lines that stay and those that go."""
-    header, chunks, footer = _chunks(lines, body)
+    header, chunks, footer = _split_chunks(lines, body)
     out = list(header)
     rest: list[str] = []
     pending: list[_Section] = []
@@ -114,42 +114,42 @@ def _without(
             continue
         for position, section in enumerate(pending):
             blank = section.blank if position or not dropped_before else max(section.blank, gap_after_last)
-            out += _blank(blank, out) + section.lines
+            out += _make_blank_lines(blank, out) + section.lines
         if dropped_before and not pending:
-            out += _blank(max(chunk.blank, gap_after_last), out)
+            out += _make_blank_lines(max(chunk.blank, gap_after_last), out)
         else:
-            out += _blank(chunk.blank, out)
+            out += _make_blank_lines(chunk.blank, out)
         pending = []
         dropped_before = False
         whole = len(stays) == len(chunk.indices)
         gone_here = [index for index in chunk.indices if index not in kept]
-        rest += [] if whole else [_some_of_line(source, body, chunk, gone_here)]
+        rest += [] if whole else [_keep_some_of_line(source, body, chunk, gone_here)]
         node = body[stays[0]]
         if stays[0] in thinned and isinstance(node, ast.ClassDef):
-            inner, methods = _without_methods(source, lines, node, thinned[stays[0]])
-            first = first_line(node)
+            inner, methods = _drop_methods(source, lines, node, thinned[stays[0]])
+            first = find_first_line(node)
             above = chunk.text.index(lines[first])
             out += [*chunk.text[:above], *inner, *chunk.text[above + (node.end_lineno or 0) - first :]]
             rest += [f"class {node.name}:\n", *methods]
         else:
-            out += chunk.text if whole else [_some_of_line(source, body, chunk, stays)]
+            out += chunk.text if whole else [_keep_some_of_line(source, body, chunk, stays)]
     out += footer if not dropped_before else []
     return out, rest
 
 
-def _without_methods(
+def _drop_methods(
     source: str, lines: list[str], node: ast.ClassDef, positions: Sequence[int]
 ) -> tuple[list[str], list[str]]:
     """Return a class's lines without some methods, and the removed lines."""
     kept = set(range(len(node.body))) - set(positions)
     # Lines above the first statement of the body belong to the class whatever becomes of that.
-    start, end = first_line(node), node.end_lineno or node.lineno
-    left, gone = _without(source, lines[:end], list(node.body), kept, {})
+    start, end = find_first_line(node), node.end_lineno or node.lineno
+    left, gone = _drop_from(source, lines[:end], list(node.body), kept, {})
     nothing = " " * node.body[0].col_offset + "pass" + _end_of(lines[start])
     return left[start:] + ([] if kept else [nothing]), gone
 
 
-def _blank(count: int, out: list[str]) -> list[str]:
+def _make_blank_lines(count: int, out: list[str]) -> list[str]:
     """Return empty lines with the file's line end."""
     if not out:
         return []
@@ -160,11 +160,11 @@ def _end_of(line: str) -> str:
     return line[len(line.rstrip("\r\n")) :] or "\n"
 
 
-def _chunks(lines: list[str], body: list[ast.stmt]) -> tuple[list[str], list[_Chunk], list[str]]:
+def _split_chunks(lines: list[str], body: list[ast.stmt]) -> tuple[list[str], list[_Chunk], list[str]]:
     """Split a file into head, statements with comments, and tail."""
     spans: list[tuple[int, int, list[int]]] = []
     for index, node in enumerate(body):
-        first, last = first_line(node), node.end_lineno or node.lineno
+        first, last = find_first_line(node), node.end_lineno or node.lineno
         if spans and first < spans[-1][1]:
             spans[-1] = (spans[-1][0], max(last, spans[-1][1]), [*spans[-1][2], index])
         else:
@@ -219,14 +219,14 @@ def _split_gap(gap: list[str], indent: int) -> tuple[list[str], list[_Section], 
     return below, blocks, blank, []
 
 
-def _some_of_line(source: str, body: list[ast.stmt], chunk: _Chunk, stays: list[int]) -> str:
+def _keep_some_of_line(source: str, body: list[ast.stmt], chunk: _Chunk, stays: list[int]) -> str:
     """Join the kept statements of one line by semicolons."""
     parts = [ast.get_source_segment(source, body[index]) or "" for index in stays]
     end = chunk.text[-1][len(chunk.text[-1].rstrip("\r\n")) :]
     return "; ".join(parts) + end
 
 
-def _bound(node: ast.stmt) -> list[str]:
+def _list_bound(node: ast.stmt) -> list[str]:
     """Return the names that a definition or assignment binds."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return [node.name]

@@ -15,7 +15,7 @@ _BOM = b"\xef\xbb\xbf"
 _DIGEST, _CHANGED, _GOES_ON = b"# upstream sha256: ", b"# changed: ", b"#   "
 
 
-def with_header(text: str, newline: str, *, upstream_path: str, modified: bool) -> str:
+def add_header(text: str, newline: str, *, upstream_path: str, modified: bool) -> str:
     """Put the header above upstream's text.
 
     A shebang goes: on any line but the first it means nothing. An encoding line may stay, the text is UTF-8.
@@ -25,7 +25,7 @@ def with_header(text: str, newline: str, *, upstream_path: str, modified: bool) 
     return f"{_KIND}{upstream_path}{_MODIFIED * modified}{newline}{text}"
 
 
-def with_header_of(other: bytes, data: bytes, emitted: bytes) -> bytes:
+def copy_header(other: bytes, data: bytes, emitted: bytes) -> bytes:
     """Return a vendored file with the header of another version.
 
     Args:
@@ -34,9 +34,9 @@ def with_header_of(other: bytes, data: bytes, emitted: bytes) -> bytes:
         emitted: What it was made of: lines of that header go wherever they stand, the owner's between them stay.
     """
     if data.startswith(_BOM):
-        return _BOM + with_header_of(other, data.removeprefix(_BOM), emitted)
+        return _BOM + copy_header(other, data.removeprefix(_BOM), emitted)
     lines = data.splitlines(keepends=True)
-    known = {line.rstrip() for line in _header(emitted.splitlines())}
+    known = {line.rstrip() for line in _find_header(emitted.splitlines())}
     header = (n for n, line in enumerate(lines) if line.startswith(_KIND.encode()) or line.rstrip() in known)
     first = next(header, None)
     if first is None:
@@ -44,12 +44,12 @@ def with_header_of(other: bytes, data: bytes, emitted: bytes) -> bytes:
     below = lines[first:]
     # A merge in Git may have brought the header of another release.
     stale = below[0].rstrip() not in known
-    rest = below[len(_header(below)) :] if stale else [line for line in below if line.rstrip() not in known]
+    rest = below[len(_find_header(below)) :] if stale else [line for line in below if line.rstrip() not in known]
     end = below[0][len(below[0].rstrip(b"\r\n")) :]
-    return b"".join([*lines[:first], *(line.rstrip() + end for line in _header(other.splitlines())), *rest])
+    return b"".join([*lines[:first], *(line.rstrip() + end for line in _find_header(other.splitlines())), *rest])
 
 
-def _header(lines: Sequence[bytes]) -> Sequence[bytes]:
+def _find_header(lines: Sequence[bytes]) -> Sequence[bytes]:
     """Return the lines at the top that are the header."""
     if not lines or not lines[0].startswith(_KIND.encode()):
         return ()
@@ -58,7 +58,7 @@ def _header(lines: Sequence[bytes]) -> Sequence[bytes]:
     return [*lines[:2], *takewhile(lambda line: line.startswith((_CHANGED, _GOES_ON)), lines[2:])]
 
 
-def former_changes(text: str) -> tuple[str, ...]:
+def read_former_changes(text: str) -> tuple[str, ...]:
     """Read the list of changes from a header of lock schema 1."""
     found: list[str] = []
     goes_on = False

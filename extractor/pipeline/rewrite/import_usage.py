@@ -6,7 +6,7 @@ import ast
 from collections.abc import Collection
 
 from extractor.pipeline.rewrite.names import Names
-from extractor.pipeline.rewrite.scopes import ImportSite, Scope, catches_import_error
+from extractor.pipeline.rewrite.scopes import ImportSite, Scope, is_import_guard
 
 
 class Usage:
@@ -38,7 +38,7 @@ class Usage:
 
     def is_dead(self, node: ast.stmt) -> bool:
         """Return True for a guarded import whose names nobody uses."""
-        if not isinstance(node, ast.Try) or not catches_import_error(node) or node.finalbody:
+        if not isinstance(node, ast.Try) or not is_import_guard(node) or node.finalbody:
             return False
         inner = [*node.body, *node.orelse, *(part for handler in node.handlers for part in handler.body)]
         imports_something = False
@@ -62,14 +62,14 @@ class Usage:
                 return False
         return imports_something
 
-    def kept_unused(self, site: ImportSite) -> bool:
+    def find_kept_unused(self, site: ImportSite) -> bool:
         """Return the imports outside verl that stay although nothing reads them."""
         if site.checked:
             return True
         line = self._names.text.splitlines()[site.node.lineno - 1] if site.scope is not self._names.module else ""
         return "noqa" in line
 
-    def submodule_used(self, site: ImportSite, dotted: str) -> bool:
+    def is_submodule_used(self, site: ImportSite, dotted: str) -> bool:
         """Tell whether `import a.b` is needed, for `a.b` or for `a`."""
         parts = tuple(dotted.split("."))
         top = parts[0]

@@ -7,7 +7,7 @@ import re
 _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
-def with_one_newline(text: str) -> tuple[str, str]:
+def unify_newlines(text: str) -> tuple[str, str]:
     """Unify line ends to the most frequent one, and return it too.
 
     A text that is consistent already comes back unchanged.
@@ -21,7 +21,7 @@ def with_one_newline(text: str) -> tuple[str, str]:
     return text, kinds[0]
 
 
-def listing(names: list[str], width: int) -> str:
+def join_names(names: list[str], width: int) -> str:
     """Join names by commas, cut to a width: "a, b, c and 3 more"."""
     shown = ""
     for index, name in enumerate(names):

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 import libcst as cst
 
 from extractor.pipeline.rewrite.add_imports import add_imports
-from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, re_exports
-from extractor.pipeline.rewrite.changes import methods_dropped
+from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, write_re_exports
+from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.pipeline.rewrite.drop_statements import drop_statements
-from extractor.pipeline.rewrite.header import with_header
-from extractor.pipeline.rewrite.lines import listing, with_one_newline
+from extractor.pipeline.rewrite.header import add_header
+from extractor.pipeline.rewrite.lines import join_names, unify_newlines
 from extractor.pipeline.rewrite.names import Names
-from extractor.pipeline.rewrite.placeholders import Placeholders, mentions_ray
+from extractor.pipeline.rewrite.placeholders import Placeholders, may_mention_ray
 from extractor.pipeline.rewrite.plan_imports import plan_imports
 from extractor.pipeline.rewrite.redirect_imports import redirect_imports
 from extractor.pipeline.rewrite.redirect_strings import find_paths, redirect_strings
@@ -59,14 +59,14 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         CannotRewrite: a use of Ray or of an unkept name, with file and line.
         CheckFailed: a fix that no longer applies.
     """
-    source, newline = with_one_newline(module.source.removeprefix("\ufeff"))
+    source, newline = unify_newlines(module.source.removeprefix("\ufeff"))
     changes: list[str] = []
     dropped = drop_statements(source, frozenset(module.kept), module.body, dict(module.dropped))
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
-    changes += _dropped([name for name in dropped.names if name not in ours])
-    changes += methods_dropped(dropped.methods)
+    changes += _describe_dropped([name for name in dropped.names if name not in ours])
+    changes += describe_dropped_methods(dropped.methods)
     if ours:
-        changes.append(f"taken from this project's own code: {listing(ours, 80)}")
+        changes.append(f"taken from this project's own code: {join_names(ours, 80)}")
 
     names = Names(dropped.text)
     mine = [fix for fix in fixes if fix.id in module.fixes]
@@ -86,7 +86,7 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     if needed or computed or mine:
         names = Names(kept.whole(tree.code))
 
-    if mentions_ray(names.text):
+    if may_mention_ray(names.text):
         stripped = strip_ray(tree, names, package, source, module.upstream_path)
         if stripped is not None:
             tree = add_imports(stripped.module, stripped.imports)
@@ -97,33 +97,33 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     strings = find_paths(names, module, resolver, package)
     if strings.moved:
         tree = redirect_strings(tree, strings)
-        changes.append(f"paths in strings redirected: {listing(list(strings.moved), 80)}")
+        changes.append(f"paths in strings redirected: {join_names(list(strings.moved), 80)}")
         names = Names(kept.whole(tree.code))
 
-    tree, text, what = _imports(tree, names, kept, module, resolver, package)
+    tree, text, what = _rewrite_imports(tree, names, kept, module, resolver, package)
     if what:
         changes.append(what)
-    tree, text = _re_exported(tree, text, kept, [line for fix in mine for line in re_exports(fix, package)])
+    tree, text = _add_re_exports(tree, text, kept, [line for fix in mine for line in write_re_exports(fix, package)])
     if "__all__" in text:
         trimmed = trim_exports(tree, Names(text))
         text = text if trimmed is tree else kept.whole(trimmed.code)
     _check(text, module)
     return Emitted(
         path=module.target_path,
-        text=with_header(text, newline, upstream_path=module.upstream_path, modified=text != module.source),
+        text=add_header(text, newline, upstream_path=module.upstream_path, modified=text != module.source),
         changes=tuple(changes),
         warnings=strings.warnings,
     )
 
 
-def _dropped(names: list[str]) -> list[str]:
+def _describe_dropped(names: list[str]) -> list[str]:
     if not names:
         return []
     noun = "definition" if len(names) == 1 else "definitions"
-    return [f"dropped {len(names)} unreachable {noun}: {listing(names, 90)}"]
+    return [f"dropped {len(names)} unreachable {noun}: {join_names(names, 90)}"]
 
 
-def _imports(
+def _rewrite_imports(
     tree: cst.Module, names: Names, kept: Placeholders, module: KeptModule, resolver: Resolver, package: str
 ) -> tuple[cst.Module, str, str]:
     """Redirect and prune imports until nothing changes.
@@ -148,7 +148,7 @@ def _imports(
     return tree, text, what
 
 
-def _re_exported(tree: cst.Module, text: str, kept: Placeholders, lines: list[str]) -> tuple[cst.Module, str]:
+def _add_re_exports(tree: cst.Module, text: str, kept: Placeholders, lines: list[str]) -> tuple[cst.Module, str]:
     """Add the imports that only other modules use."""
     if not lines:
         return tree, text

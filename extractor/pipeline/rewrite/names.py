@@ -26,11 +26,11 @@ class Names:
         walk.run(self.tree)
         self.module = walk.module
         self.imports = tuple(walk.imports)
-        self.exported = frozenset(exported_names(self.tree.body))
+        self.exported = frozenset(find_exported_names(self.tree.body))
         self._uses: dict[tuple[Scope, str], list[Use]] = {}
         self._unbound: list[Use] = []
         for use in walk.uses:
-            owners = list(_owners(use.chain[0], use.scope))
+            owners = list(_list_owners(use.chain[0], use.scope))
             for owner in owners:
                 self._uses.setdefault((owner, use.chain[0]), []).append(use)
             if not owners:
@@ -52,7 +52,7 @@ class Names:
         return self._unbound
 
 
-def exported_names(body: Iterable[ast.stmt]) -> list[str]:
+def find_exported_names(body: Iterable[ast.stmt]) -> list[str]:
     """Return the strings inside every assignment or addition to `__all__`."""
     names: list[str] = []
     for node in body:
@@ -67,7 +67,7 @@ def exported_names(body: Iterable[ast.stmt]) -> list[str]:
     return names
 
 
-def _owners(name: str, scope: Scope) -> Iterable[Scope]:
+def _list_owners(name: str, scope: Scope) -> Iterable[Scope]:
     """Return the scopes whose binding a read of `name` may mean."""
     current: Scope | None = scope
     while current is not None:

@@ -9,7 +9,7 @@ import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from extractor.pipeline.index.syntax import first_line
+from extractor.pipeline.index.syntax import find_first_line
 from extractor.values.manifest import Edit
 from extractor.values.readers import split_lines
 
@@ -36,18 +36,18 @@ class Placeholders:
         """
         self._saved: list[str] = []
         # What means Ray is for scopes to say, not for words: a text that mentions it stays whole.
-        self.compact = text if mentions_ray(text) else self._compacted(text, body, tuple(edits))
+        self.compact = text if may_mention_ray(text) else self._write_compacted(text, body, tuple(edits))
 
     def whole(self, code: str) -> str:
         """Return a written text with the hidden statements restored."""
         return _STAND_IN.sub(lambda found: self._saved[int(found.group(1))], code)
 
-    def _compacted(self, text: str, body: Sequence[ast.stmt], edits: tuple[Edit, ...]) -> str:
+    def _write_compacted(self, text: str, body: Sequence[ast.stmt], edits: tuple[Edit, ...]) -> str:
         lines = split_lines(text)
         out: list[str] = []
         done = 0
-        for node in _removable(lines, body, (), edits):
-            first, last = _lines(node)
+        for node in _find_removable(lines, body, (), edits):
+            first, last = _find_lines(node)
             code = "".join(lines[first:last])
             stripped = code.rstrip("\r\n")
             name = f"__kept_{len(self._saved)}__"
@@ -59,33 +59,33 @@ class Placeholders:
         return "".join(out + lines[done:])
 
 
-def _removable(
+def _find_removable(
     lines: list[str], body: Sequence[ast.stmt], path: tuple[str, ...], edits: tuple[Edit, ...]
 ) -> Iterator[ast.stmt]:
     """Yield the statements, or methods of a class, that can be hidden."""
     for position, node in enumerate(body):
-        first, last = _lines(node)
-        before = position == 0 or _lines(body[position - 1])[1] <= first
-        after = position + 1 == len(body) or _lines(body[position + 1])[0] >= last
+        first, last = _find_lines(node)
+        before = position == 0 or _find_lines(body[position - 1])[1] <= first
+        after = position + 1 == len(body) or _find_lines(body[position + 1])[0] >= last
         if not before or not after or (path and not isinstance(node, _DEFINITIONS)):
             continue
-        if _untouched(node, "".join(lines[first:last]), path, edits):
+        if _is_untouched(node, "".join(lines[first:last]), path, edits):
             yield node
         elif isinstance(node, ast.ClassDef) and node.body[0].lineno > node.lineno:
-            yield from _removable(lines, node.body, (*path, node.name), edits)
+            yield from _find_removable(lines, node.body, (*path, node.name), edits)
 
 
-def mentions_ray(text: str) -> bool:
+def may_mention_ray(text: str) -> bool:
     """Return False where no name of the text can stand for Ray."""
     return _RAY.search(text) is not None
 
 
-def _lines(node: ast.stmt) -> tuple[int, int]:
+def _find_lines(node: ast.stmt) -> tuple[int, int]:
     """Half-open range of a statement's lines, decorators included, counted from 0."""
-    return first_line(node), node.end_lineno or node.lineno
+    return find_first_line(node), node.end_lineno or node.lineno
 
 
-def _untouched(node: ast.stmt, code: str, path: tuple[str, ...], edits: tuple[Edit, ...]) -> bool:
+def _is_untouched(node: ast.stmt, code: str, path: tuple[str, ...], edits: tuple[Edit, ...]) -> bool:
     if not isinstance(node, (*_DEFINITIONS, ast.Assign, ast.AnnAssign)) or _TOUCHED.search(code):
         return False
     place = (*path, getattr(node, "name", ""))

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from extractor.pipeline.rewrite.import_usage import Usage
 from extractor.pipeline.rewrite.names import Names
-from extractor.pipeline.rewrite.problems import CannotRewrite, upstream_line
+from extractor.pipeline.rewrite.problems import CannotRewrite, find_upstream_line
 from extractor.pipeline.rewrite.scopes import ImportSite, Scope
 from extractor.pipeline.slicer import KeptModule, NotKept, Resolver, Target
-from extractor.values.modules import absolute, is_package, module_name
+from extractor.values.modules import is_package, name_module, resolve_absolute
 
 
 @dataclass(frozen=True)
@@ -61,14 +61,14 @@ def plan_imports(names: Names, module: KeptModule, resolver: Resolver, package: 
     return _Planner(names, module, resolver, package).plan()
 
 
-def absolute_module(module: KeptModule, node: ast.ImportFrom) -> str:
+def resolve_absolute_module(module: KeptModule, node: ast.ImportFrom) -> str:
     """Return the absolute dotted module that a `from` import names."""
-    return absolute(node, module.module, is_package=is_package(module.upstream_path))
+    return resolve_absolute(node, module.module, is_package=is_package(module.upstream_path))
 
 
-def own_module(module: KeptModule) -> str:
+def name_own_module(module: KeptModule) -> str:
     """Return the dotted name of the emitted module, relative to the package."""
-    return module_name(module.target_path)
+    return name_module(module.target_path)
 
 
 class _Planner:
@@ -113,16 +113,16 @@ class _Planner:
         first = {top: first.get(top, 0) for top in sorted(touched)}
         return ImportPlan(self.lines, self.chains, dead, frozenset(self.gone), self.redirected, first)
 
-    def _line(self, line: int) -> int:
-        return upstream_line(self.module.source, self.text, line)
+    def _find_line(self, line: int) -> int:
+        return find_upstream_line(self.module.source, self.text, line)
 
-    def _miss(self, site: ImportSite, scope: Scope, local: str, shown: str) -> None:
+    def _note_missing(self, site: ImportSite, scope: Scope, local: str, shown: str) -> None:
         """Note a name that is not kept, unless only `__all__` mentions it."""
         if not self.usage.read(scope, local) and scope.kind != "class":
             self.gone.add(local)
             return
         uses = self.names.uses(scope, local)
-        self.missing.append((shown, self._line(uses[0].line if uses else site.node.lineno)))
+        self.missing.append((shown, self._find_line(uses[0].line if uses else site.node.lineno)))
 
     # import a.b
 
@@ -141,22 +141,22 @@ class _Planner:
         local = alias.asname or top
         if top != self.root:
             if top == "ray":
-                return self._ray(site, local)
+                return self._plan_ray(site, local)
             if alias.asname is None and "." in alias.name:
-                keep = self.usage.submodule_used(site, alias.name)
+                keep = self.usage.is_submodule_used(site, alias.name)
             else:
                 keep = self.usage.used(site.scope, local)
-            if keep or self.usage.kept_unused(site):
+            if keep or self.usage.find_kept_unused(site):
                 unused = self.usage.idle(site.scope, local)
                 return [ImportLine(alias.name, local=alias.asname, unused=unused)]
             return []
         if alias.asname is None:
-            return self._chained(site)
+            return self._resolve_chains(site)
         if not self.usage.used(site.scope, local):
             return []
         target = self._resolve(alias.name, None)
         if target is None:
-            self._miss(site, site.scope, local, alias.name)
+            self._note_missing(site, site.scope, local, alias.name)
             return []
         self.redirected = True
         unused = self.usage.idle(site.scope, local)
@@ -164,13 +164,13 @@ class _Planner:
             return [ImportLine(f"{self.package}.{target.module}", local=local, unused=unused)]
         return [ImportLine(f"{self.package}.{target.module}", ((target.name, local),), unused=unused)]
 
-    def _chained(self, site: ImportSite) -> list[ImportLine]:
+    def _resolve_chains(self, site: ImportSite) -> list[ImportLine]:
         """Resolve `import verl.a.b` by the chains that are used."""
         lines: dict[str, ImportLine] = {}
         for use in self.names.uses(site.scope, self.root):
             found = self._resolve_chain(use.chain)
             if found is None:
-                self.missing.append((".".join(use.chain), self._line(use.line)))
+                self.missing.append((".".join(use.chain), self._find_line(use.line)))
                 continue
             length, target = found
             home = f"{self.package}.{target.module}"
@@ -190,45 +190,45 @@ class _Planner:
     # from a import b
 
     def _import_from(self, site: ImportSite, node: ast.ImportFrom) -> tuple[ImportLine, ...] | None:
-        imported = absolute_module(self.module, node)
+        imported = resolve_absolute_module(self.module, node)
         top = imported.partition(".")[0]
         if imported == "__future__":
             return None
         if top != self.root:
             if top == "ray":
                 for alias in node.names:
-                    self._ray(site, alias.asname or alias.name)
+                    self._plan_ray(site, alias.asname or alias.name)
                 return ()
-            return self._external(site, node, imported)
+            return self._plan_external(site, node, imported)
         pairs = [(alias.name, alias.asname or alias.name) for alias in node.names]
         if pairs == [("*", "*")]:
-            pairs = [(name, name) for name in self._star(site, imported)]
+            pairs = [(name, name) for name in self._expand_star(site, imported)]
         found: dict[tuple[str, bool], list[tuple[str, str]]] = {}
         for name, local in pairs:
             if not self.usage.used(site.scope, local):
                 continue
             target = self._resolve(imported, name)
             if target is None:
-                self._miss(site, site.scope, local, f"{imported}.{name}")
+                self._note_missing(site, site.scope, local, f"{imported}.{name}")
                 continue
-            home, leaf = self._home(target)
-            if target.name == local and target.module == own_module(self.module):
+            home, leaf = self._find_home(target)
+            if target.name == local and target.module == name_own_module(self.module):
                 continue
-            if not self._first(site, local, f"{home}.{leaf}"):
+            if not self._is_first(site, local, f"{home}.{leaf}"):
                 continue
             unused = self.usage.idle(site.scope, local)
             found.setdefault((home, unused), []).append((leaf, local))
         self.redirected = self.redirected or bool(found)
         return tuple(ImportLine(home, tuple(names), unused=unused) for (home, unused), names in found.items())
 
-    def _home(self, target: Target) -> tuple[str, str]:
+    def _find_home(self, target: Target) -> tuple[str, str]:
         """Return the module and name to import for a symbol or module."""
         if target.name is not None:
             return f"{self.package}.{target.module}", target.name
         parent, _, leaf = f"{self.package}.{target.module}".rpartition(".")
         return parent, leaf
 
-    def _first(self, site: ImportSite, local: str, meaning: str) -> bool:
+    def _is_first(self, site: ImportSite, local: str, meaning: str) -> bool:
         """Return False if an earlier import binds the same name to the same."""
         if site.nested:
             return True
@@ -236,22 +236,22 @@ class _Planner:
         self.seen[local] = meaning
         return earlier != meaning
 
-    def _external(self, site: ImportSite, node: ast.ImportFrom, imported: str) -> tuple[ImportLine, ...] | None:
+    def _plan_external(self, site: ImportSite, node: ast.ImportFrom, imported: str) -> tuple[ImportLine, ...] | None:
         if node.names[0].name == "*":
             return None
         every = [(alias.name, alias.asname or alias.name) for alias in node.names]
         if imported.partition(".")[0] != self.package:
             every = [pair for pair in every if pair[1] not in self.replaced]
         kept = [pair for pair in every if self.usage.used(site.scope, pair[1])]
-        if not kept and self.usage.kept_unused(site):
+        if not kept and self.usage.find_kept_unused(site):
             kept = every
-        kept = [pair for pair in kept if self._first(site, pair[1], f"{imported}.{pair[0]}")]
+        kept = [pair for pair in kept if self._is_first(site, pair[1], f"{imported}.{pair[0]}")]
         unused = any(self.usage.idle(site.scope, local) for _, local in kept)
         if len(kept) == len(node.names) and not unused:
             return None
         return (ImportLine(imported, tuple(kept), unused=unused),) if kept else ()
 
-    def _star(self, site: ImportSite, imported: str) -> list[str]:
+    def _expand_star(self, site: ImportSite, imported: str) -> list[str]:
         """Return the names that a star import must bind."""
         wanted = [use.chain[0] for use in self.names.unbound()]
         wanted += sorted(self.module.reexports) + sorted(self.names.exported)
@@ -272,12 +272,12 @@ class _Planner:
         except NotKept:
             return None
 
-    def _ray(self, site: ImportSite, local: str) -> list[ImportLine]:
+    def _plan_ray(self, site: ImportSite, local: str) -> list[ImportLine]:
         """Drop imports of Ray; refuse checks for its presence."""
         if site.checked:
             raise CannotRewrite(
                 self.module.upstream_path,
-                self._line(site.node.lineno),
+                self._find_line(site.node.lineno),
                 f"checks whether Ray can be imported (as `{local}`)",
                 hint="replace the definition that needs the check in the manifest",
             )

@@ -22,7 +22,7 @@ class CannotRewrite(CheckFailed):
         super().__init__(f"{path}:{line}: {problem}" if line else f"{path}: {problem}", hint=hint)
 
 
-def upstream_line(source: str, current: str, line: int) -> int:
+def find_upstream_line(source: str, current: str, line: int) -> int:
     """Return the upstream line that a half-rewritten line came from."""
     matcher = SequenceMatcher(None, split_lines(source), split_lines(current), autojunk=False)
     best = 1

@@ -80,7 +80,7 @@ class _AnyInString(cst.CSTTransformer):
         self.scope = scope
         self.found = False
 
-    def _replaced(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+    def _replace_annotation(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
         dotted = get_full_name_for_node(original)
         names = self.scope.get_qualified_names_for(dotted) if dotted else set()
         if any(item.source is QualifiedNameSource.IMPORT and item.name.partition(".")[0] == "ray" for item in names):
@@ -89,7 +89,7 @@ class _AnyInString(cst.CSTTransformer):
         return updated
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        return self._replaced(original_node, updated_node)
+        return self._replace_annotation(original_node, updated_node)
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        return self._replaced(original_node, updated_node)
+        return self._replace_annotation(original_node, updated_node)

@@ -10,7 +10,7 @@ from collections.abc import Sequence, Set
 
 import libcst as cst
 
-from extractor.pipeline.rewrite.problems import CannotRewrite, upstream_line
+from extractor.pipeline.rewrite.problems import CannotRewrite, find_upstream_line
 from extractor.pipeline.rewrite.ray_annotations import AnnotationRules
 from extractor.pipeline.rewrite.ray_meaning import Meaning
 
@@ -50,7 +50,7 @@ class CallRules(AnnotationRules):
         self._upstream_path = upstream_path
 
     def refusal(self, node: cst.CSTNode, problem: str, hint: str) -> CannotRewrite:
-        place = upstream_line(self._source, self.meaning.text, self.meaning.line(node))
+        place = find_upstream_line(self._source, self.meaning.text, self.meaning.line(node))
         return CannotRewrite(self._upstream_path, place, problem, hint=hint)
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
@@ -66,12 +66,12 @@ class CallRules(AnnotationRules):
                     "replace the definition that calls it by one of ours in the manifest",
                 )
         if name is None:
-            return self._runtime_id(original_node, updated_node)
+            return self._replace_runtime_id(original_node, updated_node)
         if name == "ray.get":
             return self._get(original_node, updated_node)
         if name == "ray.wait":
             self.note("ray.wait")
-            return self._shim("wait", updated_node.args, updated_node)
+            return self._make_shim_call("wait", updated_node.args, updated_node)
         if name in ("ray.put", "ray.remote") and len(updated_node.args) == 1 and not updated_node.args[0].keyword:
             self.note(name)
             return updated_node.args[0].value
@@ -84,7 +84,7 @@ class CallRules(AnnotationRules):
             return cst.Name("False")
         return updated_node
 
-    def _shim(self, name: str, args: Sequence[cst.Arg], call: cst.Call) -> cst.Call:
+    def _make_shim_call(self, name: str, args: Sequence[cst.Arg], call: cst.Call) -> cst.Call:
         self.calls[name] = self.calls.get(name, 0) + 1
         return call.with_changes(func=cst.Name(self.local[name]), args=list(args))
 
@@ -94,7 +94,7 @@ class CallRules(AnnotationRules):
         self.note(f"{self.meaning.code(receiver)}.remote()")
         comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
         first = cst.Arg(receiver, comma=comma if call.args else cst.MaybeSentinel.DEFAULT)
-        return self._shim("submit", [first, *call.args], call)
+        return self._make_shim_call("submit", [first, *call.args], call)
 
     def _get(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         self.note("ray.get")
@@ -107,9 +107,9 @@ class CallRules(AnnotationRules):
             arg.with_changes(keyword=None) if arg.keyword is not None and arg.keyword.value == "object_refs" else arg
             for arg in updated.args
         ]
-        return self._shim("fetch", args, updated)
+        return self._make_shim_call("fetch", args, updated)
 
-    def _runtime_id(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+    def _replace_runtime_id(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         func = original.func
         if isinstance(func, cst.Attribute) and self.meaning.is_context(func.value) and func.attr.value in _IDS:
             code, needed = _IDS[func.attr.value]

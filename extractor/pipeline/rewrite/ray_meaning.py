@@ -112,7 +112,7 @@ class _Collect(cst.CSTVisitor):
             for target in node.targets:
                 self.owner.remote.add(target.target)
 
-    def _imported(self, node: cst.Import | cst.ImportFrom) -> None:
+    def _find_imported(self, node: cst.Import | cst.ImportFrom) -> None:
         scope = self.owner.scopes.get(node)
         if not isinstance(scope, Scope):
             return
@@ -123,7 +123,7 @@ class _Collect(cst.CSTVisitor):
                     self.owner.imports_ray = True
 
     def visit_Import(self, node: cst.Import) -> None:
-        self._imported(node)
+        self._find_imported(node)
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
-        self._imported(node)
+        self._find_imported(node)

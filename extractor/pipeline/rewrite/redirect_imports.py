@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from extractor.pipeline.rewrite.commas import has_comment, only
+from extractor.pipeline.rewrite.commas import has_comment, keep_only
 from extractor.pipeline.rewrite.plan_imports import ImportLine, ImportPlan
 
 WIDTH = 120
@@ -31,15 +31,15 @@ def redirect_imports(module: cst.Module, plan: ImportPlan) -> tuple[cst.Module, 
             body.append(statement)
             continue
         transform.ordinal = plan.first[touched[0]] - 1
-        made = _nothing(statement) if tops.start in plan.dead else statement.visit(transform)
+        made = _leave_empty_line(statement) if tops.start in plan.dead else statement.visit(transform)
         if isinstance(made, cst.FlattenSentinel):
             body += made
         elif isinstance(made, cst.BaseStatement):
             body.append(made)
     lost_block = transform.lost_block or bool(plan.dead)
-    left = _without_nothing(body)
+    left = _remove_empty_lines(body)
     if left and isinstance(body[0], cst.SimpleStatementLine) and not body[0].body:
-        left[0] = _at_top(left[0], module.header)
+        left[0] = _strip_blank_lines(left[0], module.header)
     return module.with_changes(body=left), lost_block
 
 
@@ -70,7 +70,7 @@ class RedirectImports(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement | cst.FlattenSentinel[cst.BaseStatement]:
-        made = self._rewritten(original_node.body, updated_node.body)
+        made = self._rewrite_line(original_node.body, updated_node.body)
         if made is None:
             return updated_node
         if not made:
@@ -92,13 +92,13 @@ class RedirectImports(cst.CSTTransformer):
     def leave_SimpleStatementSuite(
         self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
     ) -> cst.BaseSuite:
-        made = self._rewritten(original_node.body, updated_node.body)
+        made = self._rewrite_line(original_node.body, updated_node.body)
         if made is None:
             return updated_node
         body = [small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for small, _ in made]
         return updated_node.with_changes(body=body or [cst.Pass()])
 
-    def _rewritten(
+    def _rewrite_line(
         self, originals: Sequence[cst.BaseSmallStatement], updated: Sequence[cst.BaseSmallStatement]
     ) -> list[tuple[cst.BaseSmallStatement, bool]] | None:
         """Return a line's planned statements, each with "needs a noqa"; None if unchanged."""
@@ -125,17 +125,17 @@ class RedirectImports(cst.CSTTransformer):
             and line.names
             and not isinstance(original.names, cst.ImportStar)
         ):
-            pairs = [(_name(alias), _local(alias)) for alias in original.names]
+            pairs = [(_name(alias), _name_local(alias)) for alias in original.names]
             dotted = cst.parse_expression(line.module)
             assert isinstance(dotted, (cst.Name, cst.Attribute))
             moved = original.with_changes(module=dotted, relative=())
             if pairs == list(line.names) and (original.lpar is not None or self._fits(self.code(moved))):
                 return moved
             if has_comment(original):
-                left = only(original.names, [pair in line.names for pair in pairs])
-                if [(_name(alias), _local(alias)) for alias in left] == list(line.names):
+                left = keep_only(original.names, [pair in line.names for pair in pairs])
+                if [(_name(alias), _name_local(alias)) for alias in left] == list(line.names):
                     return moved.with_changes(names=left)
-        return self._parse(_text(line, 4 * self.depth))
+        return self._parse(_lay_out(line, 4 * self.depth))
 
     def _fits(self, code: str) -> bool:
         return 4 * self.depth + len(code) <= WIDTH
@@ -149,22 +149,22 @@ class RedirectImports(cst.CSTTransformer):
 
     def leave_IndentedBlock(self, original_node: cst.IndentedBlock, updated_node: cst.IndentedBlock) -> cst.BaseSuite:
         self.depth -= 1
-        return updated_node.with_changes(body=_without_nothing(updated_node.body))
+        return updated_node.with_changes(body=_remove_empty_lines(updated_node.body))
 
     def leave_If(self, original_node: cst.If, updated_node: cst.If) -> cst.BaseStatement:
-        if isinstance(updated_node.orelse, cst.Else) and _emptied(original_node.orelse, updated_node.orelse):
+        if isinstance(updated_node.orelse, cst.Else) and _is_emptied(original_node.orelse, updated_node.orelse):
             updated_node = updated_node.with_changes(orelse=None)
-        if not _emptied(original_node, updated_node) or updated_node.orelse is not None:
+        if not _is_emptied(original_node, updated_node) or updated_node.orelse is not None:
             return updated_node
         self.lost_block = True
-        return _nothing(updated_node)
+        return _leave_empty_line(updated_node)
 
     def leave_Try(self, original_node: cst.Try, updated_node: cst.Try) -> cst.BaseStatement:
-        gone = _emptied(original_node, updated_node) and updated_node.finalbody is None
+        gone = _is_emptied(original_node, updated_node) and updated_node.finalbody is None
         if not gone or updated_node.orelse is not None:
             return updated_node
         self.lost_block = True
-        return _nothing(updated_node)
+        return _leave_empty_line(updated_node)
 
     # chains
 
@@ -181,12 +181,12 @@ class RedirectImports(cst.CSTTransformer):
         return updated_node
 
 
-def _nothing(statement: cst.BaseStatement) -> cst.SimpleStatementLine:
+def _leave_empty_line(statement: cst.BaseStatement) -> cst.SimpleStatementLine:
     """Return an empty line that keeps the blank lines above a removed statement."""
     return cst.SimpleStatementLine(body=[], leading_lines=getattr(statement, "leading_lines", ()))
 
 
-def _emptied(original: cst.CSTNode | None, updated: cst.CSTNode | None) -> bool:
+def _is_emptied(original: cst.CSTNode | None, updated: cst.CSTNode | None) -> bool:
     before, after = getattr(original, "body", None), getattr(updated, "body", None)
     return (
         isinstance(before, cst.IndentedBlock)
@@ -196,7 +196,7 @@ def _emptied(original: cst.CSTNode | None, updated: cst.CSTNode | None) -> bool:
     )
 
 
-def _without_nothing(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+def _remove_empty_lines(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
     """Remove emptied lines, and hand on their blank lines."""
     out: list[cst.BaseStatement] = []
     blank: list[cst.EmptyLine] = []
@@ -216,7 +216,7 @@ def _without_nothing(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatemen
     return out
 
 
-def _at_top(statement: cst.BaseStatement, header: Sequence[cst.EmptyLine]) -> cst.BaseStatement:
+def _strip_blank_lines(statement: cst.BaseStatement, header: Sequence[cst.EmptyLine]) -> cst.BaseStatement:
     """Return the first statement without blank lines above it."""
     leading = list(getattr(statement, "leading_lines", ()))
     above = 0
@@ -234,13 +234,13 @@ def _name(alias: cst.ImportAlias) -> str:
     return get_full_name_for_node(alias.name) or ""
 
 
-def _local(alias: cst.ImportAlias) -> str:
+def _name_local(alias: cst.ImportAlias) -> str:
     if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
         return alias.asname.name.value
     return _name(alias)
 
 
-def _text(line: ImportLine, indent: int) -> str:
+def _lay_out(line: ImportLine, indent: int) -> str:
     """Return the statement as ruff would lay it out."""
     if not line.names:
         parent, _, leaf = line.module.rpartition(".")

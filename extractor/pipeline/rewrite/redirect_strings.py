@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from extractor.pipeline.rewrite.names import Names
-from extractor.pipeline.rewrite.problems import upstream_line
+from extractor.pipeline.rewrite.problems import find_upstream_line
 from extractor.pipeline.slicer import KeptModule, NotKept, Resolver
 
 _QUOTED = re.compile(r"""["']verl\.""")
@@ -55,7 +55,7 @@ def find_paths(names: Names, module: KeptModule, resolver: Resolver, package: st
                 tops.add(top)
     warnings = []
     for line, path in sorted(lost):
-        place = upstream_line(module.source, names.text, line)
+        place = find_upstream_line(module.source, names.text, line)
         warnings.append(f"{module.upstream_path}:{place}: the string {path!r} names nothing vendored")
     return Strings(dict(sorted(moved.items())), frozenset(tops), tuple(warnings))
 

@@ -54,7 +54,7 @@ class ImportSite:
     nested: bool
 
 
-def catches_import_error(node: ast.Try) -> bool:
+def is_import_guard(node: ast.Try) -> bool:
     """Return True where a handler takes what a failing import raises."""
     for handler in node.handlers:
         if handler.type is None:
@@ -111,7 +111,7 @@ class Walk(ast.NodeVisitor):
 
     def visit_Constant(self, node: ast.Constant) -> None:
         if self.in_annotation and isinstance(node.value, str) and _PATH.search(node.value):
-            inner = readers.expression(node.value)
+            inner = readers.parse_expression(node.value)
             if inner is None:
                 return
             for item in ast.walk(inner):
@@ -156,7 +156,7 @@ class Walk(ast.NodeVisitor):
 
     def visit_Try(self, node: ast.Try) -> None:
         outer = self.checked
-        self.checked = outer or catches_import_error(node)
+        self.checked = outer or is_import_guard(node)
         for statement in node.body:
             self.visit(statement)
         self.checked = outer

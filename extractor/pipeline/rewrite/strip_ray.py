@@ -14,10 +14,10 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import MetadataWrapper
 
-from extractor.pipeline.index.syntax import first_line
+from extractor.pipeline.index.syntax import find_first_line
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.nodes import is_method_call
-from extractor.pipeline.rewrite.problems import CannotRewrite, upstream_line
+from extractor.pipeline.rewrite.problems import CannotRewrite, find_upstream_line
 from extractor.pipeline.rewrite.ray_calls import CallRules
 from extractor.pipeline.rewrite.ray_meaning import Meaning
 from extractor.values.readers import split_lines
@@ -34,7 +34,7 @@ class Stripped:
     notes: tuple[str, ...]
 
 
-def statements_with_ray(names: Names) -> frozenset[int]:
+def find_ray_statements(names: Names) -> frozenset[int]:
     """Return the indices of top-level statements that may concern Ray.
 
     Cheap and generous: spelling decides here which statements are looked at, meaning decides what is changed in them.
@@ -59,7 +59,7 @@ def statements_with_ray(names: Names) -> frozenset[int]:
     lines = split_lines(names.text)
     found = {site.top for site in names.imports}
     for index, node in enumerate(names.tree.body):
-        if any(pattern.search(line) for line in lines[first_line(node) : node.end_lineno]):
+        if any(pattern.search(line) for line in lines[find_first_line(node) : node.end_lineno]):
             found.add(index)
     return frozenset(found)
 
@@ -73,7 +73,7 @@ def strip_ray(module: cst.Module, names: Names, package: str, source: str, upstr
     Raises:
         CannotRewrite: something else resolves to Ray.
     """
-    wanted = statements_with_ray(names)
+    wanted = find_ray_statements(names)
     if not wanted:
         return None
     looked_at: list[int] = []
@@ -115,7 +115,7 @@ def check_no_ray(names: Names, source: str, upstream_path: str) -> None:
             for use in names.uses(site.scope, local):
                 raise CannotRewrite(
                     upstream_path,
-                    upstream_line(source, names.text, use.line),
+                    find_upstream_line(source, names.text, use.line),
                     f"`{'.'.join(use.chain)}` is Ray's, and no rule says what it means in one process",
                     hint="replace the definition that uses it by one of ours in the manifest, or cut it with a feature",
                 )

@@ -24,10 +24,10 @@ def substitute_imports(substitutes: tuple[Substitute, ...], package: str) -> lis
             lines.append(head)
         if name not in by_module.setdefault(head, []):
             by_module[head].append(name)
-    return [laid_out(head, by_module[head]) for head in lines]
+    return [lay_out_import(head, by_module[head]) for head in lines]
 
 
-def laid_out(head: str, names: list[str], width: int = 120) -> str:
+def lay_out_import(head: str, names: list[str], width: int = 120) -> str:
     """Write `from a import b, c`, in parentheses if too long."""
     flat = f"{head} import {', '.join(names)}"
     if len(flat) <= width:

@@ -44,7 +44,7 @@ class Slice:
     def __init__(self, search: Search) -> None:
         found = search.found
         self._places = Places(found, search.definitions)
-        self.modules: tuple[KeptModule, ...] = search.kept_modules()
+        self.modules: tuple[KeptModule, ...] = search.list_kept_modules()
         self.edges: Mapping[str, Edge] = dict(sorted((found.edges | search.members.edges).items()))
         self.dropped: Mapping[str, tuple[str, ...]] = {
             holder.symbol: tuple(dict.fromkeys(method.name for method in methods))
@@ -80,7 +80,7 @@ def slice_source(
         SourceError: kept code imports a verl module that the source does not ship.
     """
     search = Search(index, manifest, options, templates or NameUses(), lenient=lenient)
-    for role in manifest.active_roles(options):
+    for role in manifest.list_active_roles(options):
         for symbol in role.symbols:
             search.add_root(f"role {role.name}", symbol)
         for module in role.modules:

@@ -46,7 +46,7 @@ class Definitions:
                 {symbol: ours for symbol, ours in feature.replaced.items() if not self._is_asked(symbol)}
             )
 
-    def feature_of(self, symbol: str) -> str | None:
+    def find_feature(self, symbol: str) -> str | None:
         """Return the missing feature that a symbol belongs to, or None."""
         if self._is_asked(symbol):
             return None
@@ -79,7 +79,7 @@ class Definitions:
             return MISSING
         found = self.index[module]
         if name in found.bindings:
-            return self._ours(module, name, self.feature_of(symbol)) or Definition("local", module, name)
+            return self._ours(module, name, self.find_feature(symbol)) or Definition("local", module, name)
         if name in found.imports and not found.imports[name].dotted:
             item = found.imports[name]
             if item.module.partition(".")[0] != "verl":

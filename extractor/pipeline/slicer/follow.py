@@ -93,7 +93,7 @@ class Follower:
         else:
             found = self._definitions.define(item.module, item.name)
         if found.kind == "missing":
-            self._missing(module, item, how)
+            self._report_missing(module, item, how)
         elif found.kind == "module":
             for chain in chains or [()]:
                 self._follow_attribute(found.module, chain, origin, how, item.line)
@@ -107,7 +107,7 @@ class Follower:
             if name in self._index:
                 self._follow_attribute(name, path[length:], origin, how, item.line)
                 return
-        self._missing(module, item, how)
+        self._report_missing(module, item, how)
 
     def _follow_attribute(self, module: str, chain: tuple[str, ...], origin: str, how: str, line: int) -> None:
         """Follow an attribute of a module to its definition."""
@@ -143,12 +143,12 @@ class Follower:
             if found.target.module == STUBS:
                 self._add_stub(symbol, found)
             if within == found.module:
-                for statement in self._binding(self._index[found.module], found.name):
+                for statement in self._find_binding(self._index[found.module], found.name):
                     substitute = Substitute(statement, found.name, found.target)
                     self._found.substitutes.setdefault(found.module, set()).add(substitute)
 
     @staticmethod
-    def _binding(module: Module, name: str) -> tuple[int, ...]:
+    def _find_binding(module: Module, name: str) -> tuple[int, ...]:
         """Return the statements that define or import a name."""
         if name in module.bindings:
             return tuple(module.bindings[name])
@@ -156,7 +156,7 @@ class Follower:
         return tuple(statement.index for statement in module.statements if item in statement.imports)
 
     def _add_stub(self, symbol: str, found: Definition) -> None:
-        feature = self._definitions.feature_of(symbol) or ""
+        feature = self._definitions.find_feature(symbol) or ""
         other = self._found.stubs.setdefault(found.name, Stub(found.name, symbol, feature))
         if other.feature != feature:
             raise UsageError(
@@ -165,7 +165,7 @@ class Follower:
                 hint="give one of them a replacement of its own instead of a cut",
             )
 
-    def _missing(self, module: Module, item: Import, how: str) -> None:
+    def _report_missing(self, module: Module, item: Import, how: str) -> None:
         wanted = f"{item.module}.{item.name}" if item.name else item.module
         place = f"{module.path}:{item.line}"
         guarded = any(

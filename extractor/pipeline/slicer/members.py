@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from extractor.pipeline.index import Index, Method, Module, NameUses
-from extractor.pipeline.index.syntax import attribute_chain
+from extractor.pipeline.index.syntax import read_attribute_chain
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.slice import Edge
 from extractor.values.manifest import Manifest, matches
@@ -125,14 +125,14 @@ class Members:
 
     def choose(self) -> Iterator[tuple[Holder, Method, str]]:
         """Yield the methods reached since the last call, with their symbols."""
-        related = self._related()
+        related = self._map_related()
         changed = True
         while changed:
             changed = False
             for symbol in sorted(self._holders):
                 holder = self._holders[symbol]
                 for position, method in list(holder.waiting.items()):
-                    edge = self._edge(holder, method, related[symbol])
+                    edge = self._make_edge(holder, method, related[symbol])
                     if edge is not None:
                         changed = True
                         del holder.waiting[position]
@@ -148,7 +148,7 @@ class Members:
             stores = any(
                 isinstance(node, ast.Subscript)
                 and isinstance(node.ctx, ast.Store)
-                and attribute_chain(node.value)[1:] == (attribute,)
+                and read_attribute_chain(node.value)[1:] == (attribute,)
                 for node in ast.walk(method.node)
             )
             if not stores and method.position not in holder.waiting:
@@ -164,7 +164,7 @@ class Members:
             if holder.waiting:
                 yield holder, tuple(holder.waiting.values())
 
-    def _edge(self, holder: Holder, method: Method, related: Iterable[str]) -> Edge | None:
+    def _make_edge(self, holder: Holder, method: Method, related: Iterable[str]) -> Edge | None:
         symbol = f"{holder.symbol}.{method.name}"
         name = method.name
         if symbol in self._asked_for:
@@ -184,16 +184,16 @@ class Members:
             origin = next((self._patterns[item] for item in sorted(self._patterns) if fnmatchcase(name, item)), None)
         if origin is not None:
             return Edge(symbol, origin, "names", 0)
-        above = next((item for item in self._above(holder.symbol) if f"{item}.{name}" in self.edges), None)
+        above = next((item for item in self._list_above(holder.symbol) if f"{item}.{name}" in self.edges), None)
         return Edge(symbol, f"{above}.{name}", "is overridden by", method.line) if above is not None else None
 
     # What stands above a class
 
     def _base(self, module: Module, node: ast.expr) -> Base:
-        chain = attribute_chain(node.value if isinstance(node, ast.Subscript) else node)
-        return self._named(module, chain) if chain else Base(outside="?")
+        chain = read_attribute_chain(node.value if isinstance(node, ast.Subscript) else node)
+        return self._resolve_named(module, chain) if chain else Base(outside="?")
 
-    def _named(self, module: Module, chain: tuple[str, ...]) -> Base:
+    def _resolve_named(self, module: Module, chain: tuple[str, ...]) -> Base:
         """Say what a dotted name means in a module."""
         found = self._definitions.define(module.name, chain[0])
         for position in range(1, len(chain)):
@@ -212,15 +212,15 @@ class Members:
             return Base(outside=".".join([*parts, *chain[1:]]))
         return Base(outside="?" if chain[0] in module.bindings else f"builtins.{'.'.join(chain)}")
 
-    def _above(self, symbol: str) -> Iterator[str]:
+    def _list_above(self, symbol: str) -> Iterator[str]:
         """Yield the kept classes above one."""
         for base in self._holders[symbol].bases:
             if base.symbol in self._holders:
                 yield base.symbol
-                yield from self._above(base.symbol)
+                yield from self._list_above(base.symbol)
 
-    def _outside(self, symbol: str) -> Iterator[str]:
-        for item in (symbol, *self._above(symbol)):
+    def _is_outside(self, symbol: str) -> Iterator[str]:
+        for item in (symbol, *self._list_above(symbol)):
             for base in self._holders[item].bases:
                 if base.symbol not in self._holders:
                     yield base.outside or "?"
@@ -228,14 +228,14 @@ class Members:
     def _is_called_outside(self, holder: Holder, name: str) -> bool:
         return any(
             (base not in _OUTSIDE and not base.startswith("verl.")) or name in _OUTSIDE.get(base, ())
-            for base in self._outside(holder.symbol)
+            for base in self._is_outside(holder.symbol)
         )
 
-    def _related(self) -> dict[str, tuple[str, ...]]:
+    def _map_related(self) -> dict[str, tuple[str, ...]]:
         """Map each class to those that may share an object with it."""
         found: dict[str, set[str]] = {symbol: set() for symbol in self._holders}
         for symbol in self._holders:
-            family = {symbol, *self._above(symbol)}
+            family = {symbol, *self._list_above(symbol)}
             for item in family:
                 found[item] |= family
         return {symbol: tuple(sorted(family)) for symbol, family in found.items()}
@@ -246,10 +246,10 @@ class Members:
         """Return True if a decorator may register or call the method."""
         names = {item.name for item in module.methods(holder.statement)}
         for node in method.node.decorator_list:
-            chain = attribute_chain(node.func if isinstance(node, ast.Call) else node)
+            chain = read_attribute_chain(node.func if isinstance(node, ast.Call) else node)
             if chain and chain[0] in names:
                 continue
-            base = self._named(module, chain) if chain else Base(outside="?")
+            base = self._resolve_named(module, chain) if chain else Base(outside="?")
             if base.symbol:
                 home, _, name = base.symbol.partition(":")
                 if self._index[home].registering.get(name):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from extractor.pipeline.slicer.definitions import Definition, Definitions
 from extractor.pipeline.slicer.slice import NotKept, Target
 from extractor.pipeline.slicer.state import Found
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 
 
 class Places:
@@ -28,26 +28,26 @@ class Places:
         """
         if name is None:
             return self._module(imported)
-        return self._symbol(self._definitions.define(imported, name), f"{imported}:{name}")
+        return self._place_symbol(self._definitions.define(imported, name), f"{imported}:{name}")
 
-    def _symbol(self, found: Definition, symbol: str) -> Target:
+    def _place_symbol(self, found: Definition, symbol: str) -> Target:
         """Return where a definition lives in the generated package."""
         if found.kind == "local" and f"{found.module}:{found.name}" in self._found.edges:
-            return Target(self._path(found.module), found.name)
+            return Target(self._place_path(found.module), found.name)
         if found.kind == "ours" and f"{found.module}:{found.name}" in self._found.replaced:
             assert found.target is not None
             return found.target
         if found.kind == "module":
             return self._module(found.module)
         if found.kind == "external" and found.name in self._found.reexports.get(found.module, ()):
-            return Target(self._path(found.module), found.name)
+            return Target(self._place_path(found.module), found.name)
         raise NotKept(symbol)
 
     def _module(self, module: str) -> Target:
         """Return where a module lives in the generated package."""
         if module not in self._found.kept:
             raise NotKept(module)
-        return Target(self._path(module), None)
+        return Target(self._place_path(module), None)
 
-    def _path(self, module: str) -> str:
-        return module_name(self._found.manifest.target_path(self._found.index[module].path))
+    def _place_path(self, module: str) -> str:
+        return name_module(self._found.manifest.target_path(self._found.index[module].path))

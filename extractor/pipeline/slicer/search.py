@@ -51,12 +51,12 @@ class Search:
         index = self.found.index
         module, _, name = symbol.partition(":")
         if module not in index:
-            raise self._no_root(origin, symbol)
+            raise self._explain_missing_root(origin, symbol)
         names = list(index[module].bindings) if name == "*" else [name]
         for item in names:
             found = self.definitions.define(module, item)
             if found.kind == "missing":
-                raise self._no_root(origin, symbol)
+                raise self._explain_missing_root(origin, symbol)
             if origin == OWN_MANIFEST and name != "*" and found.target is not None:
                 raise UsageError(
                     f"{origin}: {symbol} gives way to {found.target.module}:{found.target.name} in a project",
@@ -93,7 +93,7 @@ class Search:
         self.members.note(uses.words, part.origin, holder)
         self._follower.follow_uses(module, part.statement, uses, part.origin)
 
-    def kept_modules(self) -> tuple[KeptModule, ...]:
+    def list_kept_modules(self) -> tuple[KeptModule, ...]:
         """Return what is kept, module by module."""
         found = self.found
         dropped: dict[str, dict[int, tuple[int, ...]]] = {}
@@ -101,12 +101,12 @@ class Search:
             positions = tuple(method.position for method in methods)
             dropped.setdefault(holder.module.name, {})[holder.statement] = positions
         return tuple(
-            self._kept_module(found.index[name], dropped.get(name, {}))
+            self._make_kept_module(found.index[name], dropped.get(name, {}))
             for name in sorted(found.kept)
             if found.kept[name] or found.reexports.get(name) or found.substitutes.get(name)
         )
 
-    def _kept_module(self, module: Module, dropped: Mapping[int, tuple[int, ...]]) -> KeptModule:
+    def _make_kept_module(self, module: Module, dropped: Mapping[int, tuple[int, ...]]) -> KeptModule:
         substitutes = sorted(
             self.found.substitutes.get(module.name, ()), key=lambda substitute: (substitute.statement, substitute.name)
         )
@@ -131,7 +131,7 @@ class Search:
             body=tuple(statement.node for statement in module.statements),
         )
 
-    def _no_root(self, origin: str, symbol: str) -> UsageError:
+    def _explain_missing_root(self, origin: str, symbol: str) -> UsageError:
         index, release = self.found.index, self.found.manifest.release
         if not origin.startswith("role "):
             name = symbol.partition(":")[2]

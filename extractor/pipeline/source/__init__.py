@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from packaging.version import InvalidVersion, Version
 
 from extractor.pipeline.source import archive, cache, directory, download
-from extractor.pipeline.source.archive import digest
+from extractor.pipeline.source.archive import compute_digest
 from extractor.pipeline.source.source import Source, SourceKind
 from extractor.values import readers
 from extractor.values.errors import SourceError
@@ -41,17 +41,17 @@ def open_source(
         data = cache.fetch(
             pin.wheel_filename,
             pin.wheel_sha256,
-            cache.location(cache_dir),
-            None if offline else lambda into: download.wheel(pin, into),
+            cache.find_location(cache_dir),
+            None if offline else lambda into: download.download_wheel(pin, into),
             release=pin.release,
         )
-        return _opened(data, "wheel", pin.wheel_filename, pin.release)
+        return _open_archive(data, "wheel", pin.wheel_filename, pin.release)
     path = origin.expanduser()
     if path.is_dir():
         source = directory.read(path)
         _check_release(source, pin.release, str(origin))
         return source
-    return _from_file(path, pin)
+    return _open_file(path, pin)
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,9 @@ def open_unpinned(
         SourceError: not available, or not that release.
     """
     if origin is None:
-        download_to = None if offline else lambda into: download.any_wheel(release, into)
-        name, data = cache.fetch_unpinned(release, cache.location(cache_dir), download_to)
-        return Unpinned(_opened(data, "wheel", name, release), name)
+        download_to = None if offline else lambda into: download.download_any_wheel(release, into)
+        name, data = cache.fetch_unpinned(release, cache.find_location(cache_dir), download_to)
+        return Unpinned(_open_archive(data, "wheel", name, release), name)
     path = origin.expanduser()
     if path.is_dir():
         source = directory.read(path)
@@ -91,7 +91,7 @@ def open_unpinned(
         _check_release(source, release, str(origin))
         return Unpinned(source, None)
     kind, data = _read_file(path)
-    return Unpinned(_opened(data, kind, str(path), release), path.name)
+    return Unpinned(_open_archive(data, kind, str(path), release), path.name)
 
 
 def detect_release(origin: Path) -> str:
@@ -113,7 +113,7 @@ def detect_release(origin: Path) -> str:
     return release
 
 
-def _from_file(path: Path, pin: SourcePin) -> Source:
+def _open_file(path: Path, pin: SourcePin) -> Source:
     kind, data = _read_file(path)
     filename, wanted = (
         (pin.wheel_filename, pin.wheel_sha256) if kind == "wheel" else (pin.sdist_filename, pin.sdist_sha256)
@@ -123,7 +123,7 @@ def _from_file(path: Path, pin: SourcePin) -> Source:
             f"{path}: no {kind} of verl {pin.release} is pinned, so it cannot be verified",
             hint="pass the wheel, or unpack it and pass the directory",
         )
-    found = digest(data)
+    found = compute_digest(data)
     if found != wanted:
         said = archive.release_in_name(path.name)
         if said is not None and said != pin.release:
@@ -132,7 +132,7 @@ def _from_file(path: Path, pin: SourcePin) -> Source:
             f"{path}: not the {kind} of verl {pin.release} as released: sha256 {found}, pinned {wanted}",
             hint="download it again; to vendor a modified verl, unpack it and pass the directory",
         )
-    return _opened(data, kind, str(path), pin.release)
+    return _open_archive(data, kind, str(path), pin.release)
 
 
 def _read_file(path: Path) -> tuple[SourceKind, bytes]:
@@ -152,9 +152,9 @@ def _read_file(path: Path) -> tuple[SourceKind, bytes]:
         ) from None
 
 
-def _opened(data: bytes, kind: SourceKind, name: str, release: str) -> Source:
+def _open_archive(data: bytes, kind: SourceKind, name: str, release: str) -> Source:
     members = archive.read_zip(data, name) if kind == "wheel" else archive.read_tar(data, name)
-    source = archive.to_source(members, kind, digest(data), name)
+    source = archive.build_source(members, kind, compute_digest(data), name)
     _check_release(source, release, name)
     return source
 

@@ -23,7 +23,7 @@ _LICENCE = ("license", "license.txt", "license.md", "licence")
 _NOTICE = ("notice.txt", "notice", "notice.md")
 
 
-def digest(data: bytes) -> str:
+def compute_digest(data: bytes) -> str:
     """Return hex sha256."""
     return sha256(data).hexdigest()
 
@@ -48,7 +48,7 @@ def read_zip(data: bytes, name: str) -> dict[str, bytes]:
     """
     # The directory of an archive is read whole before anybody can count its entries.
     if data.count(_ENTRY) > 2 * limits.MAX_MEMBERS:
-        raise _hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
+        raise _refuse_hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
@@ -56,12 +56,12 @@ def read_zip(data: bytes, name: str) -> dict[str, bytes]:
             for member in members:
                 _check_zip_member(member, name)
             if sum(member.file_size for member in members) > limits.MAX_UNPACKED:
-                raise _too_large(name)
+                raise _refuse_too_large(name)
             if sum(member.compress_size for member in members) > len(data):
-                raise _hostile(name, "its files overlap")
+                raise _refuse_hostile(name, "its files overlap")
             return {member.filename: archive.read(member) for member in members}
     except readers.ZIP_ERRORS as error:
-        raise _damaged(name, error) from None
+        raise _refuse_damaged(name, error) from None
 
 
 def read_tar(data: bytes, name: str) -> dict[str, bytes]:
@@ -80,37 +80,37 @@ def read_tar(data: bytes, name: str) -> dict[str, bytes]:
             for member in archive:
                 count += 1
                 if count > limits.MAX_MEMBERS:
-                    raise _hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
+                    raise _refuse_hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
                 if member.isdir():
                     continue
                 if not member.isreg():
-                    raise _hostile(name, f"{member.name} is a link or a device")
+                    raise _refuse_hostile(name, f"{member.name} is a link or a device")
                 total += member.size
                 if total > limits.MAX_UNPACKED:
-                    raise _too_large(name)
+                    raise _refuse_too_large(name)
                 if member.name in found:
-                    raise _hostile(name, f"{member.name} stands twice")
+                    raise _refuse_hostile(name, f"{member.name} stands twice")
                 content = archive.extractfile(member)
                 assert content is not None
                 found[member.name] = content.read()
     except (tarfile.TarError, *readers.ZIP_ERRORS) as error:
-        raise _damaged(name, error) from None
+        raise _refuse_damaged(name, error) from None
     _check_names(found, name)
     tops = {path.partition("/")[0] for path in found}
     if len(tops) != 1 or any("/" not in path for path in found):
-        raise _not_verl(name, "it has no single top directory")
+        raise _refuse_foreign(name, "it has no single top directory")
     return {path.partition("/")[2]: content for path, content in found.items()}
 
 
-def to_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: str) -> Source:
+def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: str) -> Source:
     """Build a source from files relative to the parent of verl/.
 
     Raises:
         SourceError: they are not verl.
     """
     if "verl/__init__.py" not in members:
-        raise _not_verl(name, "it has no verl/__init__.py")
-    licence = _text_of(members, _LICENCE)
+        raise _refuse_foreign(name, "it has no verl/__init__.py")
+    licence = _read_text_of(members, _LICENCE)
     if licence is None:
         raise SourceError(
             f"{name}: holds no licence text, which every project made from it has to carry",
@@ -120,11 +120,11 @@ def to_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: st
         release=_release(members, name),
         kind=kind,
         sha256=sha,
-        files=_below("verl/", members),
-        tests=_below("tests/", members),
+        files=_select_below("verl/", members),
+        tests=_select_below("tests/", members),
         licence=licence,
-        notice=_text_of(members, _NOTICE),
-        requires=_requires(members),
+        notice=_read_text_of(members, _NOTICE),
+        requires=_read_requirements(members),
     )
 
 
@@ -140,40 +140,40 @@ class _Limited:
         data = self._stream.read(size)
         self._left -= len(data)
         if self._left < 0:
-            raise _too_large(self._name)
+            raise _refuse_too_large(self._name)
         return data
 
 
 def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
     mode = member.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        raise _hostile(name, f"{member.filename} is a link or a device")
+        raise _refuse_hostile(name, f"{member.filename} is a link or a device")
     if member.flag_bits & 0x1:
-        raise _hostile(name, f"{member.filename} is encrypted")
+        raise _refuse_hostile(name, f"{member.filename} is encrypted")
     if member.file_size > max(limits.SMALL_MEMBER, limits.MAX_RATIO * member.compress_size):
-        raise _hostile(name, f"{member.filename} unpacks to {member.file_size:,} bytes")
+        raise _refuse_hostile(name, f"{member.filename} unpacks to {member.file_size:,} bytes")
 
 
 def _check_names(names: Iterable[str], archive: str) -> None:
     seen: set[str] = set()
     for name in names:
         if not readers.is_plain_path(name):
-            raise _hostile(archive, f"unsafe path {readers.shown(name)}")
+            raise _refuse_hostile(archive, f"unsafe path {readers.show_path(name)}")
         if name in seen:
-            raise _hostile(archive, f"{name} stands twice")
+            raise _refuse_hostile(archive, f"{name} stands twice")
         seen.add(name)
     if len(seen) > limits.MAX_MEMBERS:
-        raise _hostile(archive, f"it has more than {limits.MAX_MEMBERS:,} files")
-    clash = readers.clash(seen)
+        raise _refuse_hostile(archive, f"it has more than {limits.MAX_MEMBERS:,} files")
+    clash = readers.find_clash(seen)
     if clash:
-        raise _hostile(archive, clash)
+        raise _refuse_hostile(archive, clash)
 
 
-def _below(prefix: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
+def _select_below(prefix: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
     return {path: members[path] for path in sorted(members) if path.startswith(prefix)}
 
 
-def _text_of(members: Mapping[str, bytes], names: tuple[str, ...]) -> str | None:
+def _read_text_of(members: Mapping[str, bytes], names: tuple[str, ...]) -> str | None:
     """Return the first file of a name, at the top or in dist-info."""
     for path in sorted(members, key=lambda path: (path.count("/"), path)):
         top, _, rest = path.rpartition("/")
@@ -182,8 +182,8 @@ def _text_of(members: Mapping[str, bytes], names: tuple[str, ...]) -> str | None
     return None
 
 
-def _requires(members: Mapping[str, bytes]) -> tuple[str, ...] | None:
-    text = _text_of(members, ("metadata", "pkg-info"))
+def _read_requirements(members: Mapping[str, bytes]) -> tuple[str, ...] | None:
+    text = _read_text_of(members, ("metadata", "pkg-info"))
     if text is None:
         return None
     header = text.partition("\n\n")[0]
@@ -195,23 +195,23 @@ def _release(members: Mapping[str, bytes], name: str) -> str:
     stated = members.get("verl/version/version")
     text = stated.decode("utf-8", errors="replace").strip() if stated is not None else ""
     if not re.fullmatch(r"\d+(\.\w+)*", text):
-        raise _not_verl(name, "verl/version/version is missing or no release number")
+        raise _refuse_foreign(name, "verl/version/version is missing or no release number")
     return text
 
 
-def _hostile(name: str, why: str) -> SourceError:
+def _refuse_hostile(name: str, why: str) -> SourceError:
     return SourceError(f"{name}: refused: {why}", hint="this is no archive of verl as released; get it again")
 
 
-def _too_large(name: str) -> SourceError:
-    return _hostile(name, f"it unpacks to more than {readers.size(limits.MAX_UNPACKED)}")
+def _refuse_too_large(name: str) -> SourceError:
+    return _refuse_hostile(name, f"it unpacks to more than {readers.write_size(limits.MAX_UNPACKED)}")
 
 
-def _damaged(name: str, error: Exception) -> SourceError:
+def _refuse_damaged(name: str, error: Exception) -> SourceError:
     return SourceError(f"{name}: damaged archive: {error}", hint="get it again; it may be truncated")
 
 
-def _not_verl(name: str, why: str) -> SourceError:
+def _refuse_foreign(name: str, why: str) -> SourceError:
     return SourceError(
         f"{name}: not a source of verl: {why}",
         hint="pass a wheel, an sdist, a checkout (the directory that holds verl/) or an installed verl",

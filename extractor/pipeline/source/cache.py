@@ -6,15 +6,15 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from extractor.pipeline.source.archive import digest
-from extractor.project.scratch_dir import workplace
+from extractor.pipeline.source.archive import compute_digest
+from extractor.project.scratch_dir import make_workplace
 from extractor.values import readers
 from extractor.values.errors import SourceError
 
 ENVIRONMENT = "VEXTRACT_CACHE_DIR"
 
 
-def location(given: Path | None = None) -> Path:
+def find_location(given: Path | None = None) -> Path:
     """Return the cache directory: the one given, VEXTRACT_CACHE_DIR, or the user's own."""
     if given is not None:
         return given
@@ -44,9 +44,9 @@ def fetch(
     # The archive itself is kept, never its unpacked files: to verify it is to read and hash one megabyte.
     entry = directory / wanted[:16] / filename
     cached = _read(entry)
-    if cached is not None and digest(cached) == wanted:
+    if cached is not None and compute_digest(cached) == wanted:
         return cached
-    return _downloaded(release, directory, "", download, None if cached is None else entry, wanted)[1]
+    return _download_into(release, directory, "", download, None if cached is None else entry, wanted)[1]
 
 
 def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Path] | None) -> tuple[str, bytes]:
@@ -64,12 +64,12 @@ def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Pat
     known = sorted((directory / folder).glob("*/*.whl"))
     for entry in known:
         data = _read(entry)
-        if data is not None and digest(data).startswith(entry.parent.name):
+        if data is not None and compute_digest(data).startswith(entry.parent.name):
             return entry.name, data
-    return _downloaded(release, directory, folder, download, known[0] if known else None)
+    return _download_into(release, directory, folder, download, known[0] if known else None)
 
 
-def _downloaded(
+def _download_into(
     release: str,
     directory: Path,
     folder: str,
@@ -93,7 +93,7 @@ def _downloaded(
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with workplace(directory / "download") as scratch:
+        with make_workplace(directory / "download") as scratch:
             try:
                 file = download(scratch)
             except SourceError as error:
@@ -101,7 +101,7 @@ def _downloaded(
                     raise SourceError(f"verl {release} {state}; {error.message}", hint=error.hint) from None
                 raise
             data = file.read_bytes()
-            found = digest(data)
+            found = compute_digest(data)
             if wanted is not None and found != wanted:
                 raise SourceError(
                     f"{file.name} from the package index is not verl {release} as released:"

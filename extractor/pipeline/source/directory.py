@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from hashlib import sha256
 from pathlib import Path
 
-from extractor.pipeline.source.archive import to_source
+from extractor.pipeline.source.archive import build_source
 from extractor.pipeline.source.source import Source, SourceKind
 from extractor.values import limits, readers
 from extractor.values.errors import SourceError
@@ -22,28 +22,28 @@ def read(path: Path) -> Source:
     Raises:
         SourceError: it is not verl, or cannot be read.
     """
-    root = _root(path)
+    root = _find_root(path)
     infos = sorted(item for item in root.glob("verl-*.dist-info") if item.is_dir())
     kind: SourceKind = "installed" if infos else "checkout"
     try:
         # Below site-packages, tests/ and the files at the top are somebody else's.
-        members = dict(_files(root, "verl"))
+        members = dict(_list_files(root, "verl"))
         if kind == "checkout":
-            members.update(_files(root, "tests"))
+            members.update(_list_files(root, "tests"))
             for name in _TOP_FILES:
                 file = root / name
                 if file.is_file() and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
                     members[name] = readers.read_bytes(file)
         for info in infos:
-            members.update(_files(root, info.name))
-        clash = readers.clash(members)
+            members.update(_list_files(root, info.name))
+        clash = readers.find_clash(members)
         if clash:
             raise SourceError(f"{path}: {clash}", hint="rename one of them, or remove it")
     except OSError as error:
         raise SourceError(
             f"{error.filename or path}: {error.strerror}", hint="look at what lies there, and its permissions"
         ) from None
-    return to_source(members, kind, hash_tree(members), str(path))
+    return build_source(members, kind, hash_tree(members), str(path))
 
 
 def hash_tree(members: Mapping[str, bytes]) -> str:
@@ -56,7 +56,7 @@ def hash_tree(members: Mapping[str, bytes]) -> str:
     return total.hexdigest()
 
 
-def _root(path: Path) -> Path:
+def _find_root(path: Path) -> Path:
     if (path / "verl" / "__init__.py").is_file():
         return path
     if (path / "__init__.py").is_file() and (path / "version" / "version").is_file():
@@ -69,17 +69,17 @@ def _root(path: Path) -> Path:
     )
 
 
-def _files(root: Path, top: str) -> Iterator[tuple[str, bytes]]:
+def _list_files(root: Path, top: str) -> Iterator[tuple[str, bytes]]:
     inside = os.path.realpath(root)
     if not os.path.lexists(root / top):
         return
     total = 0
-    for file in readers.files_below(root / top, lambda folder: folder.name != "__pycache__"):
+    for file in readers.list_files_below(root / top, lambda folder: folder.name != "__pycache__"):
         if file.suffix == ".pyc" or (top != "verl" and file.is_symlink()):
             continue
         path = file.relative_to(root).as_posix()
         if not readers.is_plain_path(path):
-            raise SourceError(f"{root}: unsafe path {readers.shown(path)}", hint="rename the file, or remove it")
+            raise SourceError(f"{root}: unsafe path {readers.show_path(path)}", hint="rename the file, or remove it")
         if file.is_symlink():
             where = os.path.realpath(file)
             if not Path(where).is_relative_to(inside):
@@ -92,5 +92,7 @@ def _files(root: Path, top: str) -> Iterator[tuple[str, bytes]]:
         data = readers.read_bytes(file)
         total += len(data)
         if total > limits.MAX_UNPACKED:
-            raise OSError(errno.EFBIG, f"its files have more than {readers.size(limits.MAX_UNPACKED)}", str(root / top))
+            raise OSError(
+                errno.EFBIG, f"its files have more than {readers.write_size(limits.MAX_UNPACKED)}", str(root / top)
+            )
         yield path, data

@@ -22,9 +22,9 @@ _HINT = (
 )
 
 
-def wheel(pin: SourcePin, into: Path) -> Path:
+def download_wheel(pin: SourcePin, into: Path) -> Path:
     """Download the wheel of a release with a manifest."""
-    found = any_wheel(pin.release, into)
+    found = download_any_wheel(pin.release, into)
     if found.name != pin.wheel_filename:
         raise SourceError(
             f"pip downloaded {found.name} for verl {pin.release}, expected {pin.wheel_filename}", hint=_HINT
@@ -32,7 +32,7 @@ def wheel(pin: SourcePin, into: Path) -> Path:
     return found
 
 
-def any_wheel(release: str, into: Path) -> Path:
+def download_any_wheel(release: str, into: Path) -> Path:
     """Download a release's wheel, checked against the index's digest.
 
     Only ever a wheel: to fetch an sdist pip would run its build script, and nothing of upstream is executed here.
@@ -40,7 +40,7 @@ def any_wheel(release: str, into: Path) -> Path:
     options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--progress-bar", "off", "--dest", str(into)]
     # The version rule of whichever pip runs must not decide: the wheel is read, not installed.
     options.append("--ignore-requires-python")
-    command = [*_pip(), "download", *options, f"verl=={release}"]
+    command = [*_find_pip(), "download", *options, f"verl=={release}"]
     environment = {
         **os.environ,
         "PIP_DISABLE_PIP_VERSION_CHECK": "1",
@@ -66,7 +66,7 @@ def any_wheel(release: str, into: Path) -> Path:
     if done.returncode:
         full = "No space left on device" in done.stdout
         hint = "free some space, or name another cache directory: VEXTRACT_CACHE_DIR=DIR" if full else _HINT
-        raise SourceError(f"verl {release} could not be downloaded: {reason(done.stdout)}", hint=hint)
+        raise SourceError(f"verl {release} could not be downloaded: {read_reason(done.stdout)}", hint=hint)
     found = sorted(path for path in into.iterdir() if path.name.endswith((".whl", ".tar.gz")))
     if len(found) != 1:
         names = ", ".join(path.name for path in found) or "nothing"
@@ -74,7 +74,7 @@ def any_wheel(release: str, into: Path) -> Path:
     return found[0]
 
 
-def _pip() -> list[str]:
+def _find_pip() -> list[str]:
     # Not `importlib.util.find_spec`: asked for pip, setuptools' finder takes it as imported and gives up distutils.
     if PathFinder.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
@@ -88,7 +88,7 @@ def _pip() -> list[str]:
     )
 
 
-def reason(output: str) -> str:
+def read_reason(output: str) -> str:
     """Return the most telling line of pip's output, without credentials."""
     lines = [re.sub(r"//[^/@\s]+@", "//***@", line.strip()) for line in output.splitlines() if line.strip()]
     broken = [line for line in lines if "connection broken by" in line]

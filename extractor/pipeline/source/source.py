@@ -50,7 +50,7 @@ class Source:
                 f"verl {self.release} has no file {path}", hint="check that the source is an unmodified release of verl"
             )
         try:
-            return readers.python_text(data) if path.endswith(".py") else readers.decode(data)
+            return readers.decode_python(data) if path.endswith(".py") else readers.decode(data)
         except SyntaxError as error:
             place, problem = f"{path}:{error.lineno}" if error.lineno else path, error.msg
         except OSError as error:

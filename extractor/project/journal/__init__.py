@@ -26,14 +26,14 @@ __all__ = [
     "Conflict",
     "Journal",
     "Phase",
-    "back",
+    "go_back",
     "begin",
     "end",
-    "forward",
-    "interrupted",
+    "go_forward",
+    "explain_interrupted",
     "of",
     "paths",
-    "phase",
+    "read_phase",
     "read",
     "running",
 ]
@@ -75,8 +75,8 @@ def of(
             raise CheckFailed(f"{change.path}: changed while the upgrade was worked out", hint="run the command again")
     changes += [_change(project, base.PATH, base_data), _change(project, lock.NAME, lock_data)]
     written = {change.path for change in changes if change.new is not None}
-    made = sorted({folder for path in written for folder in _parents(path) if not (project / folder).exists()})
-    emptied = _emptied(project, {change.path for change in changes if change.new is None}, written)
+    made = sorted({folder for path in written for folder in _list_parents(path) if not (project / folder).exists()})
+    emptied = _find_emptied(project, {change.path for change in changes if change.new is None}, written)
     return Journal(title, tuple(changes), tuple(made), tuple(emptied), tuple(conflicts))
 
 
@@ -94,7 +94,7 @@ def begin(project: Path, journal: Journal) -> None:
     disk.replace(project / PATH, data)
 
 
-def forward(project: Path, journal: Journal, done: set[str] | None = None) -> None:
+def go_forward(project: Path, journal: Journal, done: set[str] | None = None) -> None:
     """Do what is not done yet.
 
     Args:
@@ -115,7 +115,7 @@ def forward(project: Path, journal: Journal, done: set[str] | None = None) -> No
     for change in journal.changes[:-2]:
         _put(project, change, change.new)
         done.add(change.path)
-    _sweep(project, journal)
+    _remove_leftovers(project, journal)
     for folder, _ in reversed(journal.emptied):
         _remove_if_empty(disk.gate(project, folder))
     for change in journal.changes[-2:]:
@@ -123,7 +123,7 @@ def forward(project: Path, journal: Journal, done: set[str] | None = None) -> No
         done.add(change.path)
 
 
-def back(project: Path, journal: Journal, done: set[str] | None = None) -> tuple[str, ...]:
+def go_back(project: Path, journal: Journal, done: set[str] | None = None) -> tuple[str, ...]:
     """Restore every file, byte for byte.
 
     Args:
@@ -156,7 +156,7 @@ def back(project: Path, journal: Journal, done: set[str] | None = None) -> tuple
         if change.old is not None:
             disk.gate(project, change.path).parent.mkdir(parents=True, exist_ok=True)
         _put(project, change, change.old)
-    _sweep(project, journal)
+    _remove_leftovers(project, journal)
     for folder in reversed(journal.made):
         _remove_if_empty(disk.gate(project, folder))
     return saved
@@ -169,7 +169,7 @@ def end(project: Path) -> bool:
         return False
     for name in (PATH, _IGNORE):
         disk.gate(project, name).unlink(missing_ok=True)
-        disk.scratch_of(project / name).unlink(missing_ok=True)
+        disk.name_scratch(project / name).unlink(missing_ok=True)
     _remove_if_empty(folder)
     disk.sync_directory(folder.parent)
     return True
@@ -192,14 +192,14 @@ def read(project: Path) -> Journal | None:
         ) from None
 
 
-def phase(project: Path, journal: Journal) -> Phase:
+def read_phase(project: Path, journal: Journal) -> Phase:
     """Return how far it has come."""
     if _read(project, journal.lock.path) != journal.lock.new:
         return Phase.HALF_WAY
     return Phase.CONFLICTS if journal.conflicts else Phase.DONE
 
 
-def interrupted(journal: Journal) -> CheckFailed:
+def explain_interrupted(journal: Journal) -> CheckFailed:
     """Return the error for a project between two states."""
     return CheckFailed(
         f"an upgrade was interrupted half way: {journal.title}",
@@ -208,13 +208,13 @@ def interrupted(journal: Journal) -> CheckFailed:
 
 
 @contextmanager
-def only_upgrade(project: Path) -> Iterator[None]:
+def lock_upgrades(project: Path) -> Iterator[None]:
     """Keep other processes from upgrading the project meanwhile.
 
     Raises:
         CheckFailed: one does so already.
     """
-    with disk.exclusive(project) as free:
+    with disk.lock_exclusively(project) as free:
         if not free:
             raise CheckFailed(
                 "another vextract is upgrading this project", hint="wait until it has ended, then try again"
@@ -298,22 +298,22 @@ def _free(project: Path, path: str, data: bytes) -> str:
     return next(filter(is_free, itertools.chain([path], numbered)))
 
 
-def _sweep(project: Path, journal: Journal) -> None:
+def _remove_leftovers(project: Path, journal: Journal) -> None:
     """Remove what an interrupted write left beside its file."""
     for change in journal.changes:
-        disk.scratch_of(disk.gate(project, change.path)).unlink(missing_ok=True)
+        disk.name_scratch(disk.gate(project, change.path)).unlink(missing_ok=True)
 
 
-def _parents(path: str) -> list[str]:
+def _list_parents(path: str) -> list[str]:
     return [str(parent) for parent in PurePosixPath(path).parents if str(parent) != "."]
 
 
-def _emptied(project: Path, removed: set[str], written: set[str]) -> list[tuple[str, int]]:
+def _find_emptied(project: Path, removed: set[str], written: set[str]) -> list[tuple[str, int]]:
     """Return the directories that hold nothing but what is removed."""
-    stay = {folder for path in written for folder in _parents(path)}
+    stay = {folder for path in written for folder in _list_parents(path)}
     gone = set(removed)
     found = []
-    for folder in sorted({folder for path in removed for folder in _parents(path)}, reverse=True):
+    for folder in sorted({folder for path in removed for folder in _list_parents(path)}, reverse=True):
         path = project / folder
         if folder in stay or path.is_symlink() or not path.is_dir():
             continue

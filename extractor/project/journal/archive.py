@@ -7,7 +7,7 @@ import json
 import zipfile
 
 from extractor.project import base, lock
-from extractor.project.disk import stays_inside
+from extractor.project.disk import is_inside
 from extractor.project.journal.entry import Change, Conflict, Journal
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.values import readers
@@ -35,15 +35,15 @@ def dump(journal: Journal) -> bytes:
     }
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_STORED) as archive:
-        _member(archive, _INDEX, json.dumps(index).encode())
+        _write_member(archive, _INDEX, json.dumps(index).encode())
         for number, change in enumerate(journal.changes):
             for side, data in (("old", change.old), ("new", change.new)):
                 if data is not None:
-                    _member(archive, f"{side}/{number}", data)
+                    _write_member(archive, f"{side}/{number}", data)
     return buffer.getvalue()
 
 
-def _member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
+def _write_member(archive: zipfile.ZipFile, name: str, data: bytes) -> None:
     archive.writestr(zipfile.ZipInfo(name, _EPOCH), data)
 
 
@@ -64,7 +64,7 @@ def parse(data: bytes) -> Journal:
                 _safe(item["path"]),
                 archive.read(f"old/{number}") if item["old"] else None,
                 archive.read(f"new/{number}") if item["new"] else None,
-                _mode(item["mode"]),
+                _check_mode(item["mode"]),
             )
             for number, item in enumerate(index["changes"])
         )
@@ -75,7 +75,7 @@ def parse(data: bytes) -> Journal:
         title=str(index["title"]),
         changes=changes,
         made=tuple(map(_safe, index["made"])),
-        emptied=tuple((_safe(folder), _mode(int(mode)) or 0) for folder, mode in index["emptied"]),
+        emptied=tuple((_safe(folder), _check_mode(int(mode)) or 0) for folder, mode in index["emptied"]),
         conflicts=tuple(
             Conflict(_safe(item["path"]), None if item["beside"] is None else _safe(item["beside"]))
             for item in index["conflicts"]
@@ -84,12 +84,12 @@ def parse(data: bytes) -> Journal:
 
 
 def _safe(path: str) -> str:
-    if not stays_inside(path):
+    if not is_inside(path):
         raise ValueError(f"{path!r} is no path of a project's file")
     return path
 
 
-def _mode(value: int | None) -> int | None:
+def _check_mode(value: int | None) -> int | None:
     """Check permissions: plain ones, as a project's files have them."""
     if value is not None and not 0 <= value <= _PLAIN_MODES:
         raise ValueError(f"permissions {value!r}")

@@ -11,17 +11,17 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases.changes.changeset import ChangeKind, Changes, KeyChanges, OwnerKey, Place, SymbolChange
 from extractor.usecases.changes.config_keys import (
-    below_config,
+    collect_keys,
     compare_project_keys,
-    emitted_config,
-    gone_in,
-    keys_in,
-    upstream_config,
+    compose_upstream_config,
+    find_gone_keys,
+    select_below_config,
+    select_emitted_config,
 )
 from extractor.usecases.changes.registries import compare_registries
 from extractor.usecases.changes.symbols import compare_symbols
 from extractor.values import releases
-from extractor.values.configtree.settings import unreadable
+from extractor.values.configtree.settings import list_unreadable
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
 from extractor.values.renames import Renames
@@ -51,12 +51,15 @@ def report(
         symbols = compare_symbols(old, new, old_source, new_source)
         registries = compare_registries(old, new)
     renames = Renames(old_source.release, new_source.release)
-    old_files, new_files = (below_config(emitted_config(side.tree)) for side in (old, new))
+    old_files, new_files = (select_below_config(select_emitted_config(side.tree)) for side in (old, new))
     owner_keys = tuple[OwnerKey, ...]()
     if owner_config:
-        old_keys, new_keys = keys_in(old_files), keys_in(new_files)
-        everything = old_keys | set(upstream_config(old_source)), new_keys | set(upstream_config(new_source))
-        owner_keys = gone_in(owner_config, [(old_keys, new_keys), everything], renames)
+        old_keys, new_keys = collect_keys(old_files), collect_keys(new_files)
+        everything = (
+            old_keys | set(compose_upstream_config(old_source)),
+            new_keys | set(compose_upstream_config(new_source)),
+        )
+        owner_keys = find_gone_keys(owner_config, [(old_keys, new_keys), everything], renames)
     return Changes(
         old=old_source.release,
         new=new_source.release,
@@ -64,7 +67,7 @@ def report(
         registries=registries,
         project_keys=compare_project_keys(old_files, new_files, renames),
         owner_keys=owner_keys,
-        unreadable=unreadable(owner_config or {}),
+        unreadable=list_unreadable(owner_config or {}),
     )
 
 

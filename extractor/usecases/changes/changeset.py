@@ -7,7 +7,7 @@ from difflib import unified_diff
 from enum import Enum
 
 from extractor.values.errors import UsageError
-from extractor.values.nearest import nearest
+from extractor.values.nearest import find_nearest
 
 
 class ChangeKind(str, Enum):
@@ -193,7 +193,7 @@ class Changes:
         known = {name for item in self.symbols for name in item.names}
         for name in names:
             if name not in known:
-                near = nearest(name, known)
+                near = find_nearest(name, known)
                 hint = f"did you mean `{near[0]}`?" if near else f"run `vextract changes {self.old} {self.new}` for all"
                 raise UsageError(f"neither release's project vendors anything called {name!r}", hint=hint)
         return tuple(item for item in self.symbols if not names or item.names & set(names))

@@ -31,13 +31,13 @@ def compare(old: str, new: str) -> tuple[ChangeKind, tuple[str, ...]]:
     if ast.dump(before) == ast.dump(after):
         return ChangeKind.WORDING, ()
     if isinstance(before, Function) and isinstance(after, Function):
-        details = [*_signature(before, after)]
-        more = [*_decorators(before, after)]
+        details = [*_compare_signatures(before, after)]
+        more = [*_compare_decorators(before, after)]
         if not details:
             return ChangeKind.BODY, tuple(more)
-        return ChangeKind.SIGNATURE, (*details, *more, *_body(before, after))
+        return ChangeKind.SIGNATURE, (*details, *more, *_compare_bodies(before, after))
     if isinstance(before, ast.ClassDef) and isinstance(after, ast.ClassDef):
-        return _classes(before, after)
+        return _compare_classes(before, after)
     return ChangeKind.BODY, ()
 
 
@@ -63,8 +63,8 @@ def is_docstring(node: ast.stmt) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def _signature(old: _Function, new: _Function) -> Iterator[str]:
-    before, after = _parameters(old), _parameters(new)
+def _compare_signatures(old: _Function, new: _Function) -> Iterator[str]:
+    before, after = _map_parameters(old), _map_parameters(new)
     for name in before:
         if name not in after:
             yield f"parameter {name} gone"
@@ -82,13 +82,13 @@ def _signature(old: _Function, new: _Function) -> Iterator[str]:
     common = [name for name in before if name in after and before[name][0] == after[name][0] == "positional"]
     if common != [name for name in after if name in common]:
         yield "parameters in another order"
-    if _text(old.returns) != _text(new.returns):
-        yield f"returns {_text(old.returns) or 'no type'} -> {_text(new.returns) or 'no type'}"
+    if _write_node(old.returns) != _write_node(new.returns):
+        yield f"returns {_write_node(old.returns) or 'no type'} -> {_write_node(new.returns) or 'no type'}"
     if type(old) is not type(new):
         yield "async" if isinstance(new, ast.AsyncFunctionDef) else "no longer async"
 
 
-def _parameters(node: _Function) -> dict[str, tuple[str, str, str]]:
+def _map_parameters(node: _Function) -> dict[str, tuple[str, str, str]]:
     """Name -> how it is passed, its annotation, its default, in order."""
     arguments = node.args
     found: dict[str, tuple[str, str, str]] = {}
@@ -96,23 +96,23 @@ def _parameters(node: _Function) -> dict[str, tuple[str, str, str]]:
     defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
     for item, default in zip(positional, [*defaults, *arguments.defaults], strict=True):
         kind = "positional only" if item in arguments.posonlyargs else "positional"
-        found[item.arg] = (kind, _text(item.annotation), _text(default))
+        found[item.arg] = (kind, _write_node(item.annotation), _write_node(default))
     if arguments.vararg:
-        found[f"*{arguments.vararg.arg}"] = ("rest", _text(arguments.vararg.annotation), "")
+        found[f"*{arguments.vararg.arg}"] = ("rest", _write_node(arguments.vararg.annotation), "")
     for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found[item.arg] = ("keyword only", _text(item.annotation), _text(default))
+        found[item.arg] = ("keyword only", _write_node(item.annotation), _write_node(default))
     if arguments.kwarg:
-        found[f"**{arguments.kwarg.arg}"] = ("rest", _text(arguments.kwarg.annotation), "")
+        found[f"**{arguments.kwarg.arg}"] = ("rest", _write_node(arguments.kwarg.annotation), "")
     return found
 
 
-def _body(old: _Function, new: _Function) -> Iterator[str]:
+def _compare_bodies(old: _Function, new: _Function) -> Iterator[str]:
     if [ast.dump(item) for item in old.body] != [ast.dump(item) for item in new.body]:
         yield "body changed"
 
 
-def _decorators(old: _Function | ast.ClassDef, new: _Function | ast.ClassDef) -> Iterator[str]:
-    before, after = list(map(_text, old.decorator_list)), list(map(_text, new.decorator_list))
+def _compare_decorators(old: _Function | ast.ClassDef, new: _Function | ast.ClassDef) -> Iterator[str]:
+    before, after = list(map(_write_node, old.decorator_list)), list(map(_write_node, new.decorator_list))
     for text in before:
         if text not in after:
             yield f"no longer decorated with @{text}"
@@ -121,61 +121,63 @@ def _decorators(old: _Function | ast.ClassDef, new: _Function | ast.ClassDef) ->
             yield f"decorated with @{text}"
 
 
-def _classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[ChangeKind, tuple[str, ...]]:
+def _compare_classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[ChangeKind, tuple[str, ...]]:
     signature: list[str] = []
     body: list[str] = []
-    bases = [", ".join(map(_text, (*node.bases, *(item.value for item in node.keywords)))) for node in (old, new)]
+    bases = [", ".join(map(_write_node, (*node.bases, *(item.value for item in node.keywords)))) for node in (old, new)]
     if bases[0] != bases[1]:
         signature.append(f"bases {bases[0] or 'none'} -> {bases[1] or 'none'}")
-    body.extend(_decorators(old, new))
-    before, after = _fields(old), _fields(new)
+    body.extend(_compare_decorators(old, new))
+    before, after = _map_fields(old), _map_fields(new)
     signature.extend(f"field {name} gone" for name in before if name not in after)
     for name, (annotation, default) in after.items():
         if name not in before:
             signature.append(f"field {name} new{f' (default {default})' if default else ', required'}")
         elif before[name] != (annotation, default):
-            signature.append(f"field {name}: {_declared(before[name])} -> {_declared((annotation, default))}")
-    values = _values(old), _values(new)
+            signature.append(
+                f"field {name}: {_compare_declared(before[name])} -> {_compare_declared((annotation, default))}"
+            )
+    values = _map_values(old), _map_values(new)
     body.extend(f"{name} gone" for name in values[0] if name not in values[1])
     body.extend(f"{name} new" for name in values[1] if name not in values[0])
     body.extend(
         f"{name}: {text} -> {values[1][name]}" for name, text in values[0].items() if values[1].get(name, text) != text
     )
-    _methods(old, new, signature, body)
+    _compare_methods(old, new, signature, body)
     return (ChangeKind.SIGNATURE if signature else ChangeKind.BODY), (*signature, *body)
 
 
-def _methods(old: ast.ClassDef, new: ast.ClassDef, signature: list[str], body: list[str]) -> None:
+def _compare_methods(old: ast.ClassDef, new: ast.ClassDef, signature: list[str], body: list[str]) -> None:
     before = {item.name: item for item in old.body if isinstance(item, Function)}
     after = {item.name: item for item in new.body if isinstance(item, Function)}
     for name, method in before.items():
         if name not in after:
-            (signature if _public(name) else body).append(f"{name}() gone")
+            (signature if _is_public(name) else body).append(f"{name}() gone")
         elif ast.dump(method) != ast.dump(after[name]):
-            details = [f"{name}(): {detail}" for detail in _signature(method, after[name])]
-            (signature if _public(name) else body).extend(details)
-            body.extend(f"{name}(): {detail}" for detail in _decorators(method, after[name]))
-            body.extend(f"{name}(): {detail}" for detail in _body(method, after[name]))
+            details = [f"{name}(): {detail}" for detail in _compare_signatures(method, after[name])]
+            (signature if _is_public(name) else body).extend(details)
+            body.extend(f"{name}(): {detail}" for detail in _compare_decorators(method, after[name]))
+            body.extend(f"{name}(): {detail}" for detail in _compare_bodies(method, after[name]))
     # What only came changes nothing for those who use the class.
     body.extend(f"{name}() new" for name in after if name not in before)
 
 
-def _public(name: str) -> bool:
+def _is_public(name: str) -> bool:
     return not name.startswith("_") or name in ("__init__", "__call__")
 
 
-def _fields(node: ast.ClassDef) -> dict[str, tuple[str, str]]:
+def _map_fields(node: ast.ClassDef) -> dict[str, tuple[str, str]]:
     return {
-        item.target.id: (_text(item.annotation), _text(item.value))
+        item.target.id: (_write_node(item.annotation), _write_node(item.value))
         for item in node.body
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     }
 
 
-def _values(node: ast.ClassDef) -> dict[str, str]:
+def _map_values(node: ast.ClassDef) -> dict[str, str]:
     """Return what a class assigns without annotation, such as the members of an enumeration."""
     return {
-        target.id: _text(item.value)
+        target.id: _write_node(item.value)
         for item in node.body
         if isinstance(item, ast.Assign)
         for target in item.targets
@@ -183,10 +185,10 @@ def _values(node: ast.ClassDef) -> dict[str, str]:
     }
 
 
-def _declared(declared: tuple[str, str]) -> str:
+def _compare_declared(declared: tuple[str, str]) -> str:
     annotation, default = declared
     return f"{annotation} = {default}" if default else annotation
 
 
-def _text(node: ast.expr | None) -> str:
+def _write_node(node: ast.expr | None) -> str:
     return "" if node is None else ast.unparse(node)

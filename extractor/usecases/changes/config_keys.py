@@ -14,7 +14,7 @@ from extractor.usecases.changes.changeset import DefaultChange, KeyChanges, Lost
 from extractor.values import readers
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree import compose, flatten
-from extractor.values.configtree.settings import every_setting
+from extractor.values.configtree.settings import list_every_setting
 from extractor.values.errors import SourceError, UsageError
 from extractor.values.tree import Tree
 
@@ -23,19 +23,19 @@ _UPSTREAM = "verl/trainer/config/"
 _REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*(?:\.\w+)*)\}")
 
 
-def below_config(files: Mapping[str, str]) -> dict[str, str]:
+def select_below_config(files: Mapping[str, str]) -> dict[str, str]:
     """Return files of a project by path below config/."""
     return {path.removeprefix(FOLDER): text for path, text in files.items()}
 
 
-def emitted_config(tree: Tree) -> dict[str, str]:
+def select_emitted_config(tree: Tree) -> dict[str, str]:
     """Return the config files of a project as it is emitted, by path in it."""
     return {file.path: file.data.decode() for file in tree if is_config(file.path)}
 
 
-def keys_in(files: Mapping[str, str]) -> set[str]:
+def collect_keys(files: Mapping[str, str]) -> set[str]:
     """Return all keys that config files set, given by path below config/."""
-    return {item.key for item in every_setting(files, MAIN)}
+    return {item.key for item in list_every_setting(files, MAIN)}
 
 
 def read_config(folder: Path) -> dict[str, str]:
@@ -48,12 +48,12 @@ def read_config(folder: Path) -> dict[str, str]:
         raise UsageError(f"{folder}: no such directory", hint="pass a directory of YAML files, such as PROJECT/config")
     return {
         f"{FOLDER}{path.relative_to(folder).as_posix()}": readers.read_text(path)
-        for path in readers.files_below(folder)
+        for path in readers.list_files_below(folder)
         if path.suffix in (".yaml", ".yml") and path.is_file()
     }
 
 
-def upstream_config(source: Source) -> dict[str, str]:
+def compose_upstream_config(source: Source) -> dict[str, str]:
     """Return upstream's own trainer config, composed: key -> default in one line, "" for a section.
 
     Raises:
@@ -65,26 +65,26 @@ def upstream_config(source: Source) -> dict[str, str]:
         if path.startswith(_UPSTREAM) and path.endswith(".yaml")
     }
     try:
-        return _composed(files)
+        return _compose_keys(files)
     except yaml.YAMLError as error:
         raise SourceError(
             f"{_UPSTREAM}{error}", hint="check that the source is an unmodified release of verl"
         ) from None
 
 
-def _composed(files: Mapping[str, str]) -> dict[str, str]:
+def _compose_keys(files: Mapping[str, str]) -> dict[str, str]:
     """Return key -> default in one line, "" for a section, of a composed tree."""
     found: dict[str, str] = {}
     for key, value in flatten(compose(files, MAIN).config).items() if MAIN in files else ():
         parts = key.split(".")
         found |= dict.fromkeys((".".join(parts[:end]) for end in range(1, len(parts))), "")
-        found[key] = _in_line(value)
+        found[key] = _write_in_line(value)
     return found
 
 
-def _in_line(value: object) -> str:
+def _write_in_line(value: object) -> str:
     if isinstance(value, list):
-        return f"[{', '.join(map(_in_line, value))}]"
+        return f"[{', '.join(map(_write_in_line, value))}]"
     return value or '""' if isinstance(value, str) else json.dumps(value)
 
 
@@ -92,15 +92,15 @@ def compare_project_keys(
     old: Mapping[str, str], new: Mapping[str, str], renames: Callable[[str], str | None]
 ) -> KeyChanges:
     """Compare the configs of two projects, as they are emitted: all options of each group."""
-    before, after = keys_in(old), keys_in(new)
+    before, after = collect_keys(old), collect_keys(new)
     return KeyChanges(
-        gained=_outermost(after - before),
-        lost=_lost(before - after, after, renames),
-        defaults=_defaults(_composed(old), _composed(new)),
+        gained=_keep_outermost(after - before),
+        lost=_find_lost_keys(before - after, after, renames),
+        defaults=_compare_defaults(_compose_keys(old), _compose_keys(new)),
     )
 
 
-def gone_in(
+def find_gone_keys(
     owner: Mapping[str, str], known: Sequence[tuple[set[str], set[str]]], renames: Callable[[str], str | None]
 ) -> tuple[OwnerKey, ...]:
     """Return where the owner's config files speak of keys that no longer exist.
@@ -117,7 +117,7 @@ def gone_in(
     new_keys = set[str]().union(*(after for _, after in known))
     found: dict[tuple[str, int, str, bool], OwnerKey] = {}
     sections: dict[tuple[str, str], int] = {}
-    for item in every_setting(below_config(owner), MAIN):
+    for item in list_every_setting(select_below_config(owner), MAIN):
         file = f"{FOLDER}{item.file}" if f"{FOLDER}{item.file}" in owner else item.file
         if item.section:
             sections.setdefault((file, item.key), item.line)
@@ -126,36 +126,38 @@ def gone_in(
             parts = key.split(".")
             heads = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
             gone = [head for head in heads if any(head in before and head not in after for before, after in known)]
-            if not gone or (item.section and not reference and _existing(renames(gone[0]), new_keys) is None):
+            if not gone or (item.section and not reference and _find_existing(renames(gone[0]), new_keys) is None):
                 continue
             # A section stands for all that is in it, but where its keys went to several places.
             inner = heads[: heads.index(gone[0]) : -1]
-            head = next((part for part in [gone[0], *inner] if _existing(renames(part), new_keys)), gone[0])
+            head = next((part for part in [gone[0], *inner] if _find_existing(renames(part), new_keys)), gone[0])
             line = item.line if reference else sections.get((file, head), item.line)
-            new_name = _existing(renames(head), new_keys)
+            new_name = _find_existing(renames(head), new_keys)
             found.setdefault((file, line, head, reference), OwnerKey(file, line, head, new_name, reference))
     return tuple(sorted(found.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
 
 
-def _lost(keys: Iterable[str], known: Iterable[str], renames: Callable[[str], str | None]) -> tuple[LostKey, ...]:
+def _find_lost_keys(
+    keys: Iterable[str], known: Iterable[str], renames: Callable[[str], str | None]
+) -> tuple[LostKey, ...]:
     """Keys that are gone, sorted; a section stands for all that is in it, but where its keys went to several places."""
     gone, present = set(keys), set(known)
 
     def one(key: str) -> list[LostKey]:
         inside = [other for other in gone if other.startswith(f"{key}.")]
-        new = _existing(renames(key), present)
-        if new is not None or not any(_existing(renames(other), present) for other in inside):
+        new = _find_existing(renames(key), present)
+        if new is not None or not any(_find_existing(renames(other), present) for other in inside):
             return [LostKey(key, new)]
-        return [item for other in _outermost(inside) for item in one(other)]
+        return [item for other in _keep_outermost(inside) for item in one(other)]
 
-    return tuple(item for key in _outermost(gone) for item in one(key))
+    return tuple(item for key in _keep_outermost(gone) for item in one(key))
 
 
-def _existing(name: str | None, known: Iterable[str]) -> str | None:
+def _find_existing(name: str | None, known: Iterable[str]) -> str | None:
     return name if name is not None and name in known else None
 
 
-def _outermost(keys: Iterable[str]) -> tuple[str, ...]:
+def _keep_outermost(keys: Iterable[str]) -> tuple[str, ...]:
     """Leave out keys that stand in a section that is listed itself, and `_target_` and the like."""
     found: list[str] = []
     wanted = sorted(key for key in keys if not key.rpartition(".")[2].startswith("_"))
@@ -167,7 +169,7 @@ def _outermost(keys: Iterable[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _defaults(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[DefaultChange, ...]:
+def _compare_defaults(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[DefaultChange, ...]:
     return tuple(
         DefaultChange(key, value, after[key])
         for key, value in sorted(before.items())

@@ -19,7 +19,7 @@ _TITLES = {
 
 def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, ...]:
     """Compare what the vendored code of two projects registers."""
-    before, after = registered(old), registered(new)
+    before, after = list_registered(old), list_registered(new)
     return tuple(
         RegistryChange(
             registry=title,
@@ -31,14 +31,14 @@ def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, 
     )
 
 
-def registered(generated: Generated) -> dict[str, set[str]]:
+def list_registered(generated: Generated) -> dict[str, set[str]]:
     """Return registry -> the names in it."""
     folders = {
         module.target_path: PurePosixPath(module.upstream_path).parent.name for module in generated.found.modules
     }
     found: dict[str, set[str]] = {}
     for item in generated.emitted:
-        for decorator, name, _ in list_registrations(readers.python(item.text)):
+        for decorator, name, _ in list_registrations(readers.parse_python(item.text)):
             if decorator.startswith("register"):
                 folder = folders[item.path]
                 title = _TITLES.get(decorator) or _TITLES.get(folder) or f"{folder}:{decorator}"

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.index.syntax import child_statements, first_line
+from extractor.pipeline.index.syntax import find_first_line, list_child_statements
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import ChangeKind, Place, SymbolChange
@@ -15,17 +15,17 @@ from extractor.usecases.changes.compare import compare, shape
 from extractor.values import readers
 
 
-def places(generated: Generated) -> dict[str, Place]:
+def find_places(generated: Generated) -> dict[str, Place]:
     """Return every symbol that a project vendors, by file and in upstream's order."""
     found: dict[str, Place] = {}
     for module in generated.found.modules:
         substituted = {item.statement for item in module.substitutes}
         lines = readers.split_lines(module.source)
-        body = module.body or tuple(readers.python(module.source).body)
+        body = module.body or tuple(readers.parse_python(module.source).body)
         for index in module.kept:
             if index in substituted:
                 continue
-            for name, kind in _binds(body[index]):
+            for name, kind in _find_bindings(body[index]):
                 place = _place(module, f"{module.module}:{name}", kind, body[index], lines)
                 # A second definition of a name (a version check, say) belongs to the first.
                 known = found.get(place.symbol)
@@ -39,15 +39,17 @@ def places(generated: Generated) -> dict[str, Place]:
 
 def compare_symbols(old: Generated, new: Generated, old_source: Source, new_source: Source) -> list[SymbolChange]:
     """Compare what two projects vendor, symbol by symbol, also where a symbol moved to another file."""
-    before, after = places(old), places(new)
-    moved = _moved(before, after)
+    before, after = find_places(old), find_places(new)
+    moved = _find_moves(before, after)
     origin = {new_symbol: old_symbol for old_symbol, new_symbol in moved.items()}
     found = []
     for symbol, place in after.items():
         was = before.get(origin.get(symbol, symbol))
         if was is None:
             found.append(
-                SymbolChange(ChangeKind.NEW, None, place, _why(symbol, old, old_source, f"verl {old_source.release}"))
+                SymbolChange(
+                    ChangeKind.NEW, None, place, _explain_lack(symbol, old, old_source, f"verl {old_source.release}")
+                )
             )
             continue
         change, details = _compare(was, place)
@@ -56,7 +58,7 @@ def compare_symbols(old: Generated, new: Generated, old_source: Source, new_sour
         found.append(SymbolChange(change, was, place, details))
     for symbol, place in before.items():
         if symbol not in after and symbol not in moved:
-            why = _why(symbol, new, new_source, f"verl {new_source.release}")
+            why = _explain_lack(symbol, new, new_source, f"verl {new_source.release}")
             found.append(SymbolChange(ChangeKind.GONE, place, None, why))
     return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
 
@@ -72,7 +74,7 @@ def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...]]:
     return (ChangeKind.WORDING if same else ChangeKind.BODY), ()
 
 
-def _moved(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:
+def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:
     """Old symbol -> new symbol, for those that went to another module, or got another name and kept all else."""
     gone = [place for symbol, place in before.items() if symbol not in after and place.kind != "value"]
     came = [place for symbol, place in after.items() if symbol not in before and place.kind != "value"]
@@ -98,7 +100,7 @@ def _shape(place: Place) -> str:
     return shape(place.text) if place.text.count("\n") > 3 else place.symbol
 
 
-def _why(symbol: str, other: Generated, source: Source, release: str) -> tuple[str, ...]:
+def _explain_lack(symbol: str, other: Generated, source: Source, release: str) -> tuple[str, ...]:
     """Say why the other project lacks a symbol although its release may have it."""
     if symbol in other.found.replaced:
         return (f"ours instead of upstream's with {release}",)
@@ -111,12 +113,12 @@ def _why(symbol: str, other: Generated, source: Source, release: str) -> tuple[s
 
 
 def _place(module: KeptModule, symbol: str, kind: str, node: ast.stmt, lines: list[str]) -> Place:
-    first = first_line(node)
+    first = find_first_line(node)
     text = "".join(lines[first : node.end_lineno])
     return Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
 
 
-def _binds(node: ast.stmt) -> Iterator[tuple[str, str]]:
+def _find_bindings(node: ast.stmt) -> Iterator[tuple[str, str]]:
     """Yield the names that a top-level statement defines, and as what; imports are no definitions."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         yield node.name, "function"
@@ -129,5 +131,5 @@ def _binds(node: ast.stmt) -> Iterator[tuple[str, str]]:
                 names = [item.id for item in ast.walk(target) if isinstance(item, ast.Name)]
                 yield from ((name, "value") for name in names if name not in ("__all__", "logger"))
     elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
-        seen = {name for child in child_statements(node) for name, _ in _binds(child)}
+        seen = {name for child in list_child_statements(node) for name, _ in _find_bindings(child)}
         yield from ((name, "value") for name in sorted(seen))

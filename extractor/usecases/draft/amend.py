@@ -26,7 +26,7 @@ def amend(data: Full, findings: Iterable[Finding]) -> tuple[Full, list[Note]]:
     data = copy.deepcopy(data)
     notes: list[Note] = []
     edits: dict[str, list[Finding]] = {}
-    followed = {_file_of(item.subject) for item in findings if item.kind is Kind.ROOT and item.moved}
+    followed = {_name_file(item.subject) for item in findings if item.kind is Kind.ROOT and item.moved}
     for item in findings:
         name = item.where.partition(".")[2]
         if item.kind is Kind.LAYOUT and item.subject in followed:
@@ -63,14 +63,14 @@ def _follow_roots(data: Full, findings: Iterable[Finding]) -> list[Note]:
     left = {symbol.partition(":")[0] for role in data["roles"].values() for symbol in role.get("symbols", ())}
     notes = []
     for item in findings:
-        was, now = (_file_of(symbol) for symbol in (item.subject, item.moved or item.subject))
+        was, now = (_name_file(symbol) for symbol in (item.subject, item.moved or item.subject))
         if item.kind is Kind.ROOT and item.subject.partition(":")[0] not in left and was in data["layout"]:
             data["layout"][now] = data["layout"].pop(was)
             notes.append(Note("layout", f"{was} has moved to {now}, with what the project needs of it", todo=False))
     return notes
 
 
-def _file_of(symbol: str) -> str:
+def _name_file(symbol: str) -> str:
     return f"{symbol.partition(':')[0].removeprefix('verl.').replace('.', '/')}.py"
 
 
@@ -97,7 +97,7 @@ def _amend_fix(data: Full, fix_id: str, items: list[Finding]) -> list[Note]:
         if item.kind is Kind.FIX_MODULE:
             if item.moved is None:
                 data["fixes"].remove(fix)
-                return [Note("drop.fixes", f"{fix_id}: its module {item.subject} is gone{_similar(item)}")]
+                return [Note("drop.fixes", f"{fix_id}: its module {item.subject} is gone{_propose_similar(item)}")]
             fix["module"] = item.moved
             notes.append(_note(item))
         elif item.kind is Kind.FIX_SWAP:
@@ -127,7 +127,7 @@ def _note(item: Finding, where: str | None = None) -> Note:
     if item.moved is None:
         if item.kind in (Kind.LAYOUT, Kind.CUT) and not item.suggestions:
             return Note(place, f"{item.subject} {item.problem}, and was taken out", todo=item.kind is Kind.CUT)
-        return Note(place, f"{item.subject} {item.problem}{_similar(item)}. What takes its part?")
+        return Note(place, f"{item.subject} {item.problem}{_propose_similar(item)}. What takes its part?")
     best = next((found for found in item.suggestions if found.place == item.moved), None)
     # Where the code is nearly the same there is nothing to decide.
     is_sure = best is None or best.score is None or best.score >= _SURE
@@ -137,6 +137,6 @@ def _note(item: Finding, where: str | None = None) -> Note:
     )
 
 
-def _similar(item: Finding) -> str:
+def _propose_similar(item: Finding) -> str:
     found = ", ".join(map(str, item.suggestions))
     return f"; similar: {found}" if found else ", and nothing is like it"

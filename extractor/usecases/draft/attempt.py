@@ -24,7 +24,7 @@ def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step
         SourceError: one of the two is not available.
     """
     step(f"reading verl {release} and {base}")
-    if origin is None and release in releases.supported():
+    if origin is None and release in releases.list_supported():
         pin = releases.load(release).pin
         new, filename = open_source(pin, offline=offline), pin.wheel_filename
     else:

@@ -14,7 +14,7 @@ from extractor.pipeline.source import Source
 from extractor.usecases.changes import ChangeKind
 from extractor.usecases.changes.compare import compare
 from extractor.usecases.draft.findings import Finding, Kind, Suggestion
-from extractor.usecases.draft.similar import Catalogue, choose, definition_of, find_module
+from extractor.usecases.draft.similar import Catalogue, choose, find_definition, find_module
 from extractor.values.manifest import Fix, Manifest
 from extractor.values.options import Options
 
@@ -46,22 +46,22 @@ class _Check:
         self._modules: dict[str, tuple[Suggestion, ...]] = {}
 
     def findings(self) -> Iterator[Finding]:
-        yield from self._layout()
-        yield from self._roles()
+        yield from self._check_layout()
+        yield from self._check_roles()
         for feature in (*self._manifest.features, *self._manifest.withheld):
             where = f"features.{feature.name}"
             for pattern in feature.cut:
                 if matches(pattern, self._old) and not matches(pattern, self._new):
                     pattern_gone = Finding(Kind.CUT, where, pattern, "matches nothing")
-                    yield pattern_gone if "*" in pattern else self._gone(Kind.CUT, where, pattern)
+                    yield pattern_gone if "*" in pattern else self._report_gone(Kind.CUT, where, pattern)
             for symbol in feature.replaced:
-                yield from self._swapped(symbol, Kind.SWAP, where)
+                yield from self._check_swapped(symbol, Kind.SWAP, where)
         for item in self._manifest.replacements:
-            yield from self._swapped(item.symbol, Kind.REPLACEMENT, f"replacements.{item.symbol}")
+            yield from self._check_swapped(item.symbol, Kind.REPLACEMENT, f"replacements.{item.symbol}")
         for fix in self._manifest.fixes:
             yield from self._fix(fix)
 
-    def _layout(self) -> Iterator[Finding]:
+    def _check_layout(self) -> Iterator[Finding]:
         for path in self._manifest.layout:
             if holds(path, self._files[0]) and not holds(path, self._files[1]):
                 found: tuple[Suggestion, ...] = ()
@@ -71,13 +71,13 @@ class _Check:
                     found = tuple(replace(item, place=place) for item, place in zip(moved, paths, strict=True))
                 yield Finding(Kind.LAYOUT, "layout", path, "is not in the source", found, _choose_module(found))
 
-    def _roles(self) -> Iterator[Finding]:
+    def _check_roles(self) -> Iterator[Finding]:
         for role in self._manifest.roles:
             where = f"roles.{role.name}"
             for symbol in role.symbols:
                 module, _, name = symbol.partition(":")
                 if name != "*":
-                    yield from [self._gone(Kind.ROOT, where, symbol)] if self._is_missing(symbol) else []
+                    yield from [self._report_gone(Kind.ROOT, where, symbol)] if self._is_missing(symbol) else []
                 elif module not in self._new:
                     found = self._module(module)
                     moved = _choose_module(found)
@@ -88,13 +88,13 @@ class _Check:
                     found = self._module(module)
                     yield Finding(Kind.MODULE, where, module, "is gone", found, _choose_module(found))
 
-    def _swapped(self, symbol: str, kind: Kind, where: str) -> Iterator[Finding]:
+    def _check_swapped(self, symbol: str, kind: Kind, where: str) -> Iterator[Finding]:
         """Yield a symbol that gives way to ours: it must be defined where the manifest says, and look as it did."""
-        if not binds(self._new, symbol):
-            if binds(self._old, symbol):
-                yield self._gone(kind, where, symbol)
+        if not has_binding(self._new, symbol):
+            if has_binding(self._old, symbol):
+                yield self._report_gone(kind, where, symbol)
             return
-        before, after = definition_of(self._old, symbol), definition_of(self._new, symbol)
+        before, after = find_definition(self._old, symbol), find_definition(self._new, symbol)
         if before is not None and after is not None:
             change, details = compare(ast.unparse(before), ast.unparse(after))
             if change is ChangeKind.SIGNATURE:
@@ -108,7 +108,7 @@ class _Check:
             return  # left over from an earlier release
         if module not in self._new:
             found = self._module(module)
-            moved = self._moved_fix(fix, found)
+            moved = self._find_moved_fix(fix, found)
             yield Finding(Kind.FIX_MODULE, where, module, "is gone", found, moved)
             if moved is None:
                 return
@@ -121,13 +121,13 @@ class _Check:
                 yield Finding(Kind.FIX_EDIT, where, fix.id, problem, edit=number, count=count)
         for symbol in fix.replaced:
             if module == fix.module:
-                yield from self._swapped(symbol, Kind.FIX_SWAP, where)
+                yield from self._check_swapped(symbol, Kind.FIX_SWAP, where)
             else:
                 name = symbol.partition(":")[2]
                 place = f"{module}:{name}" if name in self._new[module].bindings else None
                 yield Finding(Kind.FIX_SWAP, where, symbol, "has moved" if place else "is gone", moved=place)
 
-    def _moved_fix(self, fix: Fix, found: tuple[Suggestion, ...]) -> str | None:
+    def _find_moved_fix(self, fix: Fix, found: tuple[Suggestion, ...]) -> str | None:
         """Return where the code of a fix has gone: a module in which every edit matches as often as it says."""
         for item in found:
             if fix.edits and count_matches(self._new[item.place].source, fix) == [edit.count for edit in fix.edits]:
@@ -138,7 +138,7 @@ class _Check:
         module, _, name = symbol.partition(":")
         return module not in self._new or self._new_names.define(module, name).kind == "missing"
 
-    def _gone(self, kind: Kind, where: str, symbol: str) -> Finding:
+    def _report_gone(self, kind: Kind, where: str, symbol: str) -> Finding:
         module, _, name = symbol.partition(":")
         was = self._old_names.define(module, name) if module in self._old else Definition("missing")
         place = f"{was.module}:{was.name}"
@@ -146,13 +146,13 @@ class _Check:
         if was.kind == "local" and was.module != module and not self._is_missing(place):
             still = Suggestion(place, 1.0, "where it was defined before")
             return Finding(kind, where, symbol, "is gone", (still,), place)
-        found = self._catalogue.find(name, definition_of(self._old, place) if was.kind == "local" else None)
+        found = self._catalogue.find(name, find_definition(self._old, place) if was.kind == "local" else None)
         if module in self._old and self._old[module].is_package:
-            found = tuple(replace(item, place=self._as_exported(item.place)) for item in found)
+            found = tuple(replace(item, place=self._find_export(item.place)) for item in found)
         problem = "is gone: no such module" if module not in self._new else "is gone"
         return Finding(kind, where, symbol, problem, found, choose(found))
 
-    def _as_exported(self, symbol: str) -> str:
+    def _find_export(self, symbol: str) -> str:
         """Return the package that a symbol can be imported from, where its own module's package offers it."""
         module, _, name = symbol.partition(":")
         package = module.rpartition(".")[0]
@@ -176,10 +176,10 @@ def matches(pattern: str, index: Index) -> bool:
     module, _, name = pattern.partition(":")
     if "*" in module:
         return any(fnmatchcase(item, module) for item in index.names)
-    return binds(index, pattern) if name != "*" else module in index
+    return has_binding(index, pattern) if name != "*" else module in index
 
 
-def binds(index: Index, symbol: str) -> bool:
+def has_binding(index: Index, symbol: str) -> bool:
     """Tell whether a module defines a name, or has it from another package."""
     module, _, name = symbol.partition(":")
     if module not in index:

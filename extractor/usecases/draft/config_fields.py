@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
-from extractor.usecases.changes.config_keys import MAIN, below_config, emitted_config
-from extractor.usecases.owner_edits import joined, without
+from extractor.usecases.changes.config_keys import MAIN, select_below_config, select_emitted_config
+from extractor.usecases.owner_edits import join_key, undo_edits
 from extractor.values import readers
 from extractor.values.config_files import FOLDER
-from extractor.values.configtree.settings import packages
+from extractor.values.configtree.settings import map_packages
 from extractor.values.configtree.yaml_text import Document, Entry, UnsupportedYaml
 from extractor.values.tree import Tree
 
@@ -43,9 +43,9 @@ class LostField:
 
 def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Generated, tuple[LostField, ...]]:
     """Take keys out of a project's config whose fields the old release had and the new one has not."""
-    before, after = _fields(old), _fields(new)
-    files = emitted_config(generated.tree)
-    places = packages(below_config(files), MAIN)
+    before, after = _map_fields(old), _map_fields(new)
+    files = select_emitted_config(generated.tree)
+    places = map_packages(select_below_config(files), MAIN)
     lost: list[LostField] = []
     written: dict[str, bytes] = {}
     for path, text in files.items():
@@ -56,20 +56,20 @@ def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Ge
         gone: dict[Entry, str | None] = {}
         for place, entry in document.entries.items():
             for package in places.get(path.removeprefix(FOLDER), ()):
-                section, _, name = joined(package, place).rpartition(".")
+                section, _, name = join_key(package, place).rpartition(".")
                 known = _SECTIONS.get(section, "")
                 if known in after and name in before.get(known, ()) and name not in after[known]:
                     gone[entry] = None
                     lost.append(LostField(path, f"{section}.{name}", known))
         if gone:
-            written[path] = without(document, Document.of("_: 0\n"), gone, {}).encode()
+            written[path] = undo_edits(document, Document.of("_: 0\n"), gone, {}).encode()
     tree = Tree.of([replace(file, data=written.get(file.path, file.data)) for file in generated.tree])
     return replace(generated, tree=tree), tuple(lost)
 
 
-def _fields(source: Source) -> dict[str, set[str]]:
+def _map_fields(source: Source) -> dict[str, set[str]]:
     """Map the dataclasses of upstream's config to their fields, those of their bases included."""
-    classes = {node.name: node for node in _classes(source)}
+    classes = {node.name: node for node in _list_classes(source)}
 
     def fields(name: str, above: tuple[str, ...] = ()) -> set[str]:
         node = classes.get(name)
@@ -85,8 +85,8 @@ def _fields(source: Source) -> dict[str, set[str]]:
     return {name: fields(name) for name in set(_SECTIONS.values()) & classes.keys()}
 
 
-def _classes(source: Source) -> Iterator[ast.ClassDef]:
+def _list_classes(source: Source) -> Iterator[ast.ClassDef]:
     for path in source.files:
         if path.startswith(_CONFIGS) and path.endswith(".py"):
-            tree = readers.python_or_nothing(source.read(path))
+            tree = readers.parse_python_or_nothing(source.read(path))
             yield from (node for node in tree.body if isinstance(node, ast.ClassDef))

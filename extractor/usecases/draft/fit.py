@@ -72,14 +72,14 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Ste
         filename: The name of the wheel or sdist; None for a directory.
         progress: Told what is going on.
     """
-    before = releases.stated_in_full(base)
+    before = releases.merge_predecessors(base)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         progress("roots, replacements and fixes")
         findings = check(releases.load(base), old, new)
         data, notes = amend(before, findings)
         data["release"] = new.release
-        data["source"] = _source(new, filename)
+        data["source"] = _rewrite_source(new, filename)
         for key in ("renamed_keys", "follows"):
             data.pop(key, None)
         manifest = replace(
@@ -124,7 +124,7 @@ def _try_slicing(manifest: Manifest, source: Source, progress: Step) -> tuple[Fi
     return tuple({(item.where, item.subject): item for item in reversed(findings)}.values())[::-1]
 
 
-def _source(source: Source, filename: str | None) -> dict[str, str]:
+def _rewrite_source(source: Source, filename: str | None) -> dict[str, str]:
     wheel = f"verl-{source.release}-py3-none-any.whl"
     if source.kind == "wheel":
         return {"wheel": filename or wheel, "wheel_sha256": source.sha256}

@@ -26,11 +26,11 @@ _MOST = 3
 
 def score(one: _Definition, other: _Definition) -> float:
     """Return the share of runs that two definitions have in common."""
-    runs, others = _runs(one), _runs(other)
+    runs, others = _list_runs(one), _list_runs(other)
     return 2 * (runs & others).total() / max(runs.total() + others.total(), 1)
 
 
-def _runs(node: _Definition) -> _Runs:
+def _list_runs(node: _Definition) -> _Runs:
     node = copy.deepcopy(node)
     node.name, node.decorator_list = "_", []
     for item in ast.walk(node):
@@ -56,7 +56,7 @@ class Catalogue:
             except SourceError:
                 continue
             for statement in statements:
-                for node in _definitions(statement.node):
+                for node in _list_definitions(statement.node):
                     found.setdefault(node.name, {}).setdefault(f"{module}:{node.name}", node)
         return found
 
@@ -86,20 +86,22 @@ def choose(found: tuple[Suggestion, ...]) -> str | None:
     return found[0].place if is_clear else None
 
 
-def definition_of(index: Index, symbol: str) -> _Definition | None:
+def find_definition(index: Index, symbol: str) -> _Definition | None:
     """Return the function or class of this symbol; None for other values, and where there is none."""
     module, _, name = symbol.partition(":")
     if module not in index:
         return None
     statements = index[module].statements
-    nodes = [node for number in index[module].bindings.get(name, ()) for node in _definitions(statements[number].node)]
+    nodes = [
+        node for number in index[module].bindings.get(name, ()) for node in _list_definitions(statements[number].node)
+    ]
     return next((node for node in nodes if node.name == name), None)
 
 
 def find_module(old: Index, module: str, new: Catalogue) -> tuple[Suggestion, ...]:
     """Return the modules that now hold what a module held, by the share of its functions and classes that they have."""
     names = old[module].bindings if module in old else ()
-    nodes = {name: node for name in names if (node := definition_of(old, f"{module}:{name}")) is not None}
+    nodes = {name: node for name in names if (node := find_definition(old, f"{module}:{name}")) is not None}
     places = (choose(new.find(name, node)) for name, node in nodes.items())
     votes = Counter(place.partition(":")[0] for place in places if place is not None)
     return tuple(
@@ -108,11 +110,11 @@ def find_module(old: Index, module: str, new: Catalogue) -> tuple[Suggestion, ..
     )
 
 
-def _definitions(node: ast.stmt) -> Iterator[_Definition]:
+def _list_definitions(node: ast.stmt) -> Iterator[_Definition]:
     """Yield the definitions that a top-level statement makes, those in `if` and `try` included."""
     if isinstance(node, _Definition):
         yield node
     elif isinstance(node, (ast.If, ast.Try)):
         for child in ast.iter_child_nodes(node):
             if isinstance(child, ast.stmt):
-                yield from _definitions(child)
+                yield from _list_definitions(child)

@@ -14,7 +14,7 @@ from extractor.usecases.explain.vendored import Vendored
 from extractor.usecases.restore import Again
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import matches
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 from extractor.values.options import Options
 
 __all__ = ["Explanation", "Ours", "explain"]
@@ -53,18 +53,18 @@ def _refuse(again: Again, options: Options, known: set[str], name: str) -> Usage
     where = [path for path in source.files if path == name or (plain.isidentifier() and _holds(source, path, plain))]
     if where:
         more = f" and {len(where) - 1} more" if len(where) > 1 else ""
-        symbol = f"{module_name(where[0])}:{'*' if name == where[0] else plain}"
+        symbol = f"{name_module(where[0])}:{'*' if name == where[0] else plain}"
         return UsageError(
             f"{name} is not part of this project: verl {source.release} has it in {where[0]}{more},"
             " and nothing that the project needs leads to it",
-            hint=_bringing(again, options, symbol),
+            hint=_find_command(again, options, symbol),
         )
     return UsageError(
         f"nothing here is called {name!r}, neither in the project nor in verl {source.release}", hint=hint
     )
 
 
-def _bringing(again: Again, options: Options, symbol: str) -> str:
+def _find_command(again: Again, options: Options, symbol: str) -> str:
     """Say which command brings a symbol, and how many lines of verl's come with it."""
     patterns = [(item.name, item.cut) for item in again.manifest.features]
     patterns += [(role.feature, role.symbols) for role in again.manifest.roles if role.feature is not None]

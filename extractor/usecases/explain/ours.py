@@ -14,10 +14,10 @@ from extractor.pipeline.render import map_templates
 from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.explain.explanation import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
-from extractor.usecases.owner_code import own_files
+from extractor.usecases.owner_code import find_own_files
 from extractor.values import readers
 from extractor.values.manifest import Manifest
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 from extractor.values.tree import FileKind
 
 _WHOSE = {FileKind.TEMPLATE: TEMPLATE, FileKind.HOOK: HOOK}
@@ -38,7 +38,7 @@ class Ours:
         self._package = locked.options.package
         self._release = locked.options.verl
         self._templates = map_templates(manifest, locked.options)
-        self._own = frozenset(own_files(project, locked))
+        self._own = frozenset(find_own_files(project, locked))
 
     def file(self, name: str) -> Explanation | None:
         """Explain the file of exactly this path, unless it is one of verl's modules."""
@@ -54,7 +54,11 @@ class Ours:
 
     def named(self, name: str) -> tuple[Explanation, ...]:
         """Explain what is called so: files by the end of their path or as a module, and what they define."""
-        paths = [path for path in self._paths() if name in (self._dotted(path), _inner(self._dotted(path)))]
+        paths = [
+            path
+            for path in self._paths()
+            if name in (self._write_dotted(path), _strip_package(self._write_dotted(path)))
+        ]
         paths = paths or [path for path in self._paths() if path.endswith((f"/{name}", f"/{name}.py"))]
         found = [self.file(path) for path in paths]
         if any(found):
@@ -63,17 +67,17 @@ class Ours:
         symbols = []
         for path in self._paths():
             for symbol in self._names(path):
-                dotted = f"{self._dotted(path)}.{symbol}"
-                if wanted in (symbol, dotted, _inner(dotted), symbol.rpartition(".")[2]):
+                dotted = f"{self._write_dotted(path)}.{symbol}"
+                if wanted in (symbol, dotted, _strip_package(dotted), symbol.rpartition(".")[2]):
                     holder = self.file(path)
                     if holder is not None:
-                        subject = f"{self._dotted(path)}:{symbol}"
+                        subject = f"{self._write_dotted(path)}:{symbol}"
                         symbols.append(replace(holder, subject=subject, symbols=()))
         return tuple(symbols)
 
     def bases(self, name: str) -> list[str]:
         """Name the classes that a class of this name derives from, the nearest first."""
-        classes = [node for path in self._paths() for node in self._body(path) if isinstance(node, ast.ClassDef)]
+        classes = [node for path in self._paths() for node in self._parse_body(path) if isinstance(node, ast.ClassDef)]
         found = [name.rpartition(".")[2]]
         for known in found:
             parents = [ast.unparse(parent) for node in classes if node.name == known for parent in node.bases]
@@ -112,22 +116,22 @@ class Ours:
 
     def _names(self, path: str) -> Iterator[str]:
         """Return what a Python file that is none of verl's defines, on disk: functions, classes and methods."""
-        yield from (name for name, _ in list_definitions(self._body(path)))
+        yield from (name for name, _ in list_definitions(self._parse_body(path)))
 
-    def _body(self, path: str) -> list[ast.stmt]:
+    def _parse_body(self, path: str) -> list[ast.stmt]:
         """Return the statements of a Python file that is none of verl's."""
         entry = self._files.get(path)
         if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
             return []
         try:
-            return readers.python_or_nothing(readers.read_bytes(self._project / path)).body
+            return readers.parse_python_or_nothing(readers.read_bytes(self._project / path)).body
         except OSError:
             return []
 
-    def _dotted(self, path: str) -> str:
-        return module_name(path) if path.endswith(".py") else path
+    def _write_dotted(self, path: str) -> str:
+        return name_module(path) if path.endswith(".py") else path
 
 
-def _inner(dotted: str) -> str:
+def _strip_package(dotted: str) -> str:
     """Return a dotted name without the package."""
     return dotted.partition(".")[2]

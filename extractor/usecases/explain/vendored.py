@@ -6,15 +6,15 @@ import ast
 from collections.abc import Iterable
 from dataclasses import replace
 
-from extractor.pipeline.index.syntax import bound_names, first_line
+from extractor.pipeline.index.syntax import find_first_line, list_bound_names
 from extractor.pipeline.render import list_applied_fixes
 from extractor.pipeline.rewrite.apply_fixes import touches
-from extractor.pipeline.rewrite.changes import methods_dropped
+from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
 from extractor.usecases.explain.explanation import TEMPLATE, VENDORED, Explanation
 from extractor.usecases.restore import Again
 from extractor.values import readers
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 from extractor.values.options import Options
 
 
@@ -38,19 +38,19 @@ class Vendored:
         Args:
             name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
         """
-        files = [module for module in self._modules.values() if name in self._names_of(module)]
+        files = [module for module in self._modules.values() if name in self._list_names_of(module)]
         if files:
             return tuple(map(self._explain_file, files))
-        if symbols := self._called(name, self._found.edges):
+        if symbols := self._find_called(name, self._found.edges):
             return tuple(map(self._explain_symbol, symbols))
-        return tuple(map(self._explain_dropped, self._called(name, self._dropped)))
+        return tuple(map(self._explain_dropped, self._find_called(name, self._dropped)))
 
     def names(self) -> set[str]:
         """Return what a vendored thing may be called: its symbols and its files."""
         known = {symbol.partition(":")[2] for symbol in (*self._found.edges, *self._dropped)}
         return known | {f"{self._options.package}/{module.target_path}" for module in self._modules.values()}
 
-    def _called(self, name: str, symbols: Iterable[str]) -> list[str]:
+    def _find_called(self, name: str, symbols: Iterable[str]) -> list[str]:
         """Return the symbols of a name: "symbol", "module:symbol", dotted, or by their place here; else methods."""
         local = name.replace(":", ".").replace("/", ".").removeprefix(f"{self._options.package}.")
         found, methods = [], []
@@ -58,7 +58,7 @@ class Vendored:
             module, _, item = symbol.partition(":")
             known = {symbol, item, f"{module}.{item}"}
             if module in self._modules:
-                known.add(f"{module_name(self._modules[module].target_path)}.{item}")
+                known.add(f"{name_module(self._modules[module].target_path)}.{item}")
             if name in known or local in known:
                 found.append(symbol)
             elif item.partition(".")[2] == name:
@@ -85,7 +85,7 @@ class Vendored:
 
     def _explain_symbol(self, symbol: str) -> Explanation:
         upstream, _, name = symbol.partition(":")
-        chain = self._chain(symbol)
+        chain = self._find_chain(symbol)
         if symbol in self._found.replaced:
             return Explanation(
                 subject=symbol,
@@ -97,15 +97,17 @@ class Vendored:
                 note=self._describe_replacement(symbol),
             )
         module = self._modules[upstream]
-        text = _text_of(module.source, name)
+        text = _read_text_of(module.source, name)
         emitted = (item.text for item in self._generated.emitted if item.path == module.target_path)
-        here = next((_text_of(source, name) for source in emitted), text)
+        here = next((_read_text_of(source, name) for source in emitted), text)
         methods = [f"{name}.{method}" for method in self._found.dropped.get(symbol, ())]
-        done = [change for change in self._changes(module) if not change.startswith("dropped ")]
+        done = [change for change in self._list_changes(module) if not change.startswith("dropped ")]
         return replace(
             self._of(symbol, module),
             chain=chain,
-            changes=("nothing: its text is upstream's",) if text == here else (*methods_dropped(methods), *done),
+            changes=("nothing: its text is upstream's",)
+            if text == here
+            else (*describe_dropped_methods(methods), *done),
             fixes=self._fixes(module, text),
         )
 
@@ -115,21 +117,21 @@ class Vendored:
         effects = [place for place in self._found.effects if place.startswith(f"{module.upstream_path}:")]
         return replace(
             self._of(f"{self._options.package}/{module.target_path}", module),
-            chain=min(map(self._chain, symbols), key=len, default=()),
+            chain=min(map(self._find_chain, symbols), key=len, default=()),
             symbols=tuple(name for name in names if "." not in name),
-            changes=tuple(self._changes(module)),
+            changes=tuple(self._list_changes(module)),
             fixes=self._fixes(module),
             note="\n".join(f"module-level effect kept: {place}" for place in effects),
         )
 
-    def _chain(self, symbol: str) -> tuple[Edge, ...]:
+    def _find_chain(self, symbol: str) -> tuple[Edge, ...]:
         chain: dict[str, Edge] = {}
         while symbol in self._found.edges and symbol not in chain:
             chain[symbol] = self._found.edges[symbol]
             symbol = chain[symbol].origin
         return tuple(chain.values())
 
-    def _changes(self, module: KeptModule) -> list[str]:
+    def _list_changes(self, module: KeptModule) -> list[str]:
         """Return what was done to a file, apart from its named fixes."""
         done = next((item.changes for item in self._generated.emitted if item.path == module.target_path), ())
         return [change for change in done if not change.startswith("fix ")]
@@ -156,26 +158,26 @@ class Vendored:
                 return f"ours instead of upstream's while the feature `{known.name}` is off"
         return "ours instead of upstream's"
 
-    def _names_of(self, module: KeptModule) -> set[str]:
-        dotted, package, target = module_name(module.target_path), self._options.package, module.target_path
+    def _list_names_of(self, module: KeptModule) -> set[str]:
+        dotted, package, target = name_module(module.target_path), self._options.package, module.target_path
         upstream = (module.module, module.upstream_path, module.upstream_path.removeprefix("verl/"))
         here = (target, target.rpartition("/")[2], f"{package}/{target}", dotted, f"{package}.{dotted}")
         return {*upstream, *here}
 
 
-def _text_of(source: str, name: str) -> str:
+def _read_text_of(source: str, name: str) -> str:
     """Return the text of a definition, "f" or "Class"; of "Class.method" that of a class with this method alone."""
     top, _, member = name.partition(".")
     lines = readers.split_lines(source)
     found = []
-    for node in readers.python(source).body:
-        if top not in bound_names(node):
+    for node in readers.parse_python(source).body:
+        if top not in list_bound_names(node):
             continue
         if member and isinstance(node, ast.ClassDef):
             found.append(f"class {top}:\n")
             for item in node.body:
                 if getattr(item, "name", "") == member:
-                    found += lines[first_line(item) : item.end_lineno]
+                    found += lines[find_first_line(item) : item.end_lineno]
         else:
-            found += lines[first_line(node) : node.end_lineno]
+            found += lines[find_first_line(node) : node.end_lineno]
     return "".join(found)

@@ -57,19 +57,19 @@ class Axes:
         return [
             {
                 "step": [self.run.rows[row]["step"] for row in rows],
-                "time": [None if elapsed[row] is None else short(elapsed[row], 6) for row in rows],
+                "time": [None if elapsed[row] is None else shorten(elapsed[row], 6) for row in rows],
             }
             for rows in self.rows
         ]
 
 
-def metric_names(runs: Sequence[RecordedRun]) -> list[str]:
+def list_metric_names(runs: Sequence[RecordedRun]) -> list[str]:
     """Return all metrics of the runs that have a finite value, sorted."""
     known = (name for run in runs for name, column in run.metrics.items() if set(column.values()) != {None})
     return sorted(set(known))
 
 
-def curve_groups(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], list[Axes]]:
+def group_curves(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], list[Axes]]:
     """Return everything that the page draws as curves.
 
     Returns:
@@ -80,28 +80,34 @@ def curve_groups(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], lis
         and the greatest of them in `lo` and `hi`; `axis` counts the run's axes.
     """
     axes = [Axes(run) for run in runs]
-    parted = list(_charts(metric_names(runs)))
+    parted = list(_list_charts(list_metric_names(runs)))
     limit = _limit(runs, parted)
     groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": [], "constant": []} for title, _ in GROUPS}
     for name, parts in parted:
         group = groups[_group(parts[0])]
-        if (value := _constant(runs, parts)) is not None:
+        if (value := _find_constant(runs, parts)) is not None:
             group["constant"].append([name, f"{value:.5g}"])
             continue
         lines = [
             {"run": index, **line}
             for index, run in enumerate(runs)
-            if (line := _line(run, parts, axes[index], limit)) is not None
+            if (line := _draw_line(run, parts, axes[index], limit)) is not None
         ]
         notes = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1]
-        chart = {"name": name, "band": len(parts) == 3, "lines": lines, "notes": notes, "gaps": _gaps(runs, parts)}
+        chart = {
+            "name": name,
+            "band": len(parts) == 3,
+            "lines": lines,
+            "notes": notes,
+            "gaps": _describe_gaps(runs, parts),
+        }
         group["charts"].append(chart)
-    for name in _never_finite(runs):
+    for name in _is_never_finite(runs):
         groups[_group(name)]["constant"].append([name, "never finite"])
     return [group for group in groups.values() if group["charts"] or group["constant"]], axes
 
 
-def extremes(run: RecordedRun, name: str) -> dict[str, Any] | None:
+def find_extremes(run: RecordedRun, name: str) -> dict[str, Any] | None:
     """Return the last, least and greatest value of a metric and their steps; None if the run has no value of it."""
     points = run.points(name)
     if not points:
@@ -111,7 +117,7 @@ def extremes(run: RecordedRun, name: str) -> dict[str, Any] | None:
     return {"last": (last, points[last]), "low": (low, points[low]), "high": (high, points[high])}
 
 
-def short(value: float | None, digits: int = 5) -> float | int | None:
+def shorten(value: float | None, digits: int = 5) -> float | int | None:
     """Return a number with few digits, whole if it can be: what goes into the page."""
     if value is None:
         return None
@@ -119,13 +125,13 @@ def short(value: float | None, digits: int = 5) -> float | int | None:
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
-def buckets(count: int, limit: int) -> list[range]:
+def make_buckets(count: int, limit: int) -> list[range]:
     """Put neighbours among `count` points together, so that at most `limit` remain."""
     size = max(1, -(-count // limit))
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
-def _charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
+def _list_charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Return the charts, by what stands above each, with its metrics: one, or mean, min and max."""
     known = set(names)
     found: dict[str, tuple[str, ...]] = {}
@@ -144,7 +150,7 @@ def _group(name: str) -> str:
     return next(title for title, starts in GROUPS if name.startswith(starts))
 
 
-def _gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
+def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
     """Return what to say of values that are not finite, which no curve shows."""
     said = []
     for run in runs:
@@ -156,8 +162,8 @@ def _gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
     return said
 
 
-def _never_finite(runs: Sequence[RecordedRun]) -> list[str]:
-    return sorted({name for run in runs for name in run.metrics} - set(metric_names(runs)))
+def _is_never_finite(runs: Sequence[RecordedRun]) -> list[str]:
+    return sorted({name for run in runs for name in run.metrics} - set(list_metric_names(runs)))
 
 
 def _limit(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
@@ -167,7 +173,7 @@ def _limit(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, .
     return POINTS if numbers <= NUMBERS else max(20, NUMBERS // sum(3 for _ in counts))
 
 
-def _constant(runs: Sequence[RecordedRun], parts: tuple[str, ...]) -> float | None:
+def _find_constant(runs: Sequence[RecordedRun], parts: tuple[str, ...]) -> float | None:
     """Return the value of a metric that no run ever changed, if one was long enough to tell."""
     seen: set[float | None] = set()
     longest = 0
@@ -181,28 +187,28 @@ def _constant(runs: Sequence[RecordedRun], parts: tuple[str, ...]) -> float | No
     return next(iter(seen)) if longest > 2 else None
 
 
-def _line(run: RecordedRun, parts: tuple[str, ...], axes: Axes, limit: int) -> dict[str, Any] | None:
+def _draw_line(run: RecordedRun, parts: tuple[str, ...], axes: Axes, limit: int) -> dict[str, Any] | None:
     rows = list(run.metrics.get(parts[0], {}))
     if not rows:
         return None
-    parted = buckets(len(rows), limit)
+    parted = make_buckets(len(rows), limit)
     middles = tuple(rows[part[len(part) // 2]] for part in parted)
     line: dict[str, Any] = {"axis": axes.add(middles)}
     names = parts if all(name in run.metrics for name in parts) else parts[:1]
     columns = [[run.metrics[name].get(row) for row in rows] for name in names]
-    line["v"] = [short(_mean([columns[0][i] for i in part])) for part in parted]
+    line["v"] = [shorten(_compute_mean([columns[0][i] for i in part])) for part in parted]
     if len(parted) < len(rows):
         line["per"] = len(parted[0])
     if len(columns) == 3 or len(parted) < len(rows):
-        line["lo"] = [short(min(_known(columns[len(columns) // 2], part), default=None)) for part in parted]
-        line["hi"] = [short(max(_known(columns[-1], part), default=None)) for part in parted]
+        line["lo"] = [shorten(min(_is_known(columns[len(columns) // 2], part), default=None)) for part in parted]
+        line["hi"] = [shorten(max(_is_known(columns[-1], part), default=None)) for part in parted]
     return line
 
 
-def _known(values: Sequence[float | None], part: range) -> list[float]:
+def _is_known(values: Sequence[float | None], part: range) -> list[float]:
     return [value for i in part if (value := values[i]) is not None]
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
+def _compute_mean(values: Sequence[float | None]) -> float | None:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from extractor.usecases.report.curves import curve_groups, extremes, metric_names
+from extractor.usecases.report.curves import find_extremes, group_curves, list_metric_names
 from extractor.usecases.report.runs import RecordedRun, number
 from extractor.usecases.report.samples import sample_splits
 
@@ -29,7 +29,7 @@ _SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_
 
 def render(runs: Sequence[RecordedRun]) -> str:
     """Return the page about these runs, in their order."""
-    groups, axes = curve_groups(runs)
+    groups, axes = group_curves(runs)
     samples = sample_splits(runs)
     data = {
         "runs": [{"name": run.name, "axes": axis.data()} for run, axis in zip(runs, axes, strict=True)],
@@ -38,26 +38,26 @@ def render(runs: Sequence[RecordedRun]) -> str:
     }
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
-    return environment.from_string(_file("page.html")).render(
-        title=_title(runs),
-        runs=[{"name": run.name, "status": _status(run), "error": run.error} for run in runs],
-        summary=_summary(runs),
-        values=_values(runs),
-        config=_side_by_side([run.config for run in runs]),
-        surroundings=_side_by_side([_surroundings(run) for run in runs], in_order=True),
+    return environment.from_string(_name_file("page.html")).render(
+        title=_write_title(runs),
+        runs=[{"name": run.name, "status": _describe_status(run), "error": run.error} for run in runs],
+        summary=_make_summary(runs),
+        values=_make_values_table(runs),
+        config=_put_side_by_side([run.config for run in runs]),
+        surroundings=_put_side_by_side([_describe_surroundings(run) for run in runs], in_order=True),
         has_curves=bool(groups),
         samples=samples,
         data=data,
-        style=_file("page.css"),
-        script="".join(map(_file, ("chart.js", "page.js"))),
+        style=_name_file("page.css"),
+        script="".join(map(_name_file, ("chart.js", "page.js"))),
     )
 
 
-def _file(name: str) -> str:
+def _name_file(name: str) -> str:
     return (files(__package__) / name).read_text(encoding="utf-8")
 
 
-def _title(runs: Sequence[RecordedRun]) -> str:
+def _write_title(runs: Sequence[RecordedRun]) -> str:
     if len(runs) > 1:
         return f"{len(runs)} runs"
     keys = ("trainer.project_name", "trainer.experiment_name")
@@ -65,51 +65,53 @@ def _title(runs: Sequence[RecordedRun]) -> str:
     return " / ".join(known) or runs[0].name
 
 
-def _status(run: RecordedRun) -> str:
+def _describe_status(run: RecordedRun) -> str:
     """Word how far a run has come: `step 60 of 100, stopped`."""
     step, total = run.last_step, run.total_steps
     where = "no step yet" if step is None else f"step {step}" + (f" of {total}" if total else "")
     return ", ".join(part for part in (where, run.status) if part)
 
 
-def _summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:
+def _make_summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:
     """Return the table at the top: a row for each run, with the best value of each column marked.
 
     What is learned is compared between runs on the same data that have come equally far.
     """
-    alike = len({(run.last_step, *(run.config.get(key) for key in _sources(runs))) for run in runs}) == 1
+    alike = len({(run.last_step, *(run.config.get(key) for key in _name_sources(runs))) for run in runs}) == 1
     learned = max if alike else None
-    columns = [(title, [_last_and_best(_first(run, names)) for run in runs], learned) for title, names in HEADLINES]
-    columns.append(("validation", [_last_and_best(_validation(run)) for run in runs], learned))
+    columns = [
+        (title, [_find_last_and_best(_find_first(run, names)) for run in runs], learned) for title, names in HEADLINES
+    ]
+    columns.append(("validation", [_find_last_and_best(_read_validation(run)) for run in runs], learned))
     for title, names, form, better in (
-        ("time per step", ("timing_s/step", "perf/time_per_step"), _duration, min),
+        ("time per step", ("timing_s/step", "perf/time_per_step"), _write_duration, min),
         ("tokens per second", ("perf/throughput",), "{:,.0f}".format, max),
     ):
-        usual = [median(points.values()) if (points := _first(run, names)) else None for run in runs]
+        usual = [median(points.values()) if (points := _find_first(run, names)) else None for run in runs]
         columns.append((title, [None if value is None else (value, form(value), "") for value in usual], better))
     columns = [column for column in columns if any(column[1])]
     ran = [run.elapsed[-1] if run.rows else None for run in runs]
     return {
         "columns": [title for title, _, _ in columns],
-        "cells": [[_cell(cells, index, better) for _, cells, better in columns] for index in range(len(runs))],
-        "ran": ["" if seconds is None else _duration(seconds) for seconds in ran],
+        "cells": [[_make_cell(cells, index, better) for _, cells, better in columns] for index in range(len(runs))],
+        "ran": ["" if seconds is None else _write_duration(seconds) for seconds in ran],
     }
 
 
-def _last_and_best(points: dict[int, float]) -> Cell | None:
+def _find_last_and_best(points: dict[int, float]) -> Cell | None:
     if not points:
         return None
     best = max(points, key=lambda step: points[step])
     last = list(points.values())[-1]
-    return last, _short(last), f"best {_short(points[best])} at {best}"
+    return last, _shorten(last), f"best {_shorten(points[best])} at {best}"
 
 
-def _sources(runs: Sequence[RecordedRun]) -> list[str]:
+def _name_sources(runs: Sequence[RecordedRun]) -> list[str]:
     """Name the settings that say where prompts and rewards come from."""
     return sorted({key for run in runs for key in run.config if key.startswith(SOURCES)})
 
 
-def _cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float] | None) -> dict[str, Any]:
+def _make_cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float] | None) -> dict[str, Any]:
     cell, values = cells[index], [each[0] for each in cells if each]
     if cell is None:
         return {"text": "", "more": "", "best": False}
@@ -117,7 +119,7 @@ def _cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float]
     return {"text": cell[1], "more": cell[2], "best": best}
 
 
-def _first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
+def _find_first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
     """Step and value of the first of these metrics that the run has."""
     for name in names:
         if points := run.points(name):
@@ -125,7 +127,7 @@ def _first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
     return {}
 
 
-def _validation(run: RecordedRun) -> dict[int, float]:
+def _read_validation(run: RecordedRun) -> dict[int, float]:
     """Step and score of each validation: the mean over its data sources, as the table in the terminal has it."""
     found: dict[int, list[float]] = {}
     for name in run.metrics:
@@ -135,17 +137,20 @@ def _validation(run: RecordedRun) -> dict[int, float]:
     return {step: fmean(found[step]) for step in sorted(found)}
 
 
-def _values(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
+def _make_values_table(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return the table of all metrics: last, least and greatest value of each run."""
     rows = []
-    for name in metric_names(runs):
-        found = [extremes(run, name) for run in runs]
-        cells = [(_short(each["last"][1]), _at(each["low"]), _at(each["high"])) if each else None for each in found]
+    for name in list_metric_names(runs):
+        found = [find_extremes(run, name) for run in runs]
+        cells = [
+            (_shorten(each["last"][1]), _write_point(each["low"]), _write_point(each["high"])) if each else None
+            for each in found
+        ]
         rows.append({"name": name, "cells": cells})
     return rows
 
 
-def _surroundings(run: RecordedRun) -> dict[str, str]:
+def _describe_surroundings(run: RecordedRun) -> dict[str, str]:
     """Return what environment.json says, in words; where starts of a run differ, one after the other."""
     if not run.starts:
         return {}
@@ -163,20 +168,20 @@ def _surroundings(run: RecordedRun) -> dict[str, str]:
             add("started", f"{datetime.fromtimestamp(begin, timezone.utc):%Y-%m-%d %H:%M} UTC{resumed}")
         add("command", _SECRET.sub(r"\1(not shown)", str(start.get("command", ""))))
         add("git commit", start.get("commit"))
-        for name, value in _items(start.get("project")):
+        for name, value in _list_items(start.get("project")):
             add(name, value)
         for name in ("device", "processes", "platform", "python"):
             add(name, start.get(name))
-        for name, value in _items(start.get("packages")):
+        for name, value in _list_items(start.get("packages")):
             add(name, value)
     return {name: ", then ".join(values) or "none" for name, values in facts.items()}
 
 
-def _items(value: Any) -> list[tuple[str, Any]]:
+def _list_items(value: Any) -> list[tuple[str, Any]]:
     return list(value.items()) if isinstance(value, dict) else []
 
 
-def _side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order: bool = False) -> list[dict[str, Any]]:
+def _put_side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order: bool = False) -> list[dict[str, Any]]:
     """Return rows of a table with a column for each run: {name, cells, differs}. Without the entry a run has None."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     known = [table for table in tables if table]
@@ -190,15 +195,15 @@ def _side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order: bo
     ]
 
 
-def _short(value: float) -> str:
+def _shorten(value: float) -> str:
     return f"{value:.4g}"
 
 
-def _at(point: tuple[int, float]) -> str:
+def _write_point(point: tuple[int, float]) -> str:
     return f"{point[1]:.4g} at {point[0]}"
 
 
-def _duration(seconds: float) -> str:
+def _write_duration(seconds: float) -> str:
     """Word a time: `340 ms`, `4.2 s`, `12 min`, `3 h 20 min`."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"

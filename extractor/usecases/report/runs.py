@@ -115,17 +115,17 @@ def read_runs(paths: Sequence[Path]) -> list[RecordedRun]:
     Raises:
         UsageError: a path is not that of a run.
     """
-    records = [files_of(path) for path in paths]
+    records = [find_files(path) for path in paths]
     return [
         RecordedRun(
             path=path,
             name=name,
-            rows=tuple(_by_step(read_rows(files[METRICS]))),
+            rows=tuple(_group_by_step(read_rows(files[METRICS]))),
             generations=tuple(row for row in read_rows(files[GENERATIONS]) if _is_step(row.get("step"))),
-            config=_settings(files[CONFIG]),
+            config=_read_settings(files[CONFIG]),
             starts=tuple(read_starts(files[ENVIRONMENT])),
         )
-        for path, name, files in zip(paths, _names(paths), records, strict=True)
+        for path, name, files in zip(paths, _name_runs(paths), records, strict=True)
     ]
 
 
@@ -141,7 +141,7 @@ def find_runs(folder: Path) -> list[Path]:
     return found
 
 
-def files_of(path: Path) -> dict[str, Path]:
+def find_files(path: Path) -> dict[str, Path]:
     """Return where a run's records are, whether or not they exist.
 
     Raises:
@@ -172,7 +172,7 @@ def _name_runs_in(folder: Path) -> str:
     return f"runs near it: {', '.join(found[:5])}" + (f" and {len(found) - 5} more" if len(found) > 5 else "")
 
 
-def _names(paths: Sequence[Path]) -> list[str]:
+def _name_runs(paths: Sequence[Path]) -> list[str]:
     """Return the last parts of the paths, as many as it takes to tell them apart; the same path twice gets a number."""
     absolute = [Path(os.path.abspath(path)) for path in paths]  # noqa: PTH100 - a link keeps its name
     names: list[str] = []
@@ -192,7 +192,7 @@ def _is_step(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def _by_step(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _group_by_step(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     latest: dict[int, Mapping[str, Any]] = {}
     for row in rows:
         if _is_step(row.get("step")):  # a run that was evaluated once more has two for its last step
@@ -200,20 +200,20 @@ def _by_step(rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [latest[step] for step in sorted(latest)]
 
 
-def _settings(path: Path) -> dict[str, str]:
+def _read_settings(path: Path) -> dict[str, str]:
     try:
         config = yaml.load(path.read_text(encoding="utf-8"), Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         return {CONFIG: f"cannot be read: {error}"}
-    return dict(sorted(_flat(config, "")))
+    return dict(sorted(_flatten(config, "")))
 
 
-def _flat(value: Any, key: str) -> Iterator[tuple[str, str]]:
+def _flatten(value: Any, key: str) -> Iterator[tuple[str, str]]:
     if isinstance(value, dict) and value:
         for name, item in value.items():
-            yield from _flat(item, f"{key}.{name}" if key else str(name))
+            yield from _flatten(item, f"{key}.{name}" if key else str(name))
     elif value is not None and _SECRET.search(key):
         yield key, "(not shown)"
     else:

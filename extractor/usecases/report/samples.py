@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from extractor.usecases.report.curves import short
+from extractor.usecases.report.curves import shorten
 from extractor.usecases.report.runs import RecordedRun, number
 
 PROMPTS = 40  # of validations
@@ -34,11 +34,11 @@ def _split(runs: Sequence[RecordedRun], name: str) -> dict[str, Any]:
         are the reward's components as [name, value]. A text that was too long says in its middle what was left out;
         `left_out` says in words what else is not on the page.
     """
-    chosen = [_rows_of(run, name) for run in runs]
-    rows = _by_prompt(chosen)
+    chosen = [_select_rows(run, name) for run in runs]
+    rows = _group_by_prompt(chosen)
     shown = dict(list(rows.items())[:PROMPTS]) if name == "validation" else rows
     steps = [sorted({row["step"] for row in of_run}) for of_run in chosen]
-    kept = [set(_evenly(every, max(10, STEPS // len(runs)))) for every in steps]
+    kept = [set(_choose_evenly(every, max(10, STEPS // len(runs)))) for every in steps]
     count = sum(
         row["step"] in taken
         for by_run in shown.values()
@@ -49,7 +49,7 @@ def _split(runs: Sequence[RecordedRun], name: str) -> dict[str, Any]:
     prompts = [
         {
             "prompt": _cut(key[1], length),
-            "truth": _cut(_text(next((row["ground_truth"] for run in by_run for row in run), None)), length),
+            "truth": _cut(_read_text(next((row["ground_truth"] for run in by_run for row in run), None)), length),
             "source": key[0],
             "runs": [
                 [_sample(row, length) for row in run if row["step"] in steps_of]
@@ -71,7 +71,7 @@ def _split(runs: Sequence[RecordedRun], name: str) -> dict[str, Any]:
     }
 
 
-def _rows_of(run: RecordedRun, split: str) -> list[Mapping[str, Any]]:
+def _select_rows(run: RecordedRun, split: str) -> list[Mapping[str, Any]]:
     """Return a run's samples of a split; what is not said to be training's is validation's."""
     rows = [row for row in run.generations if (row.get("split") == "train") == (split == "train")]
     if split == "validation":
@@ -85,18 +85,18 @@ def _rows_of(run: RecordedRun, split: str) -> list[Mapping[str, Any]]:
     return first
 
 
-def _by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
+def _group_by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
     """Return the samples of each run by data source and prompt, in the order of their first appearance."""
     rows: ByPrompt = {}
     for index, of_run in enumerate(generations):
         for row in of_run:
-            key = _text(row.get("data_source")), _text(row.get("prompt"))
+            key = _read_text(row.get("data_source")), _read_text(row.get("prompt"))
             parts = row.get("components")
             rows.setdefault(key, [[] for _ in generations])[index].append(
                 {
                     "step": row["step"],
                     "score": number(row.get("score")),
-                    "response": _text(row.get("response")),
+                    "response": _read_text(row.get("response")),
                     "ground_truth": row.get("ground_truth"),
                     "parts": parts if isinstance(parts, dict) else {},
                 }
@@ -104,7 +104,7 @@ def _by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
     return rows
 
 
-def _evenly(values: Sequence[int], count: int) -> list[int]:
+def _choose_evenly(values: Sequence[int], count: int) -> list[int]:
     """Choose at most `count` of the values, evenly from the first to the last."""
     if len(values) <= count:
         return list(values)
@@ -112,16 +112,16 @@ def _evenly(values: Sequence[int], count: int) -> list[int]:
 
 
 def _sample(row: Mapping[str, Any], length: int) -> dict[str, Any]:
-    parts = [[str(name), _value(value)] for name, value in row["parts"].items()]
+    parts = [[str(name), _read_value(value)] for name, value in row["parts"].items()]
     response = _cut(row["response"], length)
-    return {"step": row["step"], "score": short(row["score"]), "response": response, "parts": parts}
+    return {"step": row["step"], "score": shorten(row["score"]), "response": response, "parts": parts}
 
 
-def _value(value: Any) -> Any:
-    return short(number(value)) if number(value) is not None else _cut(_text(value), 80)
+def _read_value(value: Any) -> Any:
+    return shorten(number(value)) if number(value) is not None else _cut(_read_text(value), 80)
 
 
-def _text(value: Any) -> str:
+def _read_text(value: Any) -> str:
     if value is None:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

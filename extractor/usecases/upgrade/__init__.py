@@ -18,19 +18,19 @@ from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
 from extractor.usecases.own_manifest import read_own_manifest, write_own_manifest
-from extractor.usecases.owner_code import find_users, list_imported, own_files, read_owner_code
+from extractor.usecases.owner_code import find_own_files, find_users, list_imported, read_owner_code
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_code import check_own_code
 from extractor.usecases.upgrade.own_config import rename_own_settings
-from extractor.usecases.upgrade.settings import CarriedSettings, stale
-from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, look, plan_upgrade, with_settings
+from extractor.usecases.upgrade.settings import CarriedSettings, find_stale_keys
+from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
 from extractor.values.config_files import is_config
 from extractor.values.errors import CheckFailed, MissingRoot, UsageError
-from extractor.values.manifest import OWN_MANIFEST, with_roots
+from extractor.values.manifest import OWN_MANIFEST, edit_roots
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree, is_marked
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from extractor.usecases.upgrade.own_losses import OwnCodeProblem
     from extractor.values.manifest import Manifest
 
-__all__ = ["Upgrade", "check_committed", "labels", "prepare", "write"]
+__all__ = ["Upgrade", "check_committed", "name_sides", "prepare", "write"]
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Upgrade:
         verdicts = sorted(Verdict, key=lambda verdict: verdict is Verdict.KEEP)
         return {verdict.value: len(self.plan.paths(verdict)) for verdict in verdicts}
 
-    def config_after(self, project: Path) -> dict[str, str]:
+    def read_config_after(self, project: Path) -> dict[str, str]:
         """Return the project's config files as they will be; one in conflict as it is until then."""
         config = read_config(project / "config") if (project / "config").is_dir() else {}
         conflicts = self.plan.paths(Verdict.CONFLICT)
@@ -132,7 +132,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """
     from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
-    from extractor.usecases.kept_methods import generate_with_methods, of_owner
+    from extractor.usecases.kept_methods import generate_with_methods, read_owner_demands
     from extractor.usecases.upgrade.choices import resolve
 
     old = lock_module.read(project)
@@ -140,14 +140,14 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     _check_package(project, old)
     options, manifest = resolve(old.options, request)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
-    options = replace(options, manifest=with_roots(own_manifest, request.roots, request.no_roots))
+    options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.no_roots))
     parts = find_former_parts(project, old, emitted, options, manifest)
     used = set(parts.used) - set(request.dropped)
     options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
     try:
-        options, generated = generate_with_methods(options, source, manifest, of_owner(code, old))
+        options, generated = generate_with_methods(options, source, manifest, read_owner_demands(code, old))
     except MissingRoot as error:
         whole = f"{error.symbol.partition(':')[0]}:*"
         using = [item.path for item in code if {error.symbol, whole} & set(list_imported((item,), old))]
@@ -158,10 +158,10 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     found = look(project, {file.path for file in old.files} | {file.path for file in tree})
     _check_resolved(project, found, emitted)
     folder = project / ORPHANED
-    below = readers.files_below(folder) if folder.is_dir() else ()
+    below = readers.list_files_below(folder) if folder.is_dir() else ()
     parked = look(project, {path.relative_to(project).as_posix() for path in below})
     users = find_users(project, old, code, {file.path for file in tree})
-    config_files = {path for path in own_files(project, old) if is_config(path)} - {file.path for file in tree}
+    config_files = {path for path in find_own_files(project, old) if is_config(path)} - {file.path for file in tree}
     own = look(project, {*config_files, OWN_MANIFEST})
     renamed = Renames(old.options.verl, options.verl)
     plan, sides = _plan_managed(_State(old, emitted, found, parked, users), new, tree, manifest, renamed)
@@ -180,12 +180,12 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         seen={path: item.data for path, item in (found | own | parked).items()},
         generated=generated,
         source=source,
-        base_data=base.dump(base.of_tree(tree)),
+        base_data=base.dump(base.collect_from_tree(tree)),
         lock_data=lock_module.dump(new),
         labels=sides.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=replace(sides.settings, moved=(*sides.settings.moved, *moved)),
-        stale=stale(project, emitted, tree, renamed, own_config),
+        stale=find_stale_keys(project, emitted, tree, renamed, own_config),
         uncommitted=uncommitted,
         unanswered=unanswered,
         parts=parts,
@@ -237,7 +237,7 @@ def _plan_managed(
 ) -> tuple[Plan, UpgradeInputs]:
     """Decide on the files that vextract manages."""
     old = state.lock
-    before = releases.load(old.options.verl) if old.options.verl in releases.supported() else None
+    before = releases.load(old.options.verl) if old.options.verl in releases.list_supported() else None
     layout = relocate(old, state.base, state.disk, {file.path for file in tree})
     layout = follow_moved_code(layout, tree, new.options.package)
     successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
@@ -247,12 +247,12 @@ def _plan_managed(
         new=tree,
         disk=layout.disk,
         successors=successors | {path: Successor(places, same=False) for path, places in layout.carried.items()},
-        labels=labels(old.options, new.options, old.vextract),
+        labels=name_sides(old.options, new.options, old.vextract),
         parked={path: item.data or b"" for path, item in state.parked.items()},
         users=state.users,
         deletable=is_marked,
     )
-    sides = with_settings(sides, renamed)
+    sides = carry_settings(sides, renamed)
     return layout.placed(plan_upgrade(sides)), sides
 
 
@@ -274,7 +274,7 @@ def write(project: Path, upgrade: Upgrade) -> None:
     )
 
 
-def labels(old: Options, new: Options, vextract: str) -> Labels:
+def name_sides(old: Options, new: Options, vextract: str) -> Labels:
     """Name the two sides of a merge so that they differ."""
     before, after = f"verl {old.verl}", f"verl {new.verl}"
     if before == after:
@@ -283,7 +283,7 @@ def labels(old: Options, new: Options, vextract: str) -> Labels:
             for was, now in (
                 (f"engine {old.engine}", f"engine {new.engine}"),
                 (f"algorithm {old.algorithm}", f"algorithm {new.algorithm}"),
-                (_features(old, new), _features(new, old)),
+                (_choose_features(old, new), _choose_features(new, old)),
                 *([(f"{OWN_MANIFEST} before", f"{OWN_MANIFEST} now")] if old.manifest != new.manifest else []),
             )
             if was != now
@@ -295,7 +295,7 @@ def labels(old: Options, new: Options, vextract: str) -> Labels:
     return Labels(f"yours, on {before}", before, after)
 
 
-def _features(options: Options, other: Options) -> str:
+def _choose_features(options: Options, other: Options) -> str:
     own = [feature for feature in options.features if feature not in other.features]
     if own:
         return f"with {', '.join(own)}"
@@ -330,7 +330,7 @@ def _read_pins(data: bytes) -> set[str]:
 def _read_requirements(data: bytes) -> object:
     """Return the requirements, or the text itself if it is no TOML."""
     try:
-        project = readers.toml(data.decode(errors="replace").replace("\r\n", "\n")).get("project", {})
+        project = readers.parse_toml(data.decode(errors="replace").replace("\r\n", "\n")).get("project", {})
     except readers.TOMLDecodeError:
         return data
     return [project.get(key) for key in ("dependencies", "optional-dependencies")] if isinstance(project, dict) else []

@@ -32,9 +32,9 @@ class UpgradeRequest:
     no_roots: tuple[str, ...] = ()
 
     @classmethod
-    def of_names(cls, added: Iterable[str] = (), dropped: Iterable[str] = ()) -> UpgradeRequest:
+    def choose_by_names(cls, added: Iterable[str] = (), dropped: Iterable[str] = ()) -> UpgradeRequest:
         """Return the request to add or drop features, symbols and files of verl."""
-        (added, roots), (dropped, no_roots) = _sorted_out(added), _sorted_out(dropped)
+        (added, roots), (dropped, no_roots) = _sort_out(added), _sort_out(dropped)
         return cls(added=added, dropped=dropped, roots=roots, no_roots=no_roots)
 
     def __post_init__(self) -> None:
@@ -49,7 +49,7 @@ class UpgradeRequest:
         return bool(self.engine or self.algorithm or self.added or self.dropped or self.roots or self.no_roots)
 
 
-def _sorted_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+def _sort_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the names of features and those of verl's symbols and files."""
     names = tuple(names)
     roots = tuple(name for name in names if name.startswith(("verl.", "verl/", "verl:")))
@@ -64,7 +64,7 @@ def find_gone(present: Options, manifest: Manifest) -> tuple[str, ...]:
         present: The project's options.
         manifest: The release after the upgrade.
     """
-    there = [manifest] if manifest.release == present.verl else map(releases.load, releases.supported())
+    there = [manifest] if manifest.release == present.verl else map(releases.load, releases.list_supported())
     known = {feature.name for release in there for feature in release.features}
     return tuple(name for name in present.features if name not in known)
 
@@ -75,7 +75,7 @@ def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifes
     Raises:
         UsageError: they contradict each other, or the release does not offer them.
     """
-    manifest = releases.load(request.release or (present.verl if request.other_options else releases.default()))
+    manifest = releases.load(request.release or (present.verl if request.other_options else releases.find_default()))
     known = {feature.name: feature for feature in manifest.features}
     for feature in request.added:
         if feature in request.dropped:

@@ -11,21 +11,21 @@ from pathlib import Path
 
 import yaml
 
-from extractor.pipeline.render import absent_settings_of
+from extractor.pipeline.render import map_settings_to_features
 from extractor.pipeline.render.layers import (
-    behind,
-    former_places_of,
     layers_of_feature,
     list_layers,
-    words_of_feature,
+    map_files,
+    read_former_places,
+    read_words,
 )
 from extractor.project.lock import Lock
-from extractor.usecases.owner_code import own_files
+from extractor.usecases.owner_code import find_own_files
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest
-from extractor.values.modules import module_name
-from extractor.values.moves import FORMER_NAMES, former_modules
+from extractor.values.modules import name_module
+from extractor.values.moves import FORMER_NAMES, map_former_modules
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
@@ -60,7 +60,7 @@ def find_former_parts(
         manifest: The release after it.
     """
     package = old.options.package
-    known = {file.path for file in old.files} - behind(list_layers(manifest, options), package).keys()
+    known = {file.path for file in old.files} - map_files(list_layers(manifest, options), package).keys()
     former: dict[str, tuple[str, ...]] = {}
     for feature in manifest.features:
         if feature.name not in (*options.features, *old.options.features):
@@ -69,20 +69,20 @@ def find_former_parts(
                 for layer in layers_of_feature(manifest, feature.name)
                 if layer.endswith(f"feature/{feature.name}")
             ]
-            files = tuple(path for path in behind(own, package) if path in known)  # a shared one tells nothing
+            files = tuple(path for path in map_files(own, package) if path in known)  # a shared one tells nothing
             was_there = any(path.startswith(f"{package}/") for path in files)
             if was_there or feature.name == FORMER_NAMES or _was_within(feature.name, base, package):
                 former[feature.name] = files
     if not former:
         return NO_PARTS
-    settings = absent_settings_of(manifest, options)
-    texts = dict(_owner_texts(project, old, base))
+    settings = map_settings_to_features(manifest, options)
+    texts = dict(_list_owner_texts(project, old, base))
     hooks = {file.path for file in old.files if file.kind is FileKind.HOOK}
     used: dict[str, str] = {}
     for name, files in former.items():
-        modules = [module_name(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
+        modules = [name_module(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
         keys = [key for key, feature in settings.items() if feature == name]
-        pattern = _pattern(modules, keys, words_of_feature(name), package)
+        pattern = _make_pattern(modules, keys, read_words(name), package)
         if name == FORMER_NAMES:
             pattern = _former_imports(package)
         others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
@@ -94,11 +94,11 @@ def find_former_parts(
 
 def _was_within(feature: str, base: Mapping[str, bytes], package: str) -> bool:
     """Tell whether files that every project has held the code of a feature."""
-    places = (place.partition(":") for place in former_places_of(feature))
+    places = (place.partition(":") for place in read_former_places(feature))
     return any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
 
 
-def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:
+def _make_pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:
     """Match mentions of a module, a setting or a word."""
     found = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words]
     for key in keys:
@@ -115,7 +115,7 @@ def _pattern(modules: list[str], keys: list[str], words: tuple[str, ...], packag
 def _former_imports(package: str) -> re.Pattern[str]:
     """Match imports of modules by former names: whole ones, as another folder of the package writes them."""
     found = []
-    for module in former_modules():
+    for module in map_former_modules():
         above, _, leaf = module.rpartition(".")
         found.append(rf"(?:\b{package}\.|from \.\.+){re.escape(module)}\b")
         if above:
@@ -123,14 +123,14 @@ def _former_imports(package: str) -> re.Pattern[str]:
     return re.compile("|".join(found))
 
 
-def _owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
+def _list_owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
     """Yield the owner's files, edited hooks, and added lines of other files.
 
     Of a hook as it was emitted only the imports count: nobody has chosen its words.
     """
     paths = {file.path: file.kind for file in old.files}
     emitted = {file.path: file.sha256 for file in old.files}
-    for path in sorted({*paths, *own_files(project, old), *_scripts(project)}):
+    for path in sorted({*paths, *find_own_files(project, old), *_list_scripts(project)}):
         try:
             text = (project / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -138,17 +138,17 @@ def _owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterato
         if path.startswith("examples/") and emitted.get(path) == sha256(text.encode()).hexdigest():
             continue  # an example as it came
         if path not in paths:
-            yield path, "\n".join(_lines_of(path, text))
+            yield path, "\n".join(_read_lines(path, text))
         elif paths[path] is FileKind.HOOK:
             is_edited = sha256(text.encode()).hexdigest() != emitted[path]
             yield path, text if is_edited else "\n".join(_IMPORT.findall(text))
         elif text.encode() != base[path]:
-            lines, before = (_lines_of(path, version) for version in (text, base[path].decode("utf-8", "replace")))
+            lines, before = (_read_lines(path, version) for version in (text, base[path].decode("utf-8", "replace")))
             known = set(before)
             yield path, "\n".join(line for line in lines if line not in known)
 
 
-def _lines_of(path: str, text: str) -> list[str]:
+def _read_lines(path: str, text: str) -> list[str]:
     """Return the lines of a text, or the settings of a YAML file."""
     if path.endswith(".yaml"):
         with contextlib.suppress(yaml.YAMLError):
@@ -157,7 +157,7 @@ def _lines_of(path: str, text: str) -> list[str]:
     return text.splitlines()
 
 
-def _scripts(project: Path) -> Iterator[str]:
+def _list_scripts(project: Path) -> Iterator[str]:
     """Yield scripts and notebooks at the top of a project."""
     for path in sorted(project.iterdir()):
         if path.suffix in (".py", ".sh", ".ipynb") and path.is_file():

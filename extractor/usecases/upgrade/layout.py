@@ -20,8 +20,8 @@ from extractor.pipeline.plan import Action, Plan, Reason, Verdict
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.upgrade.verdicts import FileOnDisk
 from extractor.values import readers
-from extractor.values.modules import absolute, is_package, module_name
-from extractor.values.moves import former_modules, moved_name, moved_path
+from extractor.values.modules import is_package, name_module, resolve_absolute
+from extractor.values.moves import map_former_modules, rename_dotted_name, rename_path
 from extractor.values.tree import FileKind, Tree
 
 _DEFINITIONS = ("FunctionDef", "AsyncFunctionDef", "ClassDef", "Assign", "AnnAssign")
@@ -48,7 +48,7 @@ class Relocated:
 
     def placed(self, plan: Plan) -> Plan:
         """Translate a plan back to the layout on disk."""
-        actions = [item for action in plan.actions for item in self._placed(action)]
+        actions = [item for action in plan.actions for item in self._place_action(action)]
         for path, places in self.carried.items():
             if self.lock.file(path) is not None:
                 continue  # parts of it have no place: it is parked
@@ -58,7 +58,7 @@ class Relocated:
             )
         return Plan(tuple(sorted(actions, key=lambda action: action.path)))
 
-    def _placed(self, action: Action) -> Iterator[Action]:
+    def _place_action(self, action: Action) -> Iterator[Action]:
         found, origin = self.disk.get(action.path), self.origins.get(action.path)
         if origin is None:
             if action.verdict is Verdict.KEEP and action.path in self.renamed and found is not None:
@@ -104,8 +104,8 @@ def relocate(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDis
         if file.kind is not FileKind.HOOK:
             emitted[place] = base[path]
             if here is not None and here.plain and here.data is not None and here.data != base[path]:
-                emitted[place] = renamed(base[path], path, place, package)
-                mine = renamed(here.data, path, place, package)
+                emitted[place] = rename_in_file(base[path], path, place, package)
+                mine = rename_in_file(here.data, path, place, package)
                 changed |= {path} if mine != here.data and path == place else set()
                 here = FileOnDisk(mine)
         if here is not None:
@@ -124,7 +124,7 @@ def _place(file: LockedFile, lock: Lock, disk: Mapping[str, FileOnDisk], new: Ab
     head = f"{lock.options.package}/"
     if file.kind is FileKind.HOOK or not file.path.startswith(head):
         return file.path
-    place = head + moved_path(file.path.removeprefix(head))
+    place = head + rename_path(file.path.removeprefix(head))
     package = f"{place.removesuffix('.py')}/__init__.py"
     place = package if package in new else place
     here = disk.get(file.path)
@@ -132,7 +132,7 @@ def _place(file: LockedFile, lock: Lock, disk: Mapping[str, FileOnDisk], new: Ab
     return file.path if taken or (here is not None and not here.plain) else place
 
 
-def renamed(data: bytes, path: str, place: str, package: str) -> bytes:
+def rename_in_file(data: bytes, path: str, place: str, package: str) -> bytes:
     """Return a file with today's module names; binary files unchanged."""
     if not path.endswith(_TEXT):
         return data
@@ -142,26 +142,26 @@ def renamed(data: bytes, path: str, place: str, package: str) -> bytes:
         return data
     if path.endswith(".py"):
         mark = "\ufeff" * text.startswith("\ufeff")
-        text = mark + _with_imports(text.removeprefix(mark), path, place, package)
-    return _with_names(text, package).encode()
+        text = mark + _rewrite_imports(text.removeprefix(mark), path, place, package)
+    return _rename_names(text, package).encode()
 
 
-def _with_names(text: str, package: str) -> str:
+def _rename_names(text: str, package: str) -> str:
     """Rename modules that are named in full, "toy.utils.device", and files, "toy/utils/device.py"."""
-    names = "|".join(re.escape(name) for name in sorted(former_modules(), key=len, reverse=True))
+    names = "|".join(re.escape(name) for name in sorted(map_former_modules(), key=len, reverse=True))
     dotted = re.compile(rf"(?<![\w.])({re.escape(package)}\.)({names})(?!\w)")
-    text = dotted.sub(lambda match: match[1] + former_modules()[match[2]], text)
+    text = dotted.sub(lambda match: match[1] + map_former_modules()[match[2]], text)
     files = re.compile(rf"(?<![\w.])({re.escape(package)}/)([\w/]+\.pyi?)(?!\w)")
-    return files.sub(lambda match: match[1] + moved_path(match[2]), text)
+    return files.sub(lambda match: match[1] + rename_path(match[2]), text)
 
 
-def _with_imports(text: str, path: str, place: str, package: str) -> str:
+def _rewrite_imports(text: str, path: str, place: str, package: str) -> str:
     """Rewrite a module's imports for today's layout."""
-    tree = readers.python_or_nothing(text)
+    tree = readers.parse_python_or_nothing(text)
     lines = [line.encode() for line in text.split("\n")]
     statements = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
     for node in sorted(statements, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        module = absolute(node, module_name(path), is_package=is_package(path))
+        module = resolve_absolute(node, name_module(path), is_package=is_package(path))
         if module.partition(".")[0] != package:
             continue
         first, last = node.lineno - 1, node.end_lineno or node.lineno
@@ -169,28 +169,28 @@ def _with_imports(text: str, path: str, place: str, package: str) -> str:
         whole = b"\n".join(lines[first:last])
         old = whole[len(before) : len(whole) - len(after)].decode()
         joint = "; " if before.strip() else f"\n{before.decode()}"
-        new = _statement(node, old, module, place, package, joint)
+        new = _rewrite_import(node, old, module, place, package, joint)
         lines[first:last] = (before + new.encode() + after).split(b"\n")
     return b"\n".join(lines).decode()
 
 
-def _statement(node: ast.ImportFrom, old: str, module: str, place: str, package: str, joint: str) -> str:
+def _rewrite_import(node: ast.ImportFrom, old: str, module: str, place: str, package: str, joint: str) -> str:
     """Return an import for today's layout, as one statement if possible."""
     by_module: dict[str, list[str]] = {}
-    home = moved_name(module, package)
+    home = rename_dotted_name(module, package)
     for alias in node.names:
-        now = moved_name(f"{module}.{alias.name}", package)
+        now = rename_dotted_name(f"{module}.{alias.name}", package)
         own = now if now != f"{home}.{alias.name}" else ""  # a module that has moved by itself
         name, local = own.rpartition(".")[2] or alias.name, alias.asname or alias.name
         by_module.setdefault(own.rpartition(".")[0] or home, []).append(name if name == local else f"{name} as {local}")
-    starts = {to: f"from {_relative(to, place) if node.level else to} import" for to in by_module}
+    starts = {to: f"from {_write_relative(to, place) if node.level else to} import" for to in by_module}
     written = [alias.name if alias.asname is None else f"{alias.name} as {alias.asname}" for alias in node.names]
     if list(by_module.values()) == [written]:
         return re.sub(r"\Afrom\s*\S+\s+import\b", "".join(starts.values()), old, count=1)
     return joint.join(f"{starts[to]} {', '.join(names)}" for to, names in by_module.items())
 
 
-def _relative(module: str, place: str) -> str:
+def _write_relative(module: str, place: str) -> str:
     """Return how a file names a module of the same package: "..run.checkpoint"."""
     here = place.split("/")[:-1]
     parts = module.split(".")
@@ -220,13 +220,13 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
     }
     if not edited:
         return layout
-    today = {path: _definitions(path, data) for path, data in modules.items()}
-    homes = _homes(layout, today)
+    today = {path: _list_definitions(path, data) for path, data in modules.items()}
+    homes = _map_homes(layout, today)
     base, disk = dict(layout.base), dict(layout.disk)
     arriving: dict[str, list[tuple[str, str, str]]] = {}
     carried, gone = dict[str, tuple[str, ...]](), set[str]()
     for path, ours in edited.items():
-        moving = _moving(path, base[path], today.get(path, {}), homes)
+        moving = _map_moving(path, base[path], today.get(path, {}), homes)
         sides = _split(path, base[path], ours or b"", moving, path in modules, package)
         if sides is None:
             continue
@@ -243,8 +243,8 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
     for place, codes in arriving.items():
         found = disk.get(place)
         was, mine, imports = zip(*codes, strict=True)
-        base[place] = _joined(base.get(place), was)
-        disk[place] = FileOnDisk(_joined(found.data if found is not None else None, (*mine, *imports)))
+        base[place] = _join_data(base.get(place), was)
+        disk[place] = FileOnDisk(_join_data(found.data if found is not None else None, (*mine, *imports)))
     changed = {path for path in modules if disk.get(path) != layout.disk.get(path)}
     return replace(
         layout,
@@ -256,35 +256,35 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
     )
 
 
-def _homes(layout: Relocated, today: Mapping[str, Mapping[str, Piece]]) -> dict[str, list[str]]:
+def _map_homes(layout: Relocated, today: Mapping[str, Mapping[str, Piece]]) -> dict[str, list[str]]:
     """Map symbols to the modules that newly define them."""
     found: dict[str, list[str]] = {}
     for path, symbols in today.items():
         here, was = layout.disk.get(path), layout.base.get(path)
         if (here is None) != (was is None) or (here is not None and (not here.plain or here.data is None)):
             continue  # its owner removed it, or has another file there
-        for symbol in symbols.keys() - (_definitions(path, was).keys() if was is not None else set()):
+        for symbol in symbols.keys() - (_list_definitions(path, was).keys() if was is not None else set()):
             found.setdefault(symbol, []).append(path)
     return found
 
 
-def _definitions(path: str, data: bytes) -> dict[str, Piece]:
+def _list_definitions(path: str, data: bytes) -> dict[str, Piece]:
     """Return a module's top-level definitions; none if it is no Python."""
-    return {piece.key: piece for piece in _pieces(path, data) or () if piece.kind in _DEFINITIONS and piece.named}
+    return {piece.key: piece for piece in _list_pieces(path, data) or () if piece.kind in _DEFINITIONS and piece.named}
 
 
-def _pieces(path: str, data: bytes) -> Sequence[Piece] | None:
+def _list_pieces(path: str, data: bytes) -> Sequence[Piece] | None:
     try:
         return split_pieces(path, data.decode("utf-8"))
     except (UnicodeDecodeError, Unsupported):
         return None
 
 
-def _moving(path: str, base: bytes, here: Iterable[str], homes: Mapping[str, list[str]]) -> dict[str, str]:
+def _map_moving(path: str, base: bytes, here: Iterable[str], homes: Mapping[str, list[str]]) -> dict[str, str]:
     """Map symbols that left a module to their new module."""
     found = {}
-    taken_in = "/".join((path.partition("/")[0], moved_path(path.partition("/")[2])))
-    for symbol in sorted(_definitions(path, base).keys() - set(here)):
+    taken_in = "/".join((path.partition("/")[0], rename_path(path.partition("/")[2])))
+    for symbol in sorted(_list_definitions(path, base).keys() - set(here)):
         places = [place for place in homes.get(symbol, ()) if place != path]
         if taken_in in places or len(places) == 1:
             found[symbol] = taken_in if taken_in in places else places[0]
@@ -300,7 +300,7 @@ def _split(
         What is left of both, and place -> what both bring there, and the imports that only the owner's has. None where
         nothing that moves is edited.
     """
-    was, mine = _pieces(path, base), _pieces(path, ours)
+    was, mine = _list_pieces(path, base), _list_pieces(path, ours)
     if was is None or mine is None or not moving:
         return None
     before, after = ({piece.key: piece for piece in side} for side in (was, mine))
@@ -313,20 +313,20 @@ def _split(
     arrived = {}
     for place in sorted(set(homes.values())):
         keys = {key for key, home in homes.items() if home == place}
-        sides = [_pieces(path, renamed(data, path, place, package)) or () for data in (base, ours)]
+        sides = [_list_pieces(path, rename_in_file(data, path, place, package)) or () for data in (base, ours)]
         known, named = ([name for piece in side for name in piece.names] for side in sides)
         above = "".join(f"{name}\n" for name in known)
-        theirs, own = (above + _text(piece for piece in side if piece.key in keys) for side in sides)
+        theirs, own = (above + _join_pieces(piece for piece in side if piece.key in keys) for side in sides)
         arrived[place] = (theirs, own, "".join(f"{name}\n" for name in named if name not in known))
     left = [[piece for piece in side if piece.key not in homes] for side in (was, mine)]
     if not stays:
         left = [[piece for piece in side if not piece.names] for side in left]
-    return (_text(left[0]), _text(left[1])), arrived
+    return (_join_pieces(left[0]), _join_pieces(left[1])), arrived
 
 
-def _text(pieces: Iterable[Piece]) -> str:
+def _join_pieces(pieces: Iterable[Piece]) -> str:
     return "".join(piece.text for piece in pieces)
 
 
-def _joined(data: bytes | None, more: Iterable[str]) -> bytes:
+def _join_data(data: bytes | None, more: Iterable[str]) -> bytes:
     return "\n\n".join(filter(None, ((data or b"").decode("utf-8"), *more))).encode()

@@ -44,8 +44,8 @@ def find_moved_files(
     paths = {file.path for file in new}
     by_upstream = {file.upstream_path: file.path for file in new if file.kind is FileKind.VENDORED}
     known = {file.upstream_path for file in lock.files}
-    before = _symbols(old, lock.options) if old is not None else {}
-    after = _symbols(manifest, options)
+    before = _map_symbols(old, lock.options) if old is not None else {}
+    after = _map_symbols(manifest, options)
     found = {}
     for file in lock.files:
         if file.kind is not FileKind.VENDORED or file.path in paths or file.upstream_path is None:
@@ -64,13 +64,13 @@ def find_moved_files(
         moved = [path for path, symbols in come.items() if names & symbols]
         name = PurePosixPath(file.upstream_path).name
         chosen = moved[:1] or sorted(come, key=lambda path: PurePosixPath(path).name != name)
-        users = tuple(path for path in _users(file.path, lock, base) if path in paths) if not moved else ()
+        users = tuple(path for path in _find_users(file.path, lock, base) if path in paths) if not moved else ()
         if chosen or users:
             found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), bool(moved), users)
     return found
 
 
-def _users(path: str, lock: Lock, base: Mapping[str, bytes]) -> Iterator[str]:
+def _find_users(path: str, lock: Lock, base: Mapping[str, bytes]) -> Iterator[str]:
     """Yield the templates that import a module by its name."""
     pattern = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(PurePosixPath(path).stem)}\b", re.MULTILINE)
     for file in lock.files:
@@ -79,12 +79,12 @@ def _users(path: str, lock: Lock, base: Mapping[str, bytes]) -> Iterator[str]:
             yield file.path
 
 
-def _symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, set[str]]]:
+def _map_symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, set[str]]]:
     """Role, whatever the engine -> upstream paths of the files that may hold its symbols, in the manifest's order, and
     the symbols' names.
     """
     found: dict[str, dict[str, set[str]]] = {}
-    for role in manifest.active_roles(options):
+    for role in manifest.list_active_roles(options):
         modules = found.setdefault(role.name.removesuffix(f"_{role.engine}"), {})
         for symbol in (*role.symbols, *role.modules):
             module, _, name = symbol.partition(":")

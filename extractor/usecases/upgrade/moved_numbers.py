@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from extractor.usecases.verify import interpreter, parity, subject
-from extractor.usecases.verify.compare import difference
+from extractor.usecases.verify.compare import find_difference
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,7 +43,7 @@ def compare_releases(project: Path, old: Source, new: Source) -> MovedNumbers:
     both = [name for name, case in before.items() if _is_computed(case) and _is_computed(after.get(name, {}))]
     moved: dict[str, str] = {}
     for name in both:
-        how = difference(before[name]["value"], after[name]["value"], (f"in {old.release}", f"in {new.release}"))
+        how = find_difference(before[name]["value"], after[name]["value"], (f"in {old.release}", f"in {new.release}"))
         if how is not None:
             moved.setdefault(f"{name.partition('/')[0].rstrip(']')}]", how)
     return MovedNumbers(len(both), moved)

@@ -11,8 +11,8 @@ from extractor.usecases.owner_code import OwnerCode
 from extractor.usecases.upgrade.own_losses import OwnCodeProblem, check_own_losses
 from extractor.usecases.verify.scopes import Analysis, ImportedName
 from extractor.values import readers
-from extractor.values.modules import is_package, module_name
-from extractor.values.moves import moved_name
+from extractor.values.modules import is_package, name_module
+from extractor.values.moves import rename_dotted_name
 from extractor.values.tree import Tree
 
 
@@ -20,7 +20,7 @@ class _Modules:
     """The modules of a project in memory."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        self._paths = {module_name(path): path for path in files if path.endswith(".py")}
+        self._paths = {name_module(path): path for path in files if path.endswith(".py")}
         names = [name.split(".") for name in self._paths]
         self._packages = {".".join(parts[:end]) for parts in names for end in range(1, len(parts))}
         self.analysis = cache(lambda path: _analyse(path, files[path]))
@@ -35,8 +35,8 @@ class _Modules:
 
     def answers(self, item: ImportedName, package: str) -> bool:
         """Tell whether an import finds something, by a module's former name too, to which projects answer."""
-        now = replace(item, module=moved_name(item.module, package))
-        whole = moved_name(f"{item.module}.{item.name}", package)
+        now = replace(item, module=rename_dotted_name(item.module, package))
+        whole = rename_dotted_name(f"{item.module}.{item.name}", package)
         return not self.lacks(item) or not self.lacks(now) or self._has(whole)
 
     def find(self, name: str) -> list[str]:
@@ -108,7 +108,7 @@ def _check_imports(
 
 
 def _analyse(path: str, text: str) -> Analysis:
-    return Analysis(readers.python_or_nothing(text), module_name(path), is_package=is_package(path))
+    return Analysis(readers.parse_python_or_nothing(text), name_module(path), is_package=is_package(path))
 
 
 def _text(data: bytes) -> str:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from itertools import takewhile
 
-from extractor.usecases.changes.config_keys import MAIN, below_config, emitted_config, keys_in
-from extractor.usecases.owner_edits import below, joined, own_remarks, referring, without
+from extractor.usecases.changes.config_keys import MAIN, collect_keys, select_below_config, select_emitted_config
+from extractor.usecases.owner_edits import find_own_remarks, join_key, make_relative, rename_references, undo_edits
 from extractor.usecases.upgrade.settings import Moved
 from extractor.values.config_files import FOLDER, is_config
-from extractor.values.configtree.settings import packages
+from extractor.values.configtree.settings import map_packages
 from extractor.values.configtree.yaml_text import Document, Key, UnsupportedYaml, Value, put
 from extractor.values.tree import Tree
 
@@ -34,7 +34,7 @@ def rename_own_settings(
         The files that change, and the settings that have another name now.
     """
     before = {path: data.decode() for path, data in base.items() if is_config(path)}
-    known = keys_in(below_config(emitted_config(new)))
+    known = collect_keys(select_below_config(select_emitted_config(new)))
 
     def name_of(key: str) -> str | None:
         """Return a key's new name; None if it keeps its own or has none."""
@@ -48,7 +48,7 @@ def rename_own_settings(
         text = data.decode(errors="replace")
         if text.encode() == data and "\r" not in text:
             texts[path] = text
-    places = packages(below_config({**before, **texts}), MAIN)
+    places = map_packages(select_below_config({**before, **texts}), MAIN)
     files: dict[str, bytes] = {}
     moved: list[Moved] = []
     for path, text in texts.items():
@@ -74,15 +74,15 @@ def _rename(path: str, text: str, package: str, name_of: Callable[[str], str | N
     taken: dict[Key, str] = {}  # names that have a value by now
     told: list[Moved] = []
     for place, entry in document.entries.items():
-        key = joined(package, place)
+        key = join_key(package, place)
         name = None if entry.section else name_of(key)
-        inside = below(package, name) if name is not None else None
+        inside = make_relative(package, name) if name is not None else None
         if name is None or inside is None or inside in document.entries:
             continue
         if taken.get(inside, entry.value) != entry.value:
             continue
-        remarks = tuple(line.strip() for line in own_remarks(document, entry, head))
-        value = Value(referring(document.raw(entry), name_of), entry.indent, "", remarks)
+        remarks = tuple(line.strip() for line in find_own_remarks(document, entry, head))
+        value = Value(rename_references(document.raw(entry), name_of), entry.indent, "", remarks)
         written = put(changed, inside, value)
         if written is not None:
             changed = written
@@ -93,8 +93,8 @@ def _rename(path: str, text: str, package: str, name_of: Callable[[str], str | N
     rewritten = {}
     for entry in document.entries.values():
         raw = None if entry.section or entry.path in gone else document.raw(entry)
-        if raw is not None and (now := referring(raw, name_of)) != raw:
+        if raw is not None and (now := rename_references(raw, name_of)) != raw:
             rewritten[entry] = now
-            key = joined(package, entry.path)
+            key = join_key(package, entry.path)
             told.append(Moved(key, key, now.strip(), path, path, referring=True))
-    return without(document, head, {document.entries[place]: None for place in gone}, rewritten), told
+    return undo_edits(document, head, {document.entries[place]: None for place in gone}, rewritten), told

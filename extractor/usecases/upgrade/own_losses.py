@@ -52,14 +52,15 @@ def check_own_losses(
     """
     old, new = _find_callers(before), _find_callers(after)
     parsed = [
-        (path, readers.python_or_nothing(text), readers.python_or_nothing(emitted)) for path, text, emitted in own
+        (path, readers.parse_python_or_nothing(text), readers.parse_python_or_nothing(emitted))
+        for path, text, emitted in own
     ]
-    helpers = {node.name: node for _, tree, _ in parsed for node in _functions(tree)}
+    helpers = {node.name: node for _, tree, _ in parsed for node in _list_functions(tree)}
     found = []
     for path, tree, emitted in parsed:
-        known = {ast.dump(node) for node in _functions(emitted)}
-        for node in _functions(tree):
-            for kind in _registered_as(node) if ast.dump(node) not in known else ():
+        known = {ast.dump(node) for node in _list_functions(emitted)}
+        for node in _list_functions(tree):
+            for kind in _find_registered_name(node) if ast.dump(node) not in known else ():
                 problems = list(_compare(node, old.get(kind), new.get(kind), helpers, release))
                 found += [OwnCodeProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
     return tuple(found)
@@ -71,20 +72,20 @@ def _find_callers(files: Mapping[str, bytes]) -> dict[str, Caller]:
     for path, data in files.items():
         if "/vendored/" not in path or not any(f"{name}(".encode() in data for name in _KINDS.values()):
             continue
-        for node in _functions(readers.python_or_nothing(data.decode("utf-8", "replace"))):
+        for node in _list_functions(readers.parse_python_or_nothing(data.decode("utf-8", "replace"))):
             for kind, getter in _KINDS.items():
-                caller = _caller(node, getter)
+                caller = _describe_caller(node, getter)
                 if caller is not None:
                     found[kind] = caller
     return found
 
 
-def _caller(function: _Function, getter: str) -> Caller | None:
+def _describe_caller(function: _Function, getter: str) -> Caller | None:
     """Return how a function calls what it has from a registry; None where it does not."""
     assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
-    calls = {ast.unparse(node.targets[0]) for node in assigned if _called(node.value) == getter}
+    calls = {ast.unparse(node.targets[0]) for node in assigned if _name_called(node.value) == getter}
     for node in assigned:
-        if isinstance(node.value, ast.Call) and _called(node.value) in calls:
+        if isinstance(node.value, ast.Call) and _name_called(node.value) in calls:
             target, keywords = node.targets[0], node.value.keywords
             values = len(target.elts) if isinstance(target, ast.Tuple) else 1
             names = {item.arg for item in keywords if item.arg}
@@ -116,7 +117,7 @@ def _compare(
     inside = [item for node in reached for item in ast.walk(node)]
     reads = any(isinstance(item, ast.Attribute) and item.attr == _OF_BATCH for item in inside)
     named = reads or any(isinstance(item, ast.Constant) and item.value == _OF_BATCH for item in inside)
-    if reached and new.of_batch and not named and not any(_delegates(node, helpers) for node in reached):
+    if reached and new.of_batch and not named and not any(_is_delegating(node, helpers) for node in reached):
         yield (
             f"it is the mean of a pass, and {release} adds passes up, so that its gradient grows with their number:"
             " agg_loss(..., **config.global_batch_info)"
@@ -143,35 +144,35 @@ def _count_returned(function: _Function, helpers: Mapping[str, _Function], above
             left += [value.body, value.orelse]
         elif isinstance(value, ast.Tuple):
             yield len(value.elts) if not any(isinstance(item, ast.Starred) for item in value.elts) else 0
-        elif isinstance(value, ast.Call) and (name := _called(value)) in helpers and name not in above:
+        elif isinstance(value, ast.Call) and (name := _name_called(value)) in helpers and name not in above:
             yield from _count_returned(helpers[name], helpers, (*above, name))
         else:
-            yield 1 if isinstance(value, (ast.BinOp, ast.UnaryOp)) or _called(value) in ("agg_loss", "mean") else 0
+            yield 1 if isinstance(value, (ast.BinOp, ast.UnaryOp)) or _name_called(value) in ("agg_loss", "mean") else 0
 
 
 def _reach(function: _Function, helpers: Mapping[str, _Function]) -> list[_Function]:
     """Return a function and the owner's functions that it calls, and that these call."""
     found = [function]
     for node in found:
-        names = {_called(item) for item in ast.walk(node)}
+        names = {_name_called(item) for item in ast.walk(node)}
         found += [helpers[name] for name in sorted(names & helpers.keys()) if helpers[name] not in found]
     return found
 
 
-def _delegates(function: _Function, helpers: Mapping[str, _Function]) -> bool:
+def _is_delegating(function: _Function, helpers: Mapping[str, _Function]) -> bool:
     """Tell whether a function leaves the mean to a loss of the release."""
-    names = {_called(node) for node in ast.walk(function)} - helpers.keys()
+    names = {_name_called(node) for node in ast.walk(function)} - helpers.keys()
     return any(name == "get_policy_loss_fn" or name.startswith("compute_policy_loss") for name in names)
 
 
-def _called(node: ast.AST) -> str:
+def _name_called(node: ast.AST) -> str:
     """Return the last name of what is called; "" for no call."""
     return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
 
 
-def _registered_as(function: _Function) -> list[str]:
-    return [kind for kind in _KINDS if any(_called(item) == kind for item in function.decorator_list)]
+def _find_registered_name(function: _Function) -> list[str]:
+    return [kind for kind in _KINDS if any(_name_called(item) == kind for item in function.decorator_list)]
 
 
-def _functions(tree: ast.Module) -> Iterator[_Function]:
+def _list_functions(tree: ast.Module) -> Iterator[_Function]:
     yield from (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.pipeline.merge.files import split_pieces
-from extractor.pipeline.merge.pieces import Unsupported, changed
+from extractor.pipeline.merge.pieces import Unsupported, find_changed
 from extractor.pipeline.plan import Verdict
 from extractor.project import base
 from extractor.usecases.owner_code import OwnerCode, list_imported, read_owner_code
@@ -42,9 +42,13 @@ def review(
         mine: From `find_touched`, before the upgrade was written.
         numbers: What upstream computes otherwise; None where that was not asked for.
     """
-    rows = list(_rows(found, about, mine))
+    rows = list(_make_rows(found, about, mine))
     lines = [f"# {found.title}", ""]
-    lines += ["| what | where | why |", "|---|---|---|", *map(_row, rows)] if rows else ["Nothing of yours is touched."]
+    lines += (
+        ["| what | where | why |", "|---|---|---|", *map(_write_row, rows)]
+        if rows
+        else ["Nothing of yours is touched."]
+    )
     if about is not None:
         computing = [item.place for item in about.symbols if item.change.value in _COMPUTES]
         first = [f"`{place.name}`" for place in computing if "/algorithms/" in place.path and place.kind == "function"]
@@ -52,7 +56,7 @@ def review(
         lines += ["", f"May change numbers: {', '.join([*first, rest])}."]
         keys = [f"`{item.key}` {item.old} -> {item.new}" for item in about.project_keys.defaults]
         lines += [f"Other defaults: {', '.join(keys)}."] if keys else []
-    lines += ["", *_moved(numbers)]
+    lines += ["", *_list_moved(numbers)]
     lines += ["", f"Checked, without running any of the project: {_check(project, found)}."]
     lines += [
         "Next: `make setup`, `make test` and `vextract verify`, which compares numbers with upstream's.",
@@ -69,19 +73,19 @@ def find_touched(project: Path, lock: Lock) -> dict[str, str]:
     emitted_hooks = {file.path: file.sha256 for file in lock.files if file.kind is FileKind.HOOK}
     own = [item for item in code if sha256(item.text.encode()).hexdigest() != emitted_hooks.get(item.path)]
     found = dict.fromkeys(list_imported(own, lock), "you import it")
-    return found | {f"{item.path}: {name}": "you edited it" for item in code for name in _edited(item)}
+    return found | {f"{item.path}: {name}": "you edited it" for item in code for name in _say_edited(item)}
 
 
-def _edited(item: OwnerCode) -> Iterator[str]:
+def _say_edited(item: OwnerCode) -> Iterator[str]:
     if item.emitted is not None:
         try:
-            names = changed(split_pieces(item.path, item.emitted), split_pieces(item.path, item.text))
+            names = find_changed(split_pieces(item.path, item.emitted), split_pieces(item.path, item.text))
         except Unsupported:
             return
         yield from sorted({name.partition(" / ")[0] for name in names})
 
 
-def _rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for item in about.symbols if about is not None else ():
         places = [place for place in (item.old, item.new) if place is not None]
         keys = [
@@ -90,7 +94,7 @@ def _rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Ite
         keys += [f"{place.path}: {place.name}" for place in places]
         why = next((mine[key] for key in keys if key in mine), None)
         if why is not None and item.change.value not in ("unchanged", "wording"):
-            yield f"upstream: {item.change.value}", _shown(item), "; ".join((why, *item.details[:3]))
+            yield f"upstream: {item.change.value}", _show_item(item), "; ".join((why, *item.details[:3]))
     for problem in found.problems:
         yield "to change", f"{problem.file}:{problem.line} {problem.name}", problem.problem
     for key in found.stale:
@@ -105,7 +109,7 @@ def _rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Ite
                 yield said, action.path, action.note or action.reason.value
 
 
-def _moved(numbers: MovedNumbers | None) -> list[str]:
+def _list_moved(numbers: MovedNumbers | None) -> list[str]:
     if numbers is None:
         return ["Numbers of the two releases: not compared (`vextract outdated --numbers` does it)."]
     end = ":" if numbers.moved else ": none."
@@ -126,10 +130,10 @@ def _check(project: Path, found: Upgrade) -> str:
     return "; ".join(f"{check.name} {check.status.value}" for check in checks)
 
 
-def _shown(item: SymbolChange) -> str:
+def _show_item(item: SymbolChange) -> str:
     return f"{item.place.path}: {item.place.name}"
 
 
-def _row(cells: tuple[str, str, str]) -> str:
+def _write_row(cells: tuple[str, str, str]) -> str:
     what, where, why = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
     return f"| {what} | `{where}` | {why} |"

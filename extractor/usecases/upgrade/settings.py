@@ -15,10 +15,25 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
-from extractor.usecases.changes.config_keys import MAIN, below_config, emitted_config, gone_in, keys_in, read_config
-from extractor.usecases.owner_edits import OwnerEdit, below, edits_of, joined, own_remarks, referring, without
+from extractor.usecases.changes.config_keys import (
+    MAIN,
+    collect_keys,
+    find_gone_keys,
+    read_config,
+    select_below_config,
+    select_emitted_config,
+)
+from extractor.usecases.owner_edits import (
+    OwnerEdit,
+    find_edits,
+    find_own_remarks,
+    join_key,
+    make_relative,
+    rename_references,
+    undo_edits,
+)
 from extractor.values.config_files import FOLDER, is_config
-from extractor.values.configtree.settings import packages
+from extractor.values.configtree.settings import map_packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, Value, put
 from extractor.values.tree import Tree
 
@@ -96,7 +111,7 @@ def carry(
     return carrier.result()
 
 
-def stale(
+def find_stale_keys(
     project: Path,
     base: Mapping[str, bytes],
     new: Tree,
@@ -113,11 +128,11 @@ def stale(
         written: What such files become, where an upgrade writes them.
     """
     before = {path: data.decode() for path, data in base.items() if is_config(path)}
-    after = emitted_config(new)
-    old_keys, new_keys = (keys_in(below_config(side)) for side in (before, after))
+    after = select_emitted_config(new)
+    old_keys, new_keys = (collect_keys(select_below_config(side)) for side in (before, after))
     everything = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
     everything |= {path: data.decode() for path, data in written.items()}
-    found = gone_in(everything, [(old_keys, new_keys)], renamed)
+    found = find_gone_keys(everything, [(old_keys, new_keys)], renamed)
     return tuple(item for item in found if item.file not in before and item.file not in after)
 
 
@@ -139,11 +154,11 @@ class _Carrier:
         free: AbstractSet[str],
     ) -> None:
         self._renamed = renamed
-        self._base, self._new = _documents(base), _documents(new)
+        self._base, self._new = _parse_documents(base), _parse_documents(new)
         texts = [{path: item.text for path, item in side.items()} for side in (self._base, self._new)]
-        relative = [below_config(side) for side in texts]
-        self._old_keys, self._new_keys = map(keys_in, relative)
-        self._old_packages, self._new_packages = (packages(side, MAIN) for side in relative)
+        relative = [select_below_config(side) for side in texts]
+        self._old_keys, self._new_keys = map(collect_keys, relative)
+        self._old_packages, self._new_packages = (map_packages(side, MAIN) for side in relative)
         self._free = [path for path in sorted(self._new) if path in free]
         self._theirs: dict[str, str] = {}
         self._ours: dict[str, bytes] = {}
@@ -174,27 +189,29 @@ class _Carrier:
             return
         if before is None:
             return
-        edits = list(edits_of(before, mine))
+        edits = list(find_edits(before, mine))
         # What has grown from one value goes as a whole or stays as a whole.
-        staying = {edit.holder for edit in edits if edit.holder and "left" in self._decided(path, edit)}
+        staying = {edit.holder for edit in edits if edit.holder and "left" in self._decide_edit(path, edit)}
         undone: dict[Entry, str | None] = {}
         rewritten: dict[Entry, str] = {}
         for edit in edits:
-            if edit.holder in staying or not self._one(path, before, mine, edit, rewritten):
+            if edit.holder in staying or not self._carry_edit(path, before, mine, edit, rewritten):
                 continue
             if edit.holder is not None:
                 undone[edit.holder] = before.raw(before.entries[edit.holder.path])
             else:
                 undone[edit.entry] = None if edit.was is None else before.raw(edit.was)
-        result = without(mine, before, undone, rewritten)
+        result = undo_edits(mine, before, undone, rewritten)
         if result != mine.text:
             self._ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
 
-    def _one(self, file: str, before: Document, mine: Document, edit: OwnerEdit, rewritten: dict[Entry, str]) -> bool:
+    def _carry_edit(
+        self, file: str, before: Document, mine: Document, edit: OwnerEdit, rewritten: dict[Entry, str]
+    ) -> bool:
         """Carry one edit; return False if the merge handles it."""
         entry = edit.entry
-        raw = self._referring(mine.raw(entry))
-        keys, decided = self._keys(file, entry.path), self._decided(file, edit)
+        raw = self._rename_references(mine.raw(entry))
+        keys, decided = self._list_keys(file, entry.path), self._decide_edit(file, edit)
         home = next((item for item in decided if isinstance(item, _Home)), None)
         if home is None:
             if "lost" in decided:
@@ -207,7 +224,7 @@ class _Carrier:
         comment = mine.comment(entry)
         if edit.was is not None and comment == before.comment(edit.was):
             raw, comment = f"{raw.rstrip().removesuffix(comment.strip()).rstrip(' ')}\n", ""
-        remarks = tuple(line.strip() for line in own_remarks(mine, entry, before))
+        remarks = tuple(line.strip() for line in find_own_remarks(mine, entry, before))
         value = Value(raw, entry.indent, comment, remarks)
         if not self._put(home, value, entry):
             self._lost.append(Lost(keys[0], entry.shown, file))
@@ -219,11 +236,11 @@ class _Carrier:
         self._moved[place] = Moved(keys[decided.index(home)], home.key, entry.shown, file, home.file)
         return True
 
-    def _keys(self, file: str, path: Key) -> list[str]:
-        return [joined(package, path) for package in self._old_packages[file.removeprefix(FOLDER)]]
+    def _list_keys(self, file: str, path: Key) -> list[str]:
+        return [join_key(package, path) for package in self._old_packages[file.removeprefix(FOLDER)]]
 
-    def _decided(self, file: str, edit: OwnerEdit) -> list[_Home | str]:
-        return [self._decide(key, file, edit) for key in self._keys(file, edit.entry.path)]
+    def _decide_edit(self, file: str, edit: OwnerEdit) -> list[_Home | str]:
+        return [self._decide(key, file, edit) for key in self._list_keys(file, edit.entry.path)]
 
     def _decide(self, key: str, file: str, edit: OwnerEdit) -> _Home | str:
         """Return a setting's new place, "lost", or "left" for the merge."""
@@ -237,17 +254,17 @@ class _Carrier:
                 return _Home(key, file, path) if same else "left"
             if edit.was is None and here is not None:
                 return "left"
-            return self._home(key, file) or "lost"
+            return self._find_home(key, file) or "lost"
         name = self._renamed(key)
         if name is not None and (name in self._new_keys or not (edit.was or key in self._old_keys)):
-            return self._home(name, file) or "lost"
+            return self._find_home(name, file) or "lost"
         if edit.was is not None or key in self._old_keys:
             return "lost"
         if here is not None and (not edit.within or edit.within in here.entries):
             return "left"
-        return self._home(key, file) or "lost"
+        return self._find_home(key, file) or "lost"
 
-    def _home(self, key: str, file: str) -> _Home | None:
+    def _find_home(self, key: str, file: str) -> _Home | None:
         """Return the file for a key: its former one, else one that always applies.
 
         One that stands in several places of the config would set it in each of them.
@@ -257,7 +274,7 @@ class _Carrier:
         best: tuple[int, _Home] | None = None
         for path in [file] * (file in self._free) + sorted(others, key=lambda item: item != f"{FOLDER}{MAIN}"):
             for package in self._new_packages[path.removeprefix(FOLDER)]:
-                inside = below(package, key)
+                inside = make_relative(package, key)
                 if inside is None:
                     continue
                 entries = self._new[path].entries
@@ -293,17 +310,17 @@ class _Carrier:
         self._theirs[home.file] = changed
         return True
 
-    def _referring(self, raw: str) -> str:
+    def _rename_references(self, raw: str) -> str:
         """Rename the keys in a value's references."""
 
         def named(key: str) -> str | None:
             name = None if key in self._new_keys else self._renamed(key)
             return name if name in self._new_keys else None
 
-        return referring(raw, named)
+        return rename_references(raw, named)
 
 
-def _documents(files: Mapping[str, bytes]) -> dict[str, Document]:
+def _parse_documents(files: Mapping[str, bytes]) -> dict[str, Document]:
     found = {}
     for path, data in files.items():
         with suppress(UnicodeDecodeError, UnsupportedYaml):

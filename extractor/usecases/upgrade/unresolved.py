@@ -33,7 +33,7 @@ class Left:
         return f"{self.path}:{self.line}: a marker is left"
 
 
-def unresolved(project: Path, entry: Journal) -> tuple[Left, ...]:
+def find_unresolved(project: Path, entry: Journal) -> tuple[Left, ...]:
     """Return each file's first marker, or the new version beside it."""
     found = []
     for conflict in entry.conflicts:
@@ -41,7 +41,7 @@ def unresolved(project: Path, entry: Journal) -> tuple[Left, ...]:
             if (project / conflict.beside).exists():
                 found.append(Left(conflict.path, beside=conflict.beside))
             continue
-        lines = _marked(project, entry, conflict.path)
+        lines = _has_markers(project, entry, conflict.path)
         if lines:
             found.append(Left(conflict.path, lines[0]))
     return tuple(found)
@@ -53,7 +53,7 @@ def check(project: Path, entry: Journal) -> None:
     Raises:
         CheckFailed: naming each file, and the line of its first marker.
     """
-    left = unresolved(project, entry)
+    left = find_unresolved(project, entry)
     if left:
         beside = any(item.beside for item in left)
         raise CheckFailed(
@@ -77,13 +77,13 @@ def find_oddities(project: Path, entry: Journal) -> list[str]:
             continue
         if path.endswith(".py"):
             try:
-                readers.python(data)
+                readers.parse_python(data)
             except SyntaxError as error:
                 found.append(f"{path}:{error.lineno}: no Python: {error.msg}")
     return found
 
 
-def _marked(project: Path, entry: Journal, path: str) -> list[int]:
+def _has_markers(project: Path, entry: Journal, path: str) -> list[int]:
     try:
         data = readers.read_bytes(project / path)
     except OSError:
@@ -91,10 +91,10 @@ def _marked(project: Path, entry: Journal, path: str) -> list[int]:
         return []
     change = entry.change(path)
     base = [] if change is None or change.old is None else [change.old]
-    return merge.find_left_markers(data, [*base, *_emitted(entry, path)])
+    return merge.find_left_markers(data, [*base, *_read_emitted(entry, path)])
 
 
-def _emitted(entry: Journal, path: str) -> list[bytes]:
+def _read_emitted(entry: Journal, path: str) -> list[bytes]:
     """Return the new side of a conflict, from the new base."""
     data = entry.changes[-2].new
     assert data is not None

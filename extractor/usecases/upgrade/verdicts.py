@@ -86,11 +86,11 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, FileOnDisk]:
             if not plain:
                 found[name] = FileOnDisk(None, plain=False)
                 continue
-            raise diff.unreadable(name, error) from None
+            raise diff.explain_unreadable(name, error) from None
     return found
 
 
-def with_settings(sides: UpgradeInputs, renamed: Callable[[str], str | None]) -> UpgradeInputs:
+def carry_settings(sides: UpgradeInputs, renamed: Callable[[str], str | None]) -> UpgradeInputs:
     """Return the inputs with the owner's settings carried over.
 
     Args:
@@ -112,24 +112,24 @@ def plan_upgrade(sides: UpgradeInputs) -> Plan:
     actions: dict[str, Action] = {}
     # Edits that move go first: they decide what is written where they arrive.
     for path in sorted(set(old) - set(new)):
-        for action in _gone(old[path], sides, new, actions):
+        for action in _decide_gone(old[path], sides, new, actions):
             actions[action.path] = action
     for path, file in sorted(new.items()):
         if path not in actions:
-            actions[path] = _stays(file, old.get(path), sides, actions)
-    for action in [item for parked in sorted(sides.parked) for item in _returned(parked, sides, actions)]:
+            actions[path] = _decide_staying(file, old.get(path), sides, actions)
+    for action in [item for parked in sorted(sides.parked) for item in _merge_returned(parked, sides, actions)]:
         actions[action.path] = action
     return Plan(tuple(actions[path] for path in sorted(actions)))
 
 
-def _returned(parked: str, sides: UpgradeInputs, actions: Mapping[str, Action]) -> list[Action]:
+def _merge_returned(parked: str, sides: UpgradeInputs, actions: Mapping[str, Action]) -> list[Action]:
     """Merge a parked file into one that comes back where it was, if nothing contradicts."""
     path, note = parked.removeprefix(f"{ORPHANED}/"), parked + NOTE_SUFFIX
     added, ours = actions.get(path), sides.parked[parked]
     if added is None or added.verdict is not Verdict.ADD or added.data is None or note not in sides.parked:
         return []
     base = diff.undo_unified(ours, sides.parked[note])
-    merged = _merged(path, base, ours, added.data, sides.labels) if base is not None else None
+    merged = _merge_texts(path, base, ours, added.data, sides.labels) if base is not None else None
     if merged is None or merged.conflicts:
         return [replace(added, note=f"your edits lie in {parked}, and do not fit in by themselves")]
     gone = [Action(name, Verdict.DELETE, added.kind, Reason.CARRIED, note=f"back in {path}") for name in (parked, note)]
@@ -137,7 +137,7 @@ def _returned(parked: str, sides: UpgradeInputs, actions: Mapping[str, Action]) 
     return [back, *gone]
 
 
-def _gone(
+def _decide_gone(
     entry: LockedFile, sides: UpgradeInputs, new: Mapping[str, File], decided: Mapping[str, Action]
 ) -> list[Action]:
     """Decide on a file that is emitted no longer."""
@@ -158,8 +158,8 @@ def _gone(
     come = [new[name] for name in place.paths if name in new] if place is not None else []
     users = place.users if place is not None else ()
     successor = come[0] if place is not None and place.same and come else None
-    if successor is not None and successor.path not in decided and _untouched(successor, sides):
-        merged = _merged(successor.path, base, ours, successor.data, sides.labels)
+    if successor is not None and successor.path not in decided and _is_untouched(successor, sides):
+        merged = _merge_texts(successor.path, base, ours, successor.data, sides.labels)
         if merged is not None and not merged.conflicts:
             return [
                 Action(path, Verdict.DELETE, kind, Reason.CARRIED, note=f"your edits are in {successor.path}"),
@@ -201,10 +201,10 @@ def _park(
         number += 1
         parked = f"{ORPHANED}/{path}.{number}"
     text = "\n".join((*lines, "", "Your edits were:", "", ""))
-    return parked, ((parked, ours), (parked + NOTE_SUFFIX, text.encode() + diff.unified(path, base, ours)))
+    return parked, ((parked, ours), (parked + NOTE_SUFFIX, text.encode() + diff.write_unified_diff(path, base, ours)))
 
 
-def _untouched(file: File, sides: UpgradeInputs) -> bool:
+def _is_untouched(file: File, sides: UpgradeInputs) -> bool:
     """Return True if nothing of the owner's is at a new file's path."""
     if file.kind is FileKind.HOOK:
         return False
@@ -215,11 +215,13 @@ def _untouched(file: File, sides: UpgradeInputs) -> bool:
     return found.plain and found.data in (file.data, sides.base.get(file.path, file.data))
 
 
-def _stays(file: File, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]) -> Action:
+def _decide_staying(
+    file: File, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]
+) -> Action:
     """Decide on a file that is emitted now."""
     path, kind, found = file.path, file.kind, sides.disk.get(file.path)
     if kind is FileKind.HOOK:
-        return _hook(file, entry, found)
+        return _decide_hook(file, entry, found)
     base, theirs = sides.base.get(path), sides.settings.theirs.get(path, file.data)
     if found is None:
         if base is None:
@@ -237,9 +239,9 @@ def _stays(file: File, entry: LockedFile | None, sides: UpgradeInputs, decided: 
     if base is not None and ours is not None and found.plain:
         if ours == base and theirs == file.data and ours == found.data:
             return Action(path, Verdict.UPDATE, kind, Reason.CHANGED, file.data)
-        merged = _merged(path, base, ours, theirs, sides.labels)
+        merged = _merge_texts(path, base, ours, theirs, sides.labels)
         if merged is not None:
-            note, beside = _lost(path, entry, sides, decided)
+            note, beside = _list_lost(path, entry, sides, decided)
             if merged.conflicts:
                 places = "1 place" if merged.conflicts == 1 else f"{merged.conflicts} places"
                 notes = "; ".join(filter(None, (f"{places} to resolve", note)))
@@ -258,7 +260,7 @@ def _stays(file: File, entry: LockedFile | None, sides: UpgradeInputs, decided: 
     )
 
 
-def _lost(
+def _list_lost(
     path: str, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]
 ) -> tuple[str, Files]:
     """Return notes and parked settings that have no place any more."""
@@ -277,7 +279,7 @@ def _lost(
     return f"{what} no place; your version is {parked}", files
 
 
-def _hook(file: File, entry: LockedFile | None, found: FileOnDisk | None) -> Action:
+def _decide_hook(file: File, entry: LockedFile | None, found: FileOnDisk | None) -> Action:
     if found is not None:
         changed = entry is not None and entry.kind is FileKind.HOOK and entry.sha256 != file.sha256
         note = "its example has changed; yours stays" if changed else ""
@@ -287,6 +289,6 @@ def _hook(file: File, entry: LockedFile | None, found: FileOnDisk | None) -> Act
     return Action(file.path, Verdict.ADD, file.kind, Reason.NEW, file.data)
 
 
-def _merged(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> merge.Merged | None:
+def _merge_texts(path: str, base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> merge.Merged | None:
     """None where one of them is no text."""
     return merge_file(path, base, ours, theirs, labels) if merge.is_mergeable(base, ours, theirs) else None

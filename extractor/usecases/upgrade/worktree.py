@@ -31,12 +31,12 @@ def list_uncommitted(
     index = git.ask(project, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", *managed)
     if index is None:
         return ()
-    staged = {path: fields[1] for path, fields in _entries(index).items()}
+    staged = {path: fields[1] for path, fields in _parse_entries(index).items()}
     committed = git.ask(project, "--literal-pathspecs", "ls-tree", "-r", "-z", "HEAD", "--", *managed)
-    last = {path: fields[2] for path, fields in _entries(committed or b"").items()}
+    last = {path: fields[2] for path, fields in _parse_entries(committed or b"").items()}
     found = []
     for path in managed:
-        data = _data(project, path, disk)
+        data = _read_data(project, path, disk)
         if path not in staged and path not in last:
             if data is not None and path != NAME and data != base.get(path):
                 found.append(path)
@@ -45,13 +45,13 @@ def list_uncommitted(
     return tuple(found)
 
 
-def _entries(listed: bytes) -> dict[str, list[str]]:
+def _parse_entries(listed: bytes) -> dict[str, list[str]]:
     """Return path -> the fields before it, of what Git lists."""
     lines = [entry.partition(b"\t") for entry in listed.split(b"\0") if entry]
     return {os.fsdecode(path): fields.decode().split() for fields, _, path in lines}
 
 
-def _data(project: Path, path: str, disk: Mapping[str, FileOnDisk]) -> bytes | None:
+def _read_data(project: Path, path: str, disk: Mapping[str, FileOnDisk]) -> bytes | None:
     if (project / path).is_symlink():  # Git has what it says, and not what lies there
         return os.fsencode((project / path).readlink())
     if path in disk:

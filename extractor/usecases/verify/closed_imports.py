@@ -14,7 +14,7 @@ from extractor.pipeline.source import Source
 from extractor.project import lock
 from extractor.usecases.verify import requirements
 from extractor.usecases.verify import subject as subjects
-from extractor.usecases.verify.report import Check, CheckStatus, counted
+from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.scopes import Analysis, ImportedName
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values import readers
@@ -35,12 +35,12 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
     optional: set[str] = set()
     for file in files:
         problems += finder.problems(file, optional)
-        problems += _unknown_names(file, finder.analyses[file.module], source)
+        problems += _find_unknown_names(file, finder.analyses[file.module], source)
     problems = list(dict.fromkeys(problems))
     if problems:
-        summary = f"{counted(len(problems), 'problem')} in {counted(len(files), 'file')}"
+        summary = f"{count_noun(len(problems), 'problem')} in {count_noun(len(files), 'file')}"
         return Check("imports", CheckStatus.FAILED, summary, tuple(problems))
-    summary = f"{counted(len(files), 'file')}: every import and every name resolves"
+    summary = f"{count_noun(len(files), 'file')}: every import and every name resolves"
     lazily = f"imported only where they are used, and not required: {', '.join(sorted(optional))}"
     return Check("imports", CheckStatus.OK, summary, (lazily,) if optional else ())
 
@@ -61,38 +61,38 @@ def import_problems(tree: Tree, options: Options, source: Source) -> tuple[str, 
 
 def check_ray_free(subject: Subject) -> Check:
     """Check every vendored file for names that lead to Ray."""
-    problems = [problem for file in subject.vendored for problem in _ray_uses(file)]
+    problems = [problem for file in subject.vendored for problem in _find_ray_uses(file)]
     if problems:
-        return Check("ray", CheckStatus.FAILED, f"{counted(len(problems), 'use')} of Ray", tuple(problems))
-    return Check("ray", CheckStatus.OK, f"{counted(len(subject.vendored), 'vendored file')}: no name leads to Ray")
+        return Check("ray", CheckStatus.FAILED, f"{count_noun(len(problems), 'use')} of Ray", tuple(problems))
+    return Check("ray", CheckStatus.OK, f"{count_noun(len(subject.vendored), 'vendored file')}: no name leads to Ray")
 
 
-def _ray_uses(file: PythonFile) -> Iterator[str]:
+def _find_ray_uses(file: PythonFile) -> Iterator[str]:
     analysis = Analysis(file.tree, file.module, is_package=file.is_package)
     for item in analysis.imports:
-        if _top(item.module) == "ray":
+        if _take_top(item.module) == "ray":
             yield f"{file.path}:{item.line}: imports {item.module}"
     for use in analysis.uses():
-        leads = any(_top(item.module) == "ray" for item in use.imports)
+        leads = any(_take_top(item.module) == "ray" for item in use.imports)
         if leads or (use.chain[0] == "ray" and not use.bound):
             yield f"{file.path}:{use.line}: uses {'.'.join(use.chain)}"
     for node in ast.walk(file.tree):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
             target = node.args[0].value
-            if function in ("import_module", "__import__") and isinstance(target, str) and _top(target) == "ray":
+            if function in ("import_module", "__import__") and isinstance(target, str) and _take_top(target) == "ray":
                 yield f"{file.path}:{node.lineno}: imports {target} by name"
 
 
-def _top(module: str) -> str:
+def _take_top(module: str) -> str:
     return module.partition(".")[0]
 
 
-def _unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
+def _find_unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
     """Return the names that nothing binds. Those that upstream's own file has as well are upstream's affair."""
     found = {use.chain[0]: use.line for use in reversed(list(analysis.uses())) if not use.bound}
     if found and source is not None and file.upstream_path in source.files:
-        tree = readers.python(source.read(file.upstream_path))
+        tree = readers.parse_python(source.read(file.upstream_path))
         for use in Analysis(tree, file.upstream, is_package=file.is_package).uses():
             if not use.bound:
                 found.pop(use.chain[0], None)
@@ -107,7 +107,7 @@ class _Finder:
         self.analyses: Mapping[str, Analysis] = {
             name: Analysis(file.tree, name, is_package=file.is_package) for name, file in subject.files.items()
         }
-        self.tops = {_top(name) for name in subject.files} - {"tests"}
+        self.tops = {_take_top(name) for name in subject.files} - {"tests"}
         packages = {
             ".".join(name.split(".")[:length])
             for name, file in subject.files.items()
@@ -123,11 +123,11 @@ class _Finder:
         """Yield a file's imports that do not resolve; add to `optional` what is imported lazily and not required."""
         analysis = self.analyses[file.module]
         for item in analysis.imports:
-            top, where = _top(item.module), f"{file.path}:{item.line}"
+            top, where = _take_top(item.module), f"{file.path}:{item.line}"
             if top in FORBIDDEN:
                 yield f"{where}: imports {item.module}"
             elif top in self.tops:
-                yield from (f"{where}: {problem}" for problem in self._inside(item))
+                yield from (f"{where}: {problem}" for problem in self._is_inside(item))
             elif top not in sys.stdlib_module_names and top not in self.required:
                 # Tests may use each other, and what the extra for development brings.
                 in_tests = file.path.startswith("tests/") and (top in self.extras or f"tests.{top}" in self.analyses)
@@ -140,12 +140,12 @@ class _Finder:
             for item in use.imports:
                 module = item.module if item.name is None else f"{item.module}.{item.name}"
                 is_module = item.name is None or module in self.analyses
-                if is_module and _top(item.module) in self.tops:
-                    problem = self._chain(module, use.chain[1:])
+                if is_module and _take_top(item.module) in self.tops:
+                    problem = self._follow_chain(module, use.chain[1:])
                     if problem:
                         yield f"{file.path}:{use.line}: {problem}"
 
-    def _inside(self, item: ImportedName) -> Iterator[str]:
+    def _is_inside(self, item: ImportedName) -> Iterator[str]:
         if item.module not in self.modules:
             yield f"imports {item.module}, which does not exist"
         elif item.name is not None and item.name != "*" and not self._has(item.module, item.name):
@@ -159,7 +159,7 @@ class _Finder:
         known = name in analysis.names or name in _ALWAYS_THERE
         return known or any(self._has(star.module, name, inner) for star in analysis.stars)
 
-    def _chain(self, module: str, attributes: tuple[str, ...]) -> str | None:
+    def _follow_chain(self, module: str, attributes: tuple[str, ...]) -> str | None:
         """Follow `module.a.b` as long as it goes through modules."""
         for attribute in attributes:
             if f"{module}.{attribute}" not in self.modules:

@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterator, Mapping, Sequence
 
 from extractor.pipeline.index.syntax import list_definitions
-from extractor.usecases.verify.report import Check, CheckStatus, counted
+from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import Subject
 
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -24,7 +24,7 @@ def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> C
     for file in subject.vendored:
         done = set(executed.get(str((subject.root / file.path).resolve()), ()))
         defined = list_definitions(file.tree.body)
-        bodies = [(name, set(_body_lines(node))) for name, node in defined if isinstance(node, _Function)]
+        bodies = [(name, set(_list_body_lines(node))) for name, node in defined if isinstance(node, _Function)]
         every = set().union(*(body for _, body in bodies))
         if not every:
             continue
@@ -37,7 +37,7 @@ def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> C
         covered, functions = covered + len(public) - len(left), functions + len(public)
     summary = (
         f"the cases ran {run / max(lines, 1):.0%} of the lines of the functions in"
-        f" {counted(files, 'vendored file')}, in {covered} of {counted(functions, 'public function')};"
+        f" {count_noun(files, 'vendored file')}, in {covered} of {count_noun(functions, 'public function')};"
         " the rest was not compared"
     )
     return Check("coverage", CheckStatus.REPORTED, summary, tuple(details))
@@ -47,7 +47,7 @@ def _is_public(name: str) -> bool:
     return not any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
 
 
-def _body_lines(node: _Function) -> Iterator[int]:
+def _list_body_lines(node: _Function) -> Iterator[int]:
     """First lines of the statements that do something; `pass` and texts do not."""
     for child in ast.walk(node):
         if isinstance(child, ast.stmt) and child is not node:

@@ -8,11 +8,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.syntax import attribute_chain, list_definitions
-from extractor.pipeline.render.words import find_method_names, sets_up
-from extractor.usecases.verify.report import Check, CheckStatus, counted
+from extractor.pipeline.index.syntax import list_definitions, read_attribute_chain
+from extractor.pipeline.render.words import find_method_names, is_set_up
+from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import PythonFile, Subject
-from extractor.values.reachable import reachable
+from extractor.values.reachable import find_reachable
 from extractor.values.tree import FileKind
 
 _NAME = "methods"
@@ -24,19 +24,19 @@ def check_left_out(subject: Subject) -> Check:
 
     A vendored file or a template that has one is a failure. Your own code may mean a method of its own: it is reported.
     """
-    gone = {name: file for file in subject.vendored for name in sorted({*file.dropped} - _defined(file))}
+    gone = {name: file for file in subject.vendored for name in sorted({*file.dropped} - _map_defined(file))}
     if not gone:
         return Check(_NAME, CheckStatus.OK, "none was left out")
-    related = _related(subject)
+    related = _map_related(subject)
     failures: list[str] = []
     remarks: list[str] = []
     for file in subject.files.values():
         found = list(_uses(file, gone, related))
         (remarks if file.kind is FileKind.HOOK else failures).extend(found)
     if failures:
-        summary = f"{counted(len(failures), 'line')} may call a method that was left out"
+        summary = f"{count_noun(len(failures), 'line')} may call a method that was left out"
         return Check(_NAME, CheckStatus.FAILED, summary, (*failures, *remarks, f"hint: {_HINT}"))
-    summary = f"{counted(len(gone), 'method')} left out, which no vendored file and no template can call"
+    summary = f"{count_noun(len(gone), 'method')} left out, which no vendored file and no template can call"
     if remarks:
         return Check(
             _NAME, CheckStatus.REPORTED, f"{summary}; your own code has their names", (*remarks, f"hint: {_HINT}")
@@ -44,13 +44,13 @@ def check_left_out(subject: Subject) -> Check:
     return Check(_NAME, CheckStatus.OK, summary)
 
 
-def _defined(file: PythonFile) -> set[str]:
+def _map_defined(file: PythonFile) -> set[str]:
     return {name for name, _ in list_definitions(file.tree.body)}
 
 
 def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str, set[str]]) -> Iterator[str]:
     names = sorted({name.partition(".")[2] for name in gone})
-    if sets_up(file.path) or (file.kind is not FileKind.VENDORED and not _may_name(file.text, names)):
+    if is_set_up(file.path) or (file.kind is not FileKind.VENDORED and not _may_name(file.text, names)):
         return
     module = Module(file.module, file.path, file.text)
     for statement in module.statements:
@@ -75,17 +75,17 @@ def _may_name(text: str, names: Sequence[str]) -> bool:
     )
 
 
-def _related(subject: Subject) -> dict[str, set[str]]:
+def _map_related(subject: Subject) -> dict[str, set[str]]:
     """Class -> the classes that may share an object with it, by name: all that stand above one with it above."""
     bases: dict[str, set[str]] = {}
     for file in subject.files.values():
         for node in ast.walk(file.tree):
             if isinstance(node, ast.ClassDef):
-                chains = (attribute_chain(base) for base in node.bases)
+                chains = (read_attribute_chain(base) for base in node.bases)
                 bases.setdefault(node.name, set()).update(chain[-1] for chain in chains if chain)
     found: dict[str, set[str]] = {name: set() for name in bases}
     for name in bases:
-        family = reachable([name], lambda one: bases.get(one, ()))
+        family = find_reachable([name], lambda one: bases.get(one, ()))
         for item in family & set(bases):
             found[item] |= family
     return found

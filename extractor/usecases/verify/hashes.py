@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from extractor.pipeline.plan import digests_on_disk
+from extractor.pipeline.plan import read_digests_on_disk
 from extractor.project import base
-from extractor.usecases.verify.report import Check, CheckStatus, counted
+from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
 from extractor.values.tree import FileKind
@@ -13,7 +13,7 @@ from extractor.values.tree import FileKind
 def check_hashes(subject: Subject, *, strict: bool) -> Check:
     """Compare every file with the lock. An edited file is the owner's right, and a failure only where `strict`."""
     entries = [entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK]
-    found = digests_on_disk(subject.lock, subject.root)
+    found = read_digests_on_disk(subject.lock, subject.root)
     missing = [entry.path for entry in entries if entry.path not in found]
     same = sum(found.get(entry.path) == entry.sha256 for entry in entries)
     edited = [
@@ -21,7 +21,7 @@ def check_hashes(subject: Subject, *, strict: bool) -> Check:
     ]
     details = (*(f"missing: {path}" for path in missing), *(f"edited: {path}" for path in edited))
     if not details:
-        return Check("hashes", CheckStatus.OK, f"{counted(same, 'file')} as emitted")
+        return Check("hashes", CheckStatus.OK, f"{count_noun(same, 'file')} as emitted")
     failed = bool(missing) or strict
     summary = f"{f'{len(missing)} missing, ' if failed else ''}{len(edited)} edited, {same} as emitted"
     return Check("hashes", CheckStatus.FAILED if failed else CheckStatus.REPORTED, summary, details)
@@ -33,11 +33,11 @@ def check_base(subject: Subject) -> Check:
         files = base.read(subject.root, subject.lock)
     except CheckFailed as error:
         return Check("base", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
-    return Check("base", CheckStatus.OK, f"{base.PATH}: {counted(len(files), 'file')} as the lock says")
+    return Check("base", CheckStatus.OK, f"{base.PATH}: {count_noun(len(files), 'file')} as the lock says")
 
 
-def edited_paths(subject: Subject) -> frozenset[str]:
+def find_edited_paths(subject: Subject) -> frozenset[str]:
     """Return the paths of vendored files that differ from what was emitted."""
-    found = digests_on_disk(subject.lock, subject.root)
+    found = read_digests_on_disk(subject.lock, subject.root)
     vendored = (entry for entry in subject.lock.files if entry.kind is FileKind.VENDORED)
     return frozenset(entry.path for entry in vendored if found.get(entry.path, entry.sha256) != entry.sha256)

@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 
 from extractor.usecases.verify import interpreter, requirements
-from extractor.usecases.verify.report import Check, CheckStatus, counted
+from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
 from extractor.values.modules import list_imports
@@ -19,8 +19,8 @@ TIMEOUT = 600.0
 def check_importable(subject: Subject, python: str) -> Check:
     """Import them all in one process, without Ray, verl and what they import and pyproject.toml does not require."""
     modules = [file.module for file in subject.vendored]
-    required = {requirements.import_name(name) for name in requirements.declared(subject.root)}
-    blocked = sorted(_imported(subject) - required - sys.stdlib_module_names - {"ray", "verl"})
+    required = {requirements.import_name(name) for name in requirements.read_declared(subject.root)}
+    blocked = sorted(_list_imported(subject) - required - sys.stdlib_module_names - {"ray", "verl"})
     job = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
@@ -31,17 +31,17 @@ def check_importable(subject: Subject, python: str) -> Check:
     problems = [f"{module}: {' '.join(error.split())}" for module, error in sorted(result["errors"].items())]
     problems += [f"{name} was imported all the same" for name in result["leaked"]]
     if problems:
-        summary = f"{len(result['errors'])} of {counted(len(modules), 'vendored module')} cannot be imported"
+        summary = f"{len(result['errors'])} of {count_noun(len(modules), 'vendored module')} cannot be imported"
         absent = ", ".join(sorted(required & set(result["missing"])))
         if absent:
             problems.append(f"hint: install the project's requirements: this Python lacks {absent}")
         return Check("importable", CheckStatus.FAILED, summary, tuple(problems))
-    imported = f"{counted(len(modules), 'vendored module')} imported without Ray, verl and what is not required"
+    imported = f"{count_noun(len(modules), 'vendored module')} imported without Ray, verl and what is not required"
     details = (f"kept from being imported: {', '.join(blocked)}",) if blocked else ()
     return Check("importable", CheckStatus.OK, imported, details)
 
 
-def _imported(subject: Subject) -> set[str]:
+def _list_imported(subject: Subject) -> set[str]:
     """Return the top-level packages that vendored files import anywhere, without the project's own."""
     modules = (item[0] for file in subject.vendored for item in list_imports(ast.walk(file.tree), file.path))
     found = {module.partition(".")[0] for module in modules}

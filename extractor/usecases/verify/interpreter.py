@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.values.errors import CheckFailed
-from extractor.values.shell import in_shell
+from extractor.values.shell import quote_for_shell
 
 DRIVER = Path(__file__).parent / "driver"
 _NOT_PASSED_ON = ("VERL_", "PYTHON", "RAY_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
@@ -40,19 +40,19 @@ def choose(project: Path, python: str | None) -> str:
     Raises:
         CheckFailed: it has no torch, or there is none that has.
     """
-    setup = f"cd {in_shell(project)} && make setup"
+    setup = f"cd {quote_for_shell(project)} && make setup"
     if python is not None:
         # The driver runs in a directory of its own; links stay, since an environment's Python is known by its place.
         named = os.path.abspath(python) if os.path.dirname(python) else python  # noqa: PTH100, PTH120
-        return _with_torch(named, f"install the project for it, or name another with --python: {setup}")
+        return _require_torch(named, f"install the project for it, or name another with --python: {setup}")
     uvs = os.environ.get("UV_PROJECT_ENVIRONMENT")
     for folder in (*([project / uvs] if uvs else []), project / ".venv"):
-        own = _python_in(folder)
+        own = _find_python(folder)
         if own is not None:
-            return _with_torch(own, f"install the project into it: {setup}")
+            return _require_torch(own, f"install the project into it: {setup}")
     for prefix in (os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX")):
-        active = _python_in(Path(prefix)) if prefix else None
-        if active is not None and not _lacks_torch(active):
+        active = _find_python(Path(prefix)) if prefix else None
+        if active is not None and not _explain_missing_torch(active):
             return active
     if importlib.util.find_spec("torch") is not None:
         return sys.executable
@@ -62,25 +62,27 @@ def choose(project: Path, python: str | None) -> str:
     )
 
 
-def _python_in(folder: Path) -> str | None:
+def _find_python(folder: Path) -> str | None:
     """Return the Python of an environment, even where it is a link that leads nowhere."""
     path = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     return str(path) if os.path.lexists(path) else None
 
 
-def _with_torch(python: str, hint: str) -> str:
-    wrong = _lacks_torch(python)
+def _require_torch(python: str, hint: str) -> str:
+    wrong = _explain_missing_torch(python)
     if wrong:
         raise CheckFailed(f"{python}: {wrong}", hint=hint)
     return python
 
 
-def _lacks_torch(python: str) -> str:
+def _explain_missing_torch(python: str) -> str:
     """Say why a Python does not have torch; empty where it has."""
     question = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
     try:
         # Not where the command runs: a directory called torch may lie there.
-        asked = subprocess.run([python, "-c", question], cwd=DRIVER, env=_passed_on(), capture_output=True, check=False)
+        asked = subprocess.run(
+            [python, "-c", question], cwd=DRIVER, env=_select_passed_on(), capture_output=True, check=False
+        )
     except OSError as error:
         return f"cannot be started: {error.strerror or error}"
     return "does not have torch" if asked.returncode else ""
@@ -93,7 +95,7 @@ def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Run
         process = subprocess.Popen(
             [python, str(DRIVER), script, str(folder / "job.json"), str(folder / "result.json")],
             cwd=folder,
-            env=environment(folder),
+            env=make_environment(folder),
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -127,14 +129,14 @@ def stop(running: Running) -> None:
         running.process.wait()
 
 
-def _passed_on() -> dict[str, str]:
+def _select_passed_on() -> dict[str, str]:
     return {name: value for name, value in os.environ.items() if not name.startswith(_NOT_PASSED_ON)}
 
 
-def environment(folder: Path) -> dict[str, str]:
+def make_environment(folder: Path) -> dict[str, str]:
     """Return what the driver is started with: one thread, no GPU, no network, caches of its own."""
     return {
-        **_passed_on(),
+        **_select_passed_on(),
         **dict.fromkeys(("HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME"), str(folder / "cache")),
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",

@@ -12,10 +12,10 @@ from typing import Any
 
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter
-from extractor.usecases.verify.compare import difference
+from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.coverage import check_coverage
-from extractor.usecases.verify.hashes import edited_paths
-from extractor.usecases.verify.report import Check, CheckStatus, counted
+from extractor.usecases.verify.hashes import find_edited_paths
+from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import Subject
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
@@ -66,12 +66,12 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
             return (Check("parity", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines())),)
     upstream, vendored = results["upstream"], results["vendored"]
     fixes = {fix.id: fix.parity for fix in manifest.fixes}
-    cases = compare(upstream["results"], vendored["results"], unmet_fixes(subject, manifest), set(fixes))
+    cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest), set(fixes))
     met = [fix for fix in subject.fixes if fixes.get(fix) == "met"]
     return _check(subject, cases, upstream["stubbed"], met), check_coverage(subject, vendored["lines"])
 
 
-def unmet_fixes(subject: Subject, manifest: Manifest) -> dict[str, tuple[str, ...]]:
+def find_unmet_fixes(subject: Subject, manifest: Manifest) -> dict[str, tuple[str, ...]]:
     """Return by upstream module the named fixes for which the driver has no counterpart."""
     met = {fix.id for fix in manifest.fixes if fix.parity}
     return {file.upstream: tuple(fix for fix in file.fixes if fix not in met) for file in subject.vendored}
@@ -88,7 +88,7 @@ def run_sides(
         for side in sides:
             scratch = folder / f"run-{side}"
             scratch.mkdir()
-            job = job_of(subject, source, side, folder / "upstream", scratch)
+            job = make_job(subject, source, side, folder / "upstream", scratch)
             running[side] = interpreter.start(python, "parity", job, scratch)
         for side, started in running.items():
             try:
@@ -102,7 +102,7 @@ def run_sides(
     return results
 
 
-def job_of(subject: Subject, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
+def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
     """Return what the driver is told: which side it runs, where that is, and what the project has of upstream."""
     files = {str((subject.root / file.path).resolve()): file for file in subject.vendored}
     return {
@@ -111,28 +111,28 @@ def job_of(subject: Subject, source: Source, side: str, upstream: Path, scratch:
         "trace": list(files) if side == "vendored" else [],
         "modules": {file.upstream: file.module for file in files.values() if file.upstream},
         "fixes": list(subject.fixes),
-        "declared": declared_by_both(subject, source),
+        "declared": find_declared_by_both(subject, source),
         "dropped": [name for file in files.values() for name in file.dropped],
         "scratch": str(scratch.resolve()),
     }
 
 
-def declared_by_both(subject: Subject, source: Source) -> dict[str, list[str]]:
+def find_declared_by_both(subject: Subject, source: Source) -> dict[str, list[str]]:
     """Return by upstream module the names, "Class.method", that both sides have; what an owner has added is not."""
     found = {}
     for file in subject.vendored:
         if file.upstream_path in source.files:
-            theirs = readers.python(source.read(file.upstream_path))
-            found[file.upstream] = sorted({*_declared(file.tree.body)} & {*_declared(theirs.body)})
+            theirs = readers.parse_python(source.read(file.upstream_path))
+            found[file.upstream] = sorted({*_list_declared(file.tree.body)} & {*_list_declared(theirs.body)})
     return {module: names for module, names in found.items() if names}
 
 
-def _declared(body: Sequence[ast.stmt], above: str = "") -> Iterator[str]:
+def _list_declared(body: Sequence[ast.stmt], above: str = "") -> Iterator[str]:
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield f"{above}{node.name}"
         if isinstance(node, ast.ClassDef):
-            yield from _declared(node.body, f"{above}{node.name}.")
+            yield from _list_declared(node.body, f"{above}{node.name}.")
         elif isinstance(node, (ast.Assign, ast.AnnAssign)) and node.value is not None:
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             names = [target.id for target in targets if isinstance(target, ast.Name)]
@@ -161,7 +161,7 @@ def compare(
         module = (ours or theirs or {}).get("module", "")
         if ours is not None:
             fixes = [fix for fix in ours["fixes"] if fix in known]
-            verdict, note = _verdict(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
+            verdict, note = _judge(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
             if theirs is None and "error" in ours and name in families:  # its module or its list of cases fails
                 verdict, note = ParityVerdict.FAILS_HERE, ours["error"]
             found.append(Case(name, module, verdict, note))
@@ -170,7 +170,7 @@ def compare(
     return tuple(found)
 
 
-def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[ParityVerdict, str]:
+def _judge(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[ParityVerdict, str]:
     if "absent" in ours:
         return ParityVerdict.ABSENT, ours["absent"]
     if theirs is None or "absent" in theirs:
@@ -179,7 +179,7 @@ def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: s
         return (ParityVerdict.FAILS_ALIKE if "error" in theirs else ParityVerdict.FAILS_HERE), ours["error"]
     if "error" in theirs:
         return (ParityVerdict.FIX, fixes) if fixes else (ParityVerdict.UNAVAILABLE, theirs["error"])
-    note = difference(theirs["value"], ours["value"])
+    note = find_difference(theirs["value"], ours["value"])
     if note is None:
         return ParityVerdict.EQUAL, ""
     return (ParityVerdict.FIX, fixes) if fixes else (ParityVerdict.DIFFERS, note)
@@ -187,7 +187,7 @@ def _verdict(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: s
 
 def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: list[str]) -> Check:
     verdicts = list(ParityVerdict)
-    edited, places = edited_paths(subject), {file.upstream: file.path for file in subject.vendored}
+    edited, places = find_edited_paths(subject), {file.upstream: file.path for file in subject.vendored}
     details = []
     for case in sorted(cases, key=lambda case: (case.verdict not in BAD, verdicts.index(case.verdict), case.name)):
         if case.verdict is not ParityVerdict.EQUAL:
@@ -203,6 +203,6 @@ def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: l
     bad, equal = any(counts[verdict] for verdict in BAD), counts.pop(ParityVerdict.EQUAL)
     rest = "".join(f", {count} {verdict.value}" for verdict, count in counts.items() if count)
     if bad and edited:
-        rest += f"; {counted(len(edited), 'vendored file')} edited"
+        rest += f"; {count_noun(len(edited), 'vendored file')} edited"
     status = CheckStatus.FAILED if bad or not equal else CheckStatus.OK
-    return Check("parity", status, f"{counted(equal, 'case')} equal bit for bit{rest}", tuple(details))
+    return Check("parity", status, f"{count_noun(equal, 'case')} equal bit for bit{rest}", tuple(details))

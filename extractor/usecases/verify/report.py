@@ -49,6 +49,6 @@ class Report:
         return all(check.ok for check in self.checks)
 
 
-def counted(count: int, noun: str) -> str:
+def count_noun(count: int, noun: str) -> str:
     """Write "1 file", "2 files"."""
     return f"{count:,} {noun}{'' if count == 1 else 's'}"

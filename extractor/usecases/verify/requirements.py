@@ -26,26 +26,30 @@ _IMPORT_NAMES = {
 
 def read(project: Path) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Return what `pyproject.toml` requires without an extra, with one, and to build the project; names only."""
-    extras = _section(project).get("optional-dependencies")
+    extras = _read_section(project).get("optional-dependencies")
     groups = extras.values() if isinstance(extras, dict) else ()
-    with_extra = {name for items in groups for name in _names(items)}
-    return declared(project), tuple(sorted(with_extra)), _names(_section(project, "build-system").get("requires"))
+    with_extra = {name for items in groups for name in _read_names(items)}
+    return (
+        read_declared(project),
+        tuple(sorted(with_extra)),
+        _read_names(_read_section(project, "build-system").get("requires")),
+    )
 
 
-def declared(project: Path) -> tuple[str, ...]:
+def read_declared(project: Path) -> tuple[str, ...]:
     """Name the distributions that `pyproject.toml` requires without an extra; none where it is damaged."""
-    return _names(_section(project).get("dependencies"))
+    return _read_names(_read_section(project).get("dependencies"))
 
 
-def _section(project: Path, name: str = "project") -> dict[str, Any]:
+def _read_section(project: Path, name: str = "project") -> dict[str, Any]:
     try:
-        section = readers.toml(readers.read_text(project / "pyproject.toml")).get(name)
+        section = readers.parse_toml(readers.read_text(project / "pyproject.toml")).get(name)
     except (OSError, readers.TOMLDecodeError):
         return {}
     return section if isinstance(section, dict) else {}
 
 
-def _names(items: object) -> tuple[str, ...]:
+def _read_names(items: object) -> tuple[str, ...]:
     found = set()
     for item in items if isinstance(items, list) else ():
         with contextlib.suppress(InvalidRequirement, TypeError):

@@ -15,7 +15,7 @@ from extractor.usecases.verify.parity import check_parity
 from extractor.usecases.verify.report import Check, CheckStatus, Report
 from extractor.values import releases
 from extractor.values.errors import CheckFailed
-from extractor.values.manifest import Manifest, with_own
+from extractor.values.manifest import Manifest, add_own
 
 
 def run_verify(
@@ -66,5 +66,5 @@ def run_verify(
     elif parity and source is not None:
         progress("comparing numbers with upstream")
         known = manifest or releases.load(found.lock.options.verl)
-        checks += check_parity(found, source, with_own(known, found.lock.options.manifest), chosen)
+        checks += check_parity(found, source, add_own(known, found.lock.options.manifest), chosen)
     return Report(tuple(checks))

@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
-from extractor.values.modules import absolute
+from extractor.values.modules import resolve_absolute
 
 _OF_MODULES = ("annotations", "builtins", "doc", "file", "loader", "name", "package", "path", "spec", "class")
 BUILTINS = frozenset(dir(builtins)) | {*(f"__{name}__" for name in _OF_MODULES), "WindowsError"}
@@ -137,7 +137,7 @@ class Analysis(ast.NodeVisitor):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
         """Bind names of a module."""
-        module = absolute(node, self._module, is_package=self._is_package)
+        module = resolve_absolute(node, self._module, is_package=self._is_package)
         top = self._scope is self._root and not self._guarded
         for alias in node.names:
             found = ImportedName(module, alias.name, node.lineno, top)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.pipeline import merge
-from extractor.pipeline.rewrite import dropped_methods, former_changes, named_fixes
+from extractor.pipeline.rewrite import read_dropped_methods, read_former_changes, read_named_fixes
 from extractor.project import lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.values import readers
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 from extractor.values.tree import FileKind
 
 
@@ -43,7 +43,7 @@ class PythonFile:
     @property
     def upstream(self) -> str:
         """Return the dotted upstream module of a vendored file, else ""."""
-        return module_name(self.upstream_path) if self.upstream_path else ""
+        return name_module(self.upstream_path) if self.upstream_path else ""
 
     @property
     def is_package(self) -> bool:
@@ -86,7 +86,7 @@ def read(root: Path) -> Subject:
     """
     locked = lock.read(root)
     known = {entry.path for entry in locked.files}
-    added = [path for path in readers.python_below(root, locked.options.package) if path not in known]
+    added = [path for path in readers.list_python_below(root, locked.options.package) if path not in known]
     files: dict[str, PythonFile] = {}
     broken: list[str] = []
     # What the owner has added to the package counts as hooks.
@@ -95,19 +95,19 @@ def read(root: Path) -> Subject:
         if not entry.path.endswith(".py") or not path.is_file():
             continue
         try:
-            text = readers.python_text(readers.read_bytes(path))
-            tree = readers.python(text)
+            text = readers.decode_python(readers.read_bytes(path))
+            tree = readers.parse_python(text)
         except (SyntaxError, OSError) as error:
-            broken.append(_broken(path, entry.path, error))
+            broken.append(_report_broken(path, entry.path, error))
             continue
-        name = module_name(entry.path)
-        changes = (entry.changes or former_changes(text)) if entry.kind is FileKind.VENDORED else ()
-        fixes, dropped = named_fixes(changes), dropped_methods(changes)
+        name = name_module(entry.path)
+        changes = (entry.changes or read_former_changes(text)) if entry.kind is FileKind.VENDORED else ()
+        fixes, dropped = read_named_fixes(changes), read_dropped_methods(changes)
         files[name] = PythonFile(entry.path, name, entry.kind, entry.upstream_path or "", text, tree, fixes, dropped)
     return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
 
 
-def _broken(path: Path, name: str, error: SyntaxError | OSError) -> str:
+def _report_broken(path: Path, name: str, error: SyntaxError | OSError) -> str:
     if not isinstance(error, SyntaxError):
         return f"{name}: {error.strerror}"
     marker = merge.find_first_conflict(readers.read_bytes(path))

@@ -15,8 +15,8 @@ import yaml
 from extractor.values import limits, readers
 from extractor.values.configtree.defaults import Defaults, TooManyParts
 from extractor.values.configtree.overrides import Override
-from extractor.values.configtree.places import below, keys_of_choice, package_of_group
-from extractor.values.configtree.resolve import keys
+from extractor.values.configtree.places import list_choice_keys, name_group_package, put_below
+from extractor.values.configtree.resolve import list_keys
 
 _MERGE = "tag:yaml.org,2002:merge"
 _SHOWN = 200
@@ -198,14 +198,14 @@ def apply(config: dict[str, Any], item: Override) -> Problem | None:
         child = parent.get(part) if isinstance(parent, dict) else None
         if not isinstance(child, dict):
             if item.mark not in ("+", "++") or (child is not None and not _is_open(child)):
-                return _unknown(item)
+                return _explain_unknown(item)
             parent[part] = child = {}
         parent = child
     name = parts[-1]
     known = isinstance(parent, dict) and name in parent
     if item.mark == "~":
         if not known:
-            return _unknown(item)
+            return _explain_unknown(item)
         if item.value is not None and item.value != parent[name]:
             return Problem(item, f"{item.key} is {parent[name]!r}, and only that value could be deleted by name")
         del parent[name]
@@ -213,7 +213,7 @@ def apply(config: dict[str, Any], item: Override) -> Problem | None:
     if item.mark == "+" and known and parent[name] is not None and not isinstance(item.value, (dict, list)):
         return Problem(item, f"{item.key} is there already: leave the + out")
     if item.mark == "" and not known:
-        return _unknown(item)
+        return _explain_unknown(item)
     if isinstance(item.value, dict) and isinstance(parent.get(name), dict):
         if item.mark == "":
             foreign = next((key for key in item.value if key not in parent[name]), None)
@@ -229,7 +229,7 @@ def _is_open(value: Any) -> bool:
     return isinstance(value, str) and value.startswith("${")
 
 
-def _unknown(item: Override) -> Problem:
+def _explain_unknown(item: Override) -> Problem:
     return Problem(item, f"there is no key {item.key[:_SHOWN]}", unknown=True)
 
 
@@ -241,7 +241,7 @@ def nearest(config: Mapping[str, Any], key: str, without: Collection[str] = ()) 
         key: What was said.
         without: Keys that cannot be meant.
     """
-    known = sorted(set(keys(config)).difference(without))
+    known = sorted(set(list_keys(config)).difference(without))
     near = get_close_matches(key, known, 1, cutoff=0.8) if len(key) <= _SHOWN else []
     return near[0] if near else None
 
@@ -263,20 +263,20 @@ class _Tree:
 
     def parts(self, main: str) -> Iterator[dict[str, Any]]:
         """Yield what is merged, in order, each below its package."""
-        yield from self._below(main, "")
+        yield from self._put_below(main, "")
         for item in self._choices.values():
             if item.mark in ("+", "++") and item not in self.used:
                 group, sign, at = item.key.partition("@")
                 path = f"{group}/{str(item.value).removesuffix('.yaml')}.yaml"
                 if path in self._files:
                     self.used.add(item)
-                    package = self._walk.package_of(path, "", at if sign else None, package_of_group(group))
-                    yield from self._below(path, package)
+                    package = self._walk.package_of(path, "", at if sign else None, name_group_package(group))
+                    yield from self._put_below(path, package)
 
-    def _below(self, path: str, package: str) -> Iterator[dict[str, Any]]:
+    def _put_below(self, path: str, package: str) -> Iterator[dict[str, Any]]:
         try:
             for part, where in self._walk.parts(path, package):
-                body = below(where, self._file(part)[1])
+                body = put_below(where, self._read_file(part)[1])
                 if not isinstance(body, dict):
                     raise yaml.YAMLError(f"{part}: no mapping at its top")
                 yield body
@@ -284,9 +284,9 @@ class _Tree:
             raise yaml.YAMLError(str(error)) from None
 
     def _entries(self, path: str) -> list[Any]:
-        return self._file(path)[0]
+        return self._read_file(path)[0]
 
-    def _file(self, path: str) -> tuple[list[Any], Any]:
+    def _read_file(self, path: str) -> tuple[list[Any], Any]:
         """Return a file's defaults list and keys, or its list of values."""
         if path not in self._read:
             try:
@@ -296,7 +296,7 @@ class _Tree:
         return self._read[path]
 
     def _chosen(self, group: str, package: str, at: str | None, by_itself: str) -> list[Any] | None:
-        item = self._choice(group, package, at, by_itself)
+        item = self._find_choice(group, package, at, by_itself)
         if item is None:
             return None
         self.used.add(item)
@@ -304,5 +304,5 @@ class _Tree:
             return []
         return item.value if isinstance(item.value, list) else [item.value]
 
-    def _choice(self, *named: Any) -> Override | None:
-        return next((self._choices[key] for key in keys_of_choice(*named) if key in self._choices), None)
+    def _find_choice(self, *named: Any) -> Override | None:
+        return next((self._choices[key] for key in list_choice_keys(*named) if key in self._choices), None)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from extractor.values import limits
-from extractor.values.configtree.places import file_of, folder_of, package_of_group, package_under
+from extractor.values.configtree.places import find_file, find_folder, join_package, name_group_package
 
 _PACKAGE = re.compile(r"^#\s*@package\s+(\S+)", re.MULTILINE)
 _MARKS = re.compile(r"^(?:(?:override|optional)\s+)+")
@@ -65,7 +65,7 @@ class Defaults:
                 placed = True
                 yield path, package
                 continue
-            for child, where in self._children(entry, path, package):
+            for child, where in self._list_children(entry, path, package):
                 if child not in above or not self._forgiving:
                     yield from self.parts(child, where, above)
         if not placed:
@@ -78,36 +78,36 @@ class Defaults:
         if at is None:
             header = _PACKAGE.search(self._text_of(path) or "")
             at = by_itself if header is None else header[1]
-        return package_under(package, at.replace("_group_", by_itself))
+        return join_package(package, at.replace("_group_", by_itself))
 
-    def _children(self, entry: Any, above: str, package: str) -> Iterator[tuple[str, str]]:
+    def _list_children(self, entry: Any, above: str, package: str) -> Iterator[tuple[str, str]]:
         """Yield the files and packages that an entry of a defaults list names."""
         folder = posixpath.dirname(above)
         if isinstance(entry, str):
-            name, at = _with_package(entry)
-            path = file_of(folder, name)
+            name, at = _split_package(entry)
+            path = find_file(folder, name)
             if self._text_of(path) is None:
                 self._absent(path, above, entry)
             else:
-                yield path, self.package_of(path, package, at, package_of_group(posixpath.dirname(name)))
+                yield path, self.package_of(path, package, at, name_group_package(posixpath.dirname(name)))
         for raw, value in entry.items() if isinstance(entry, Mapping) else ():
-            group, at = _with_package(_MARKS.sub("", str(raw)))
-            where = folder_of(folder, group)
-            by_itself = package_of_group(group)
+            group, at = _split_package(_MARKS.sub("", str(raw)))
+            where = find_folder(folder, group)
+            by_itself = name_group_package(group)
             chosen = self._choose(where, package, at, by_itself)
             for name in chosen if chosen is not None else value if isinstance(value, list) else [value]:
                 if name is None:
                     continue
                 resolved = _CHOICE.sub(lambda found: self._chosen.get(found[1], ""), str(name))
                 self._chosen.setdefault(where, resolved)
-                path = file_of(where, resolved)
+                path = find_file(where, resolved)
                 if self._text_of(path) is None:
                     self._absent(path, above, f"{raw}: {resolved}")
                 else:
                     yield path, self.package_of(path, package, at, by_itself)
 
 
-def _with_package(named: str) -> tuple[str, str | None]:
+def _split_package(named: str) -> tuple[str, str | None]:
     """Split a name at `@`; None for a missing package."""
     name, sign, at = named.partition("@")
     return name, at if sign else None

@@ -50,7 +50,7 @@ def parse_override(text: str) -> Override:
         BadOverride: Hydra refuses it, or it is a sweep over several values.
     """
     _check_size(text)
-    found = _parsed(text)
+    found = _parse_override(text)
     if found.is_sweep_override():
         raise BadOverride(f"{text[:_SHOWN]!r} is a sweep over several values (quote a comma: key='a,b')")
     key = found.key_or_group if found.package is None else f"{found.key_or_group}@{found.package}"
@@ -72,20 +72,20 @@ def _check_size(text: str) -> None:
 
 
 @lru_cache(maxsize=4096)
-def _parsed(text: str) -> HydraOverride:
+def _parse_override(text: str) -> HydraOverride:
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
     try:
         found = OverridesParser.create().parse_override(text)
     except (HydraException, RecursionError, ValueError) as error:
-        raise BadOverride(f"{text[:_SHOWN]!r} is no override for Hydra: {_reason(error)}") from None
+        raise BadOverride(f"{text[:_SHOWN]!r} is no override for Hydra: {_read_reason(error)}") from None
     if not found.key_or_group:
         raise BadOverride(f"{text[:_SHOWN]!r} is no key=value")
     return found
 
 
-def _reason(error: Exception) -> str:
+def _read_reason(error: Exception) -> str:
     """Return what Hydra says, without the override that it repeats."""
     if isinstance(error, RecursionError):
         return "nested too deeply"
@@ -123,7 +123,7 @@ def _write(value: object) -> str:
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else str(value).lower()
     if isinstance(value, str):
-        return value if _is_plain(value) else _quoted(value)
+        return value if _is_plain(value) else _quote_text(value)
     return str(value)
 
 
@@ -131,7 +131,7 @@ def _is_plain(text: str) -> bool:
     return _PLAIN.match(text) is not None and text.lower() not in _NO_TEXT
 
 
-def _quoted(text: str) -> str:
+def _quote_text(text: str) -> str:
     from hydra.core.override_parser.types import Quote, QuotedString
 
     return QuotedString(text, Quote.single).with_quotes()
@@ -140,12 +140,12 @@ def _quoted(text: str) -> str:
 def _write_key(key: object) -> str:
     """Write a mapping's key, for which Hydra has backslashes and no quotes."""
     text = _SPECIAL.sub(r"\\\g<0>", key) if isinstance(key, str) else _write(key)
-    if isinstance(key, str) and not _is_plain(key) and _keys_of(f"{{{text}: 0}}") != [key]:
+    if isinstance(key, str) and not _is_plain(key) and _list_keys(f"{{{text}: 0}}") != [key]:
         raise BadOverride(f"{key!r}: Hydra's grammar cannot express this key of a mapping")
     return text
 
 
-def _keys_of(text: str) -> list[object]:
+def _list_keys(text: str) -> list[object]:
     try:
         value = parse_override(f"x={text}").value
     except BadOverride:

@@ -6,26 +6,26 @@ import posixpath
 from typing import Any
 
 
-def file_of(folder: str, name: str) -> str:
+def find_file(folder: str, name: str) -> str:
     """Return the path of a config from the top folder, by the folder that names it and the name that it has there; one
     that leads out of the top folder begins with `..`.
     """
-    path = folder_of(folder, name)
+    path = find_folder(folder, name)
     return path if path.endswith((".yaml", ".yml")) else f"{path}.yaml"
 
 
-def folder_of(folder: str, name: str) -> str:
+def find_folder(folder: str, name: str) -> str:
     """Return a group's path from the top folder; "" for the top."""
     path = posixpath.normpath(posixpath.join(folder, name)).lstrip("/")
     return "" if path == "." else path
 
 
-def package_of_group(group: str) -> str:
+def name_group_package(group: str) -> str:
     """Return a group's own package: `../optim`, `/db/server`."""
     return group.replace("../", "").strip("/").replace("/", ".")
 
 
-def package_under(package: str, at: str) -> str:
+def join_package(package: str, at: str) -> str:
     """Return the package that `@at` means inside another package."""
     if at.partition(".")[0] == "_global_":
         return at.partition(".")[2]
@@ -34,14 +34,14 @@ def package_under(package: str, at: str) -> str:
     return f"{package}.{at}" if package else at
 
 
-def below(package: str, body: Any) -> Any:
+def put_below(package: str, body: Any) -> Any:
     """Return a config's body below its package."""
     for part in reversed(package.split(".") if package else []):
         body = {part: body}
     return body
 
 
-def keys_of_choice(group: str, package: str, at: str | None, by_itself: str) -> list[str]:
+def list_choice_keys(group: str, package: str, at: str | None, by_itself: str) -> list[str]:
     """Return the keys that choose of a group: `db@here.there`, `db@there`, `db`.
 
     Args:
@@ -50,6 +50,6 @@ def keys_of_choice(group: str, package: str, at: str | None, by_itself: str) -> 
         at: What follows its `@` there; None: it has none.
         by_itself: The package that the group has by itself.
     """
-    full = package_under(package, by_itself if at is None else at)
+    full = join_package(package, by_itself if at is None else at)
     keys = [f"{group}@{full}", f"{group}@{at or ''}"]
     return [*keys, group] if full == by_itself or not at or at.startswith("_global_") else keys

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, shifted
+from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, shift_lines
 
 _STEP = 2
 
@@ -19,7 +19,7 @@ class _Moved:
     remarks: tuple[str, ...]
 
 
-def with_names(text: str, rename: Callable[[str], str | None]) -> str:
+def rename_keys(text: str, rename: Callable[[str], str | None]) -> str:
     """Return a config file with another release's key names.
 
     Args:
@@ -32,51 +32,51 @@ def with_names(text: str, rename: Callable[[str], str | None]) -> str:
     document = Document.of(text)
     parts, done = [], 0
     tops = [entry for path, entry in document.entries.items() if len(path) == 1]
-    taken = {entry.path[0] for entry in tops if not _changes(document, entry, rename)}
+    taken = {entry.path[0] for entry in tops if not _find_changes(document, entry, rename)}
     for entry in tops:
-        if not _changes(document, entry, rename):
+        if not _find_changes(document, entry, rename):
             continue
-        moved = list(_moved(document, entry, rename, ()))
+        moved = list(_list_moved(document, entry, rename, ()))
         sections = {item.path[0] for item in moved}
         if sections & taken:
             raise UnsupportedYaml(f"{', '.join(sorted(sections & taken))} twice")
         taken |= sections
         start = entry.start - sum(len(line) + 1 for line in document.remarks(entry))
-        parts += [text[done:start], *_written(document, moved)]
+        parts += [text[done:start], *_write_moved(document, moved)]
         done = entry.end
     return Document.of("".join((*parts, text[done:]))).text
 
 
-def _new(path: Key, rename: Callable[[str], str | None]) -> Key:
+def _rename_path(path: Key, rename: Callable[[str], str | None]) -> Key:
     name = rename(".".join(path))
     return path if name is None else tuple(name.split("."))
 
 
-def _inside(document: Document, entry: Entry) -> list[Entry]:
+def _is_inside(document: Document, entry: Entry) -> list[Entry]:
     depth = len(entry.path)
     return [other for path, other in document.entries.items() if path[:depth] == entry.path and len(path) > depth]
 
 
-def _changes(document: Document, entry: Entry, rename: Callable[[str], str | None]) -> bool:
-    return any(_new(item.path, rename) != item.path for item in (entry, *_inside(document, entry)))
+def _find_changes(document: Document, entry: Entry, rename: Callable[[str], str | None]) -> bool:
+    return any(_rename_path(item.path, rename) != item.path for item in (entry, *_is_inside(document, entry)))
 
 
-def _moved(
+def _list_moved(
     document: Document, entry: Entry, rename: Callable[[str], str | None], above: tuple[str, ...]
 ) -> Iterator[_Moved]:
     """Yield the largest parts of a section that move as a whole."""
     remarks = (*above, *(line.strip() for line in document.remarks(entry)))
-    inside, place = _inside(document, entry), _new(entry.path, rename)
+    inside, place = _is_inside(document, entry), _rename_path(entry.path, rename)
     depth = len(entry.path)
-    if all(_new(item.path, rename) == (*place, *item.path[depth:]) for item in inside):
+    if all(_rename_path(item.path, rename) == (*place, *item.path[depth:]) for item in inside):
         yield _Moved(place, entry, remarks)
         return
     for child in [item for item in inside if len(item.path) == depth + 1]:
-        yield from _moved(document, child, rename, remarks)
+        yield from _list_moved(document, child, rename, remarks)
         remarks = ()
 
 
-def _written(document: Document, moved: list[_Moved]) -> Iterator[str]:
+def _write_moved(document: Document, moved: list[_Moved]) -> Iterator[str]:
     """Yield the text of moved settings, each section opened once."""
     opened: Key = ()
     for item in moved:
@@ -88,4 +88,4 @@ def _written(document: Document, moved: list[_Moved]) -> Iterator[str]:
         opened = item.path[:-1]
         indent = " " * _STEP * len(opened)
         yield from (f"{indent}{line}\n" for line in item.remarks)
-        yield f"{indent}{item.path[-1]}:{shifted(document.raw(item.entry), len(indent) - item.entry.indent)}"
+        yield f"{indent}{item.path[-1]}:{shift_lines(document.raw(item.entry), len(indent) - item.entry.indent)}"

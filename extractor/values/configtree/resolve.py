@@ -87,11 +87,11 @@ class _Resolver:
         if not isinstance(value, str) or "${" not in value:
             return value
         try:
-            return self._text(value, path, depth)
+            return self._resolve_text(value, path, depth)
         except Unresolved:
             return value
 
-    def _text(self, text: str, path: tuple[str, ...], depth: int) -> Any:
+    def _resolve_text(self, text: str, path: tuple[str, ...], depth: int) -> Any:
         if depth > _DEPTH:
             raise Unresolved(text)
         while True:
@@ -99,44 +99,44 @@ class _Resolver:
             match = _INNER.search(text)
             if match is None:
                 return text
-            value = self._one(match[1].strip(), path, depth + 1)
+            value = self._resolve_one(match[1].strip(), path, depth + 1)
             if match.span() == (0, len(text)):
                 return value
-            text = f"{text[: match.start()]}{_as_text(value)}{text[match.end() :]}"
+            text = f"{text[: match.start()]}{_write_text(value)}{text[match.end() :]}"
 
-    def _one(self, inner: str, path: tuple[str, ...], depth: int) -> Any:
+    def _resolve_one(self, inner: str, path: tuple[str, ...], depth: int) -> Any:
         name, colon, rest = inner.partition(":")
         if not colon:
-            value = self._at(inner, path, depth)
+            value = self._resolve_at(inner, path, depth)
             if isinstance(value, _Missing):
                 raise Unresolved(inner)
             return value
         arguments = [item.strip() for item in rest.split(",", 1)]
         if name == "oc.select":
-            value = self._at(arguments[0], path, depth)
-            return _default(arguments) if isinstance(value, _Missing) else value
+            value = self._resolve_at(arguments[0], path, depth)
+            return _find_default(arguments) if isinstance(value, _Missing) else value
         if name == "oc.env":
             if arguments[0] in self._environment:
                 return self._environment[arguments[0]]
             if len(arguments) > 1:
-                return _default(arguments)
+                return _find_default(arguments)
         raise Unresolved(inner)
 
-    def _at(self, key: str, path: tuple[str, ...], depth: int) -> Any:
+    def _resolve_at(self, key: str, path: tuple[str, ...], depth: int) -> Any:
         dots = len(key) - len(key.lstrip("."))
         full = (*path[: len(path) - dots], *key[dots:].split(".")) if dots else tuple(key.split("."))
         full = tuple(part for part in full if part)
         current: Any = self._config
         for index, part in enumerate(full):
             if isinstance(current, str) and "${" in current:
-                current = self._text(current, full[:index], depth + 1)
+                current = self._resolve_text(current, full[:index], depth + 1)
             if not isinstance(current, Mapping) or part not in current:
                 return _MISSING
             current = current[part]
         return self.node(current, full, depth + 1)
 
 
-def _default(arguments: list[str]) -> Any:
+def _find_default(arguments: list[str]) -> Any:
     if len(arguments) < 2:
         return None
     try:
@@ -145,13 +145,13 @@ def _default(arguments: list[str]) -> Any:
         return arguments[1]
 
 
-def _as_text(value: Any) -> str:
+def _write_text(value: Any) -> str:
     return str(value)
 
 
-def keys(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+def list_keys(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
     """Yield every key, sections too."""
     for key, value in config.items():
         yield f"{prefix}{key}"
         if isinstance(value, Mapping):
-            yield from keys(value, f"{prefix}{key}.")
+            yield from list_keys(value, f"{prefix}{key}.")

@@ -40,7 +40,7 @@ class Unreadable(ValueError):
     """Refuses a file that is no YAML mapping or list."""
 
 
-def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
+def list_every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
     """Return all settings in a tree, with their keys in the whole config: all options of each group, and files that
     no defaults list names as if they were given at the root. Files that cannot be read count as empty.
     """
@@ -51,7 +51,7 @@ def every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
     return list(found)
 
 
-def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
+def map_packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
     """Return where the keys of each file go in the whole config: the key of a section, or "" for the root. A file that
     several defaults lists name goes to several.
     """
@@ -62,12 +62,12 @@ def packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
     return {path: tree.seen.get(path, (tree.package_of(path),)) for path in files}
 
 
-def unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
+def list_unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
     """Return the files that are no YAML."""
     found = []
     for path in sorted(files):
         try:
-            _top(path, files[path])
+            _find_top(path, files[path])
         except Unreadable:
             found.append(path)
     return tuple(found)
@@ -77,7 +77,7 @@ class _SettingTree:
     def __init__(self, files: Mapping[str, str]) -> None:
         self._files = files
         self._parsed: dict[str, yaml.MappingNode | yaml.SequenceNode | None] = {}
-        self._walk = Defaults(files.get, self._entries, self._all, forgiving=True)
+        self._walk = Defaults(files.get, self._entries, self._list_all, forgiving=True)
         # Path of a file -> the packages that its keys have been given.
         self.seen: dict[str, tuple[str, ...]] = {}
 
@@ -86,11 +86,11 @@ class _SettingTree:
         try:
             for part, where in self._walk.parts(path, package):
                 self.seen[part] = tuple(dict.fromkeys((*self.seen.get(part, ()), where)))
-                node = self._node(part)
+                node = self._parse_node(part)
                 if isinstance(node, yaml.SequenceNode) and where:
                     section, _, name = where.rpartition(".")
                     yield from _flatten([(yaml.ScalarNode(node.tag, name, node.start_mark), node)], section, part)
-                own = [(key, value) for key, value in _pairs_of(node) if not _is_defaults(key, value)]
+                own = [(key, value) for key, value in _list_pairs(node) if not _is_defaults(key, value)]
                 yield from _flatten(own, where, part)
         except TooManyParts as error:
             raise Unreadable(str(error)) from None
@@ -99,19 +99,19 @@ class _SettingTree:
         """Return where a file goes that no defaults list names."""
         return self._walk.package_of(path, "")
 
-    def _node(self, path: str) -> yaml.MappingNode | yaml.SequenceNode | None:
+    def _parse_node(self, path: str) -> yaml.MappingNode | yaml.SequenceNode | None:
         if path not in self._parsed:
             try:
-                self._parsed[path] = _top(path, self._files[path])
+                self._parsed[path] = _find_top(path, self._files[path])
             except Unreadable:
                 self._parsed[path] = None
         return self._parsed[path]
 
     def _entries(self, path: str) -> list[Any]:
-        lists = [value for key, value in _pairs_of(self._node(path)) if _is_defaults(key, value)]
-        return [_plain(item) for entries in lists for item in entries.value]
+        lists = [value for key, value in _list_pairs(self._parse_node(path)) if _is_defaults(key, value)]
+        return [_simplify_entry(item) for entries in lists for item in entries.value]
 
-    def _all(self, group: str, *_: str | None) -> list[str]:
+    def _list_all(self, group: str, *_: str | None) -> list[str]:
         return sorted(posixpath.basename(path) for path in self._files if posixpath.dirname(path) == group)
 
 
@@ -119,16 +119,16 @@ def _is_defaults(key: yaml.ScalarNode, value: yaml.Node) -> bool:
     return key.value == "defaults" and isinstance(value, yaml.SequenceNode)
 
 
-def _plain(node: yaml.Node) -> Any:
+def _simplify_entry(node: yaml.Node) -> Any:
     """Return an entry of a defaults list as name or group -> names."""
     if isinstance(node, yaml.MappingNode):
-        return {str(key.value): _plain(value) for key, value in _pairs_of(node)}
+        return {str(key.value): _simplify_entry(value) for key, value in _list_pairs(node)}
     if isinstance(node, yaml.SequenceNode):
-        return [_plain(item) for item in node.value]
+        return [_simplify_entry(item) for item in node.value]
     return None if node.tag == _NULL else str(node.value)
 
 
-def _top(path: str, text: str) -> yaml.MappingNode | yaml.SequenceNode | None:
+def _find_top(path: str, text: str) -> yaml.MappingNode | yaml.SequenceNode | None:
     try:
         readers.check_yaml(text)
         node = yaml.compose(text, Loader=_Loader)
@@ -139,7 +139,7 @@ def _top(path: str, text: str) -> yaml.MappingNode | yaml.SequenceNode | None:
     raise Unreadable(f"{path}: no mapping")
 
 
-def _pairs_of(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
+def _list_pairs(node: yaml.Node | None) -> list[tuple[yaml.ScalarNode, yaml.Node]]:
     if not isinstance(node, yaml.MappingNode):
         return []
     return [(key, value) for key, value in node.value if isinstance(key, yaml.ScalarNode)]
@@ -155,17 +155,17 @@ def _flatten(pairs: list[tuple[yaml.ScalarNode, yaml.Node]], package: str, path:
         line = key.start_mark.line + 1
         if isinstance(value, yaml.MappingNode) and value.value:
             yield Setting(name, "", True, path, line)
-            yield from _flatten(_pairs_of(value), name, path)
+            yield from _flatten(_list_pairs(value), name, path)
         else:
-            yield Setting(name, one_line(value), False, path, line)
+            yield Setting(name, write_in_one_line(value), False, path, line)
 
 
-def one_line(node: yaml.Node) -> str:
+def write_in_one_line(node: yaml.Node) -> str:
     """Return a value in one line, equal for equal YAML values."""
     if isinstance(node, yaml.SequenceNode):
-        return f"[{', '.join(map(one_line, node.value))}]"
+        return f"[{', '.join(map(write_in_one_line, node.value))}]"
     if isinstance(node, yaml.MappingNode):
-        return "{" + ", ".join(f"{key.value}: {one_line(value)}" for key, value in node.value) + "}"
+        return "{" + ", ".join(f"{key.value}: {write_in_one_line(value)}" for key, value in node.value) + "}"
     if node.tag == _NULL:
         return "null"
     return str(node.value).lower() if node.tag == _BOOL else str(node.value)

@@ -8,7 +8,7 @@ from typing import Any
 import yaml
 
 
-def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
+def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
     """Turn dotted keys into a tree."""
     tree: dict[str, Any] = {}
     for key, value in sorted(settings.items()):
@@ -20,7 +20,7 @@ def nested(settings: Mapping[str, Any]) -> dict[str, Any]:
     return tree
 
 
-def dumped(body: Mapping[str, Any]) -> str:
+def dump_yaml(body: Mapping[str, Any]) -> str:
     """Write a tree as YAML: block style, scalar lists in one line."""
     return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110) if body else ""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import yaml
 
 from extractor.values import readers
-from extractor.values.configtree.settings import one_line
+from extractor.values.configtree.settings import write_in_one_line
 
 # The names of a key, and of the sections that it stands in.
 Key = tuple[str, ...]
@@ -79,7 +79,7 @@ class Document:
         if node is not None:
             if not isinstance(node, yaml.MappingNode) or node.flow_style:
                 raise UnsupportedYaml("no block mapping")
-            for entry in _entries(node, text, ()):
+            for entry in _list_entries(node, text, ()):
                 if entry.path in entries:
                     raise UnsupportedYaml("a key twice")
                 entries[entry.path] = entry
@@ -140,11 +140,11 @@ def put(text: str, path: Key, value: Value) -> str | None:
 def _replace(document: Document, entry: Entry, value: Value) -> str | None:
     if entry.section:
         return None
-    text, raw = document.text, shifted(value.raw, entry.indent - value.indent)
+    text, raw = document.text, shift_lines(value.raw, entry.indent - value.indent)
     left = document.comment(entry)
     if left.strip() and not value.comment.strip() and raw.count("\n") == 1:
         raw = f"{raw.rstrip()}{left}\n"
-    above = text[: entry.start] + _above(value, entry.indent)
+    above = text[: entry.start] + _find_above(value, entry.indent)
     return above + text[entry.start : entry.colon] + raw + text[entry.end :]
 
 
@@ -156,25 +156,25 @@ def _insert(document: Document, path: Key, value: Value) -> str | None:
     if holder is None or holder.section:
         indent = beside[0].indent if beside else 0
         at = max((entry.end for entry in beside), default=len(text))
-        return text[:at] + _lines(path[len(above) :], value, indent) + text[at:]
+        return text[:at] + _write_lines(path[len(above) :], value, indent) + text[at:]
     if not holder.empty:
         return None
-    block = _lines(path[len(above) :], value, holder.indent + _STEP)
+    block = _write_lines(path[len(above) :], value, holder.indent + _STEP)
     return f"{text[: holder.colon]}{document.comment(holder)}\n{block}{text[holder.end :]}"
 
 
-def _lines(path: Key, value: Value, indent: int) -> str:
+def _write_lines(path: Key, value: Value, indent: int) -> str:
     *sections, name = path
     lines = [f"{' ' * (indent + _STEP * depth)}{section}:\n" for depth, section in enumerate(sections)]
     at = indent + _STEP * len(sections)
-    return "".join((*lines, _above(value, at), f"{' ' * at}{name}:", shifted(value.raw, at - value.indent)))
+    return "".join((*lines, _find_above(value, at), f"{' ' * at}{name}:", shift_lines(value.raw, at - value.indent)))
 
 
-def _above(value: Value, indent: int) -> str:
+def _find_above(value: Value, indent: int) -> str:
     return "".join(f"{' ' * indent}{line}\n" for line in value.remarks)
 
 
-def shifted(raw: str, by: int) -> str:
+def shift_lines(raw: str, by: int) -> str:
     """Indent or dedent all lines but the first."""
     first, *rest = raw.splitlines(keepends=True)
     moved = []
@@ -184,7 +184,7 @@ def shifted(raw: str, by: int) -> str:
     return "".join((first, *moved))
 
 
-def _entries(node: yaml.MappingNode, text: str, above: Key) -> Iterator[Entry]:
+def _list_entries(node: yaml.MappingNode, text: str, above: Key) -> Iterator[Entry]:
     for key, value in node.value:
         if not isinstance(key, yaml.ScalarNode):
             raise UnsupportedYaml("a key that is no word")
@@ -200,11 +200,13 @@ def _entries(node: yaml.MappingNode, text: str, above: Key) -> Iterator[Entry]:
         indent = key.start_mark.column
         if section:
             yield Entry(path, start, colon, stop, end, indent, True, "", "")
-            yield from _entries(value, text, path)
+            yield from _list_entries(value, text, path)
             continue
         empty = value.tag == _NULL or (isinstance(value, yaml.MappingNode) and not value.value)
-        shown = one_line(value)
-        yield Entry(path, start, colon, stop, end, indent, False, _meaning(value), shown, _inner(value, text), empty)
+        shown = write_in_one_line(value)
+        yield Entry(
+            path, start, colon, stop, end, indent, False, _read_meaning(value), shown, _cut_inner(value, text), empty
+        )
 
 
 def _stop(node: yaml.Node, text: str) -> int:
@@ -221,15 +223,15 @@ def _stop(node: yaml.Node, text: str) -> int:
     return _stop(last, text)
 
 
-def _meaning(node: yaml.Node) -> str:
+def _read_meaning(node: yaml.Node) -> str:
     """Return a value with YAML's types: "1" is not 1."""
     if isinstance(node, yaml.ScalarNode):
         return f"{node.tag} {node.value if node.tag != _NULL else ''}"
     parts = node.value if isinstance(node, yaml.SequenceNode) else [item for pair in node.value for item in pair]
-    return f"{node.tag} ({', '.join(map(_meaning, parts))})"
+    return f"{node.tag} ({', '.join(map(_read_meaning, parts))})"
 
 
-def _inner(node: yaml.Node, text: str) -> tuple[tuple[str, str], ...]:
+def _cut_inner(node: yaml.Node, text: str) -> tuple[tuple[str, str], ...]:
     if not isinstance(node, yaml.MappingNode):
         return ()
     return tuple(

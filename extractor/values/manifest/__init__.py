@@ -18,9 +18,9 @@ from extractor.values.manifest.entries import (
     SourcePin,
     matches,
 )
-from extractor.values.manifest.own import OWN_MANIFEST, with_own, with_roots
+from extractor.values.manifest.own import OWN_MANIFEST, add_own, edit_roots
 from extractor.values.manifest.parse import parse_manifest
-from extractor.values.manifest.renames import inverse, renamed
+from extractor.values.manifest.renames import invert, rename_key
 from extractor.values.toml_table import read_toml
 
 __all__ = [
@@ -36,11 +36,11 @@ __all__ = [
     "Role",
     "SourcePin",
     "combine",
-    "inverse",
+    "invert",
     "matches",
     "parse_manifest",
     "read_toml",
-    "renamed",
-    "with_own",
-    "with_roots",
+    "rename_key",
+    "add_own",
+    "edit_roots",
 ]

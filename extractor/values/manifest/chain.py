@@ -34,60 +34,60 @@ def combine(older: Data, newer: Data) -> dict[str, object]:
         ChainError: it drops or adds to something that the predecessor has not, or adds what it has.
     """
     inherited = {key: value for key, value in older.items() if key not in OWN_KEYS}
-    for path, names in _table(newer.get("drop", {}), "drop").items():
-        inherited = _without(inherited, path.split("."), _strings(names, f"drop.{path}"), f"drop.{path}")
-    return _combined(inherited, {key: value for key, value in newer.items() if key != "drop"}, "")
+    for path, names in _require_table(newer.get("drop", {}), "drop").items():
+        inherited = _drop_names(inherited, path.split("."), _require_string_list(names, f"drop.{path}"), f"drop.{path}")
+    return _combine_tables(inherited, {key: value for key, value in newer.items() if key != "drop"}, "")
 
 
-def _combined(older: Data, newer: Data, path: str) -> dict[str, object]:
+def _combine_tables(older: Data, newer: Data, path: str) -> dict[str, object]:
     result = dict(older)
     for key, value in newer.items():
         before, where = result.get(key), f"{path}.{key}" if path else key
         if isinstance(before, list) and isinstance(value, Mapping):
-            result[key] = _changed(before, value, where)
+            result[key] = _change_entries(before, value, where)
         elif isinstance(before, Mapping) and isinstance(value, Mapping):
-            result[key] = _combined(before, value, where)
+            result[key] = _combine_tables(before, value, where)
         elif where in NAMES and isinstance(before, Sequence) and isinstance(value, Sequence):
-            result[key] = _entries(before, value, NAMES[where])
+            result[key] = _replace_entries(before, value, NAMES[where])
         else:
             result[key] = value
     return result
 
 
-def _changed(before: list[str], change: Data, where: str) -> list[str]:
+def _change_entries(before: list[str], change: Data, where: str) -> list[str]:
     result = list(before)
-    for item in _strings(change.get("drop", []), f"{where}.drop"):
+    for item in _require_string_list(change.get("drop", []), f"{where}.drop"):
         if item not in result:
             raise ChainError(f"key `{where}`: drops {item!r}, which is not there", hint="take it out of `drop`")
         result.remove(item)
-    for item in _strings(change.get("add", []), f"{where}.add"):
+    for item in _require_string_list(change.get("add", []), f"{where}.add"):
         if item in result:
             raise ChainError(f"key `{where}`: adds {item!r}, which is there", hint="take it out of `add`")
         result.append(item)
     return result
 
 
-def _entries(before: Sequence[Data], stated: Sequence[Data], name: str) -> list[Data]:
+def _replace_entries(before: Sequence[Data], stated: Sequence[Data], name: str) -> list[Data]:
     """Replace the predecessor's entries of the same name."""
     names = {entry.get(name) for entry in stated}
     kept = [entry for entry in before if entry.get(name) not in names]
     return [*kept, *stated]
 
 
-def _without(data: Data, path: list[str], names: Sequence[str], where: str) -> dict[str, object]:
+def _drop_names(data: Data, path: list[str], names: Sequence[str], where: str) -> dict[str, object]:
     head, rest = path[0], path[1:]
     if head not in data:
         raise ChainError(f"key `{where}`: the release before has no {head!r}", hint="take it out of `drop`")
     part = data[head]
     if rest:
-        return {**data, head: _without(_table(part, where), rest, names, where)}
+        return {**data, head: _drop_names(_require_table(part, where), rest, names, where)}
     left: object
     if isinstance(part, Mapping):
         known = list(part)
         left = {key: value for key, value in part.items() if key not in names}
     else:
         name = NAMES.get(head, "")
-        entries = [_table(entry, where) for entry in part] if isinstance(part, list) and name else []
+        entries = [_require_table(entry, where) for entry in part] if isinstance(part, list) and name else []
         known = [str(entry.get(name)) for entry in entries]
         left = [entry for entry in entries if entry.get(name) not in names]
     for item in names:
@@ -96,13 +96,13 @@ def _without(data: Data, path: list[str], names: Sequence[str], where: str) -> d
     return {**data, head: left}
 
 
-def _table(value: object, where: str) -> Data:
+def _require_table(value: object, where: str) -> Data:
     if not isinstance(value, Mapping):
         raise ChainError(f"key `{where}`: is {value!r}", hint="it must be a table")
     return value
 
 
-def _strings(value: object, where: str) -> list[str]:
+def _require_string_list(value: object, where: str) -> list[str]:
     if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
         raise ChainError(f"key `{where}`: is {value!r}", hint="it must be an array of strings")
     return value

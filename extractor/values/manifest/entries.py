@@ -182,7 +182,7 @@ class Manifest:
                 return self.layout[prefix] + path.removeprefix(prefix)
         return self.layout.get("", "") + path
 
-    def active_roles(self, options: Options) -> tuple[Role, ...]:
+    def list_active_roles(self, options: Options) -> tuple[Role, ...]:
         """Return the roles that a project with these options has."""
         return tuple(
             role
@@ -190,7 +190,7 @@ class Manifest:
             if role.engine in (None, options.engine) and (role.feature is None or role.feature in options.features)
         )
 
-    def requirements_for(self, options: Options) -> tuple[str, ...]:
+    def list_requirements(self, options: Options) -> tuple[str, ...]:
         """Return the PEP 508 requirements of a project with these options, sorted."""
         needs = self.requirements
         chosen = {*needs.base, *needs.engines.get(options.engine, ()), *needs.recipes.get(options.recipe, ())}

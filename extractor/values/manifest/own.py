@@ -23,7 +23,7 @@ _HEAD = "What of verl this project has beyond its features. Yours: docs/own-mani
 _SYMBOL = re.compile(r"verl(\.\w+)*(:(\w+|\*))?")
 
 
-def to_symbol(name: str) -> str:
+def name_symbols(name: str) -> str:
     """Return the symbols that a name stands for: "verl/utils/x.py" -> "verl.utils.x:*".
 
     Raises:
@@ -37,7 +37,7 @@ def to_symbol(name: str) -> str:
     return dotted if ":" in dotted else f"{dotted}:*"
 
 
-def with_own(manifest: Manifest, text: str) -> Manifest:
+def add_own(manifest: Manifest, text: str) -> Manifest:
     """Return a release's manifest with what the owner's adds to it.
 
     Args:
@@ -66,7 +66,7 @@ def with_own(manifest: Manifest, text: str) -> Manifest:
     cut = Feature("cut", "", cut=top.symbols("cuts", optional=True), withheld=f"{OWN_MANIFEST} cuts it")
     return replace(
         manifest,
-        own=tuple(sorted({*manifest.own, *map(to_symbol, top.strings("roots", optional=True))})),
+        own=tuple(sorted({*manifest.own, *map(name_symbols, top.strings("roots", optional=True))})),
         layout={**manifest.layout, **layout},
         replacements=(*manifest.replacements, *map(read_replacement, top.array("replacements"))),
         fixes=(*manifest.fixes, *fixes),
@@ -74,7 +74,7 @@ def with_own(manifest: Manifest, text: str) -> Manifest:
     )
 
 
-def with_roots(text: str, added: Iterable[str], dropped: Iterable[str]) -> str:
+def edit_roots(text: str, added: Iterable[str], dropped: Iterable[str]) -> str:
     """Return the text of `vextract.toml` with roots added and dropped; comments and all else stay.
 
     Raises:
@@ -88,14 +88,14 @@ def with_roots(text: str, added: Iterable[str], dropped: Iterable[str]) -> str:
         document.add(tomlkit.comment(_HEAD))
     roots = document.get("roots", tomlkit.array())
     assert isinstance(roots, Array)
-    known = {to_symbol(str(item)): item for item in roots}
+    known = {name_symbols(str(item)): item for item in roots}
     for name in dropped:
-        if to_symbol(name) not in known:
+        if name_symbols(name) not in known:
             there = ", ".join(sorted(known)) or "none"
-            raise UsageError(f"{OWN_MANIFEST} has no root {to_symbol(name)}", hint=f"its roots: {there}")
-        roots.remove(known.pop(to_symbol(name)))
+            raise UsageError(f"{OWN_MANIFEST} has no root {name_symbols(name)}", hint=f"its roots: {there}")
+        roots.remove(known.pop(name_symbols(name)))
     for name in added:
-        if to_symbol(name) not in known:
-            roots.append(known.setdefault(to_symbol(name), to_symbol(name)))
+        if name_symbols(name) not in known:
+            roots.append(known.setdefault(name_symbols(name), name_symbols(name)))
     document["roots"] = roots.multiline(len(roots) > 1) if roots else tomlkit.array()
     return tomlkit.dumps(document)

@@ -71,13 +71,13 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
         withheld=tuple(part for part in parts if part.withheld),
         replacements=tuple(read_replacement(table) for table in top.array("replacements")),
         fixes=tuple(read_fix(table) for table in top.array("fixes")),
-        requirements=_requirements(top.table("requirements")),
+        requirements=_read_requirements(top.table("requirements")),
         engines=top.strings("engines"),
         algorithms=tuple(sorted(top.strings("algorithms"))),
         keep_effects=effects.strings("keep", optional=True),
         drop_effects=effects.strings("drop", optional=True),
         whole=top.symbols("whole", optional=True),
-        renamed_keys=_renamed_keys(top.table("renamed_keys", optional=True)),
+        renamed_keys=_read_renamed_keys(top.table("renamed_keys", optional=True)),
     )
     for key, names in (("engines", manifest.engines), ("algorithms", manifest.algorithms)):
         for name in names:
@@ -111,7 +111,7 @@ def _read_edit(table: Table) -> Edit:
     return edit
 
 
-def _requirements(table: Table) -> Requirements:
+def _read_requirements(table: Table) -> Requirements:
     table.keys_are("base dev engines recipes")
     engines = table.table("engines", optional=True)
     recipes = table.table("recipes", optional=True)
@@ -124,7 +124,7 @@ def _requirements(table: Table) -> Requirements:
     )
 
 
-def _renamed_keys(table: Table) -> dict[str, str]:
+def _read_renamed_keys(table: Table) -> dict[str, str]:
     renamed: dict[str, str] = {}
     for old in table.data:
         new = table.string(old)

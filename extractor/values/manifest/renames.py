@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 
-def renamed(key: str, step: Mapping[str, str]) -> str:
+def rename_key(key: str, step: Mapping[str, str]) -> str:
     """Return a key's name after a step; the innermost rule counts."""
     parts = key.split(".")
     for end in range(len(parts), 0, -1):
@@ -15,7 +15,7 @@ def renamed(key: str, step: Mapping[str, str]) -> str:
     return key
 
 
-def inverse(step: Mapping[str, str]) -> dict[str, str]:
+def invert(step: Mapping[str, str]) -> dict[str, str]:
     """Invert a step; a merged key goes back to the first."""
     back: dict[str, str] = {}
     for old, new in step.items():

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from extractor.values import limits
-from extractor.values.readers.files import size
+from extractor.values.readers.files import write_size
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -22,14 +22,14 @@ TOMLDecodeError = tomllib.TOMLDecodeError
 _LEVELS = re.compile(r"^[ \t\-?]*", re.MULTILINE)
 
 
-def toml(text: str) -> dict[str, Any]:
+def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML.
 
     Raises:
         TOMLDecodeError: it is none, or is larger or nested deeper than we read.
     """
     if len(text) > limits.MAX_TEXT:
-        raise tomllib.TOMLDecodeError(f"larger than {size(limits.MAX_TEXT)}")
+        raise tomllib.TOMLDecodeError(f"larger than {write_size(limits.MAX_TEXT)}")
     if text.count(".") > limits.MAX_TOML_DOTS:
         for number, line in enumerate(text.split("\n"), 1):
             if line.count(".") > limits.MAX_TOML_DOTS:
@@ -42,7 +42,7 @@ def toml(text: str) -> dict[str, Any]:
         raise tomllib.TOMLDecodeError(f"nested more than {limits.MAX_DATA_DEPTH} levels deep") from None
     except (ValueError, OverflowError) as error:  # a number with thousands of digits, a date that is none
         raise tomllib.TOMLDecodeError(str(error)) from None
-    problem = _problem(top)
+    problem = _find_problem(top)
     if problem:
         raise tomllib.TOMLDecodeError(problem)
     return top
@@ -55,30 +55,30 @@ def parse_json(data: str | bytes) -> Any:
         ValueError: it is none, or is larger or nested deeper than we read.
     """
     if len(data) > limits.MAX_TEXT:
-        raise ValueError(f"larger than {size(limits.MAX_TEXT)}")
+        raise ValueError(f"larger than {write_size(limits.MAX_TEXT)}")
     try:
         value = json.loads(data)
     except RecursionError:
         raise ValueError(f"nested more than {limits.MAX_DATA_DEPTH} levels deep") from None
-    problem = _problem(value)
+    problem = _find_problem(value)
     if problem:
         raise ValueError(problem)
     return value
 
 
-def _problem(value: object) -> str:
+def _find_problem(value: object) -> str:
     """Say what is wrong with parsed data, or return ""."""
     level: list[object] = [value]
     for _ in range(limits.MAX_DATA_DEPTH):
         if any(isinstance(item, int) and item.bit_length() > limits.MAX_BITS for item in level):
             return f"a number of more than {limits.MAX_BITS} bits"
-        level = [child for item in level for child in _children(item)]
+        level = [child for item in level for child in _list_children(item)]
         if not level:
             return ""
     return f"nested more than {limits.MAX_DATA_DEPTH} levels deep"
 
 
-def _children(value: object) -> Iterable[object]:
+def _list_children(value: object) -> Iterable[object]:
     if isinstance(value, dict):
         return value.values()
     return value if isinstance(value, list) else ()
@@ -93,8 +93,8 @@ def check_yaml(text: str) -> None:
     import yaml
 
     if len(text) > limits.MAX_TEXT:
-        raise yaml.YAMLError(f"larger than {size(limits.MAX_TEXT)}")
-    if "*" not in text and len(text) < limits.MAX_YAML_NODES and _deepest(text) < limits.MAX_DATA_DEPTH:
+        raise yaml.YAMLError(f"larger than {write_size(limits.MAX_TEXT)}")
+    if "*" not in text and len(text) < limits.MAX_YAML_NODES and _bound_depth(text) < limits.MAX_DATA_DEPTH:
         return
     sizes: dict[str, int] = {}
     # Each open collection, and the document: its anchor, and the nodes in it so far.
@@ -123,6 +123,6 @@ def check_yaml(text: str) -> None:
             )
 
 
-def _deepest(text: str) -> int:
+def _bound_depth(text: str) -> int:
     """Return an upper bound of YAML's nesting without parsing it."""
     return text.count("[") + text.count("{") + max(map(len, _LEVELS.findall(text)), default=0)

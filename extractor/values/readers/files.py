@@ -33,12 +33,12 @@ def read_bytes(path: Path, most: int = limits.MAX_FILE) -> bytes:
         NotAFile: something else lies there.
         OSError: nothing does, it cannot be read, or it is larger.
     """
-    with _opened(path) as file:
+    with _open_file(path) as file:
         length = os.fstat(file.fileno()).st_size
         # What is appended meanwhile does not get past the limit either.
         data = file.read(most + 1) if length <= most else b""
         if length > most or len(data) > most:
-            raise OSError(errno.EFBIG, f"larger than {size(most)}", str(path))
+            raise OSError(errno.EFBIG, f"larger than {write_size(most)}", str(path))
         return data
 
 
@@ -48,11 +48,11 @@ def read_start(path: Path, most: int = limits.MAX_FILE) -> bytes:
     Raises:
         NotAFile, OSError: as for `read_bytes`, however large it is.
     """
-    with _opened(path) as file:
+    with _open_file(path) as file:
         return file.read(most)
 
 
-def _opened(path: Path) -> BinaryIO:
+def _open_file(path: Path) -> BinaryIO:
     # A pipe that nobody writes to would block whoever opens it.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     try:
@@ -71,7 +71,7 @@ def read_text(path: Path, most: int = limits.MAX_TEXT) -> str:
     Raises:
         OSError: as for `read_bytes`, or it is not UTF-8.
     """
-    return _with_line_feeds(decode(read_bytes(path, most), path, most))
+    return _unify_line_feeds(decode(read_bytes(path, most), path, most))
 
 
 def read_commented(path: Path, most: int = limits.MAX_TEXT) -> str:
@@ -88,10 +88,10 @@ def read_commented(path: Path, most: int = limits.MAX_TEXT) -> str:
         if not lines or b"\0" in data or not all(line.partition(b"#")[0].isascii() for line in lines):
             raise
         text = data.decode("utf-8", errors="replace")
-    return _with_line_feeds(text)
+    return _unify_line_feeds(text)
 
 
-def _with_line_feeds(text: str) -> str:
+def _unify_line_feeds(text: str) -> str:
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
@@ -103,7 +103,7 @@ def decode(data: bytes, path: Path | None = None, most: int = limits.MAX_TEXT) -
     """
     name = None if path is None else str(path)
     if len(data) > most:
-        raise OSError(errno.EFBIG, f"larger than {size(most)}", name)
+        raise OSError(errno.EFBIG, f"larger than {write_size(most)}", name)
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -133,7 +133,7 @@ def is_stored(archive: zipfile.ZipFile, length: int) -> bool:
     return stored and sum(member.file_size for member in members) <= length
 
 
-def size(count: int) -> str:
+def write_size(count: int) -> str:
     """Return a number of bytes as people write it."""
     return f"{count >> 20} MiB" if count >= 2**20 else f"{count >> 10} KiB"
 
@@ -159,12 +159,12 @@ def is_plain_path(path: str) -> bool:
     )
 
 
-def shown(path: str) -> str:
+def show_path(path: str) -> str:
     """Return a path from elsewhere as it may be printed."""
     return repr(path if len(path) <= limits.MAX_NAME else f"{path[: limits.MAX_NAME]}...")
 
 
-def clash(paths: Iterable[str]) -> str:
+def find_clash(paths: Iterable[str]) -> str:
     """Say which paths collide on some file system, or return ""."""
     seen: dict[str, str] = {}
     for path in sorted(paths):
@@ -181,7 +181,7 @@ def clash(paths: Iterable[str]) -> str:
     return ""
 
 
-def files_below(top: Path, enter: Callable[[Path], bool] = lambda folder: True) -> Iterator[Path]:
+def list_files_below(top: Path, enter: Callable[[Path], bool] = lambda folder: True) -> Iterator[Path]:
     """Yield the files below a directory, sorted; links are not followed.
 
     Args:
@@ -206,14 +206,14 @@ def files_below(top: Path, enter: Callable[[Path], bool] = lambda folder: True) 
         pending += [(item, depth + 1) for item in reversed(inside) if enter(item)]
 
 
-def python_below(project: Path, folder: str) -> list[str]:
+def list_python_below(project: Path, folder: str) -> list[str]:
     """Return a project's Python files below a directory, hidden ones excluded.
 
     Raises:
         OSError: as for `files_below`.
     """
     top = project / folder
-    found = files_below(top, lambda inner: not inner.name.startswith(".")) if top.is_dir() else ()
+    found = list_files_below(top, lambda inner: not inner.name.startswith(".")) if top.is_dir() else ()
     return [
         path.relative_to(project).as_posix()
         for path in found

@@ -12,7 +12,7 @@ from functools import lru_cache
 from typing import Literal
 
 from extractor.values import limits
-from extractor.values.readers.files import size
+from extractor.values.readers.files import write_size
 
 # What stands below a node and holds no other.
 _LEAVES = frozenset({ast.Name, ast.Constant, ast.Load, ast.Store, ast.Del, ast.alias, int, str, type(None)})
@@ -24,14 +24,14 @@ def split_lines(text: str) -> list[str]:
     return _LINE.findall(text)
 
 
-def python_text(data: bytes) -> str:
+def decode_python(data: bytes) -> str:
     """Decode a Python file without byte order mark; line ends stay.
 
     Raises:
         SyntaxError: it is larger than we read, not UTF-8, declares another encoding, or holds null bytes.
     """
     if len(data) > limits.MAX_TEXT:
-        raise SyntaxError(f"larger than {size(limits.MAX_TEXT)}")
+        raise SyntaxError(f"larger than {write_size(limits.MAX_TEXT)}")
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -46,21 +46,21 @@ def python_text(data: bytes) -> str:
     return text
 
 
-def python(source: str | bytes) -> ast.Module:
+def parse_python(source: str | bytes) -> ast.Module:
     """Parse Python silently; nothing is run.
 
     Raises:
         SyntaxError: it is none, or is larger or nested deeper than we read.
     """
-    tree = _parsed(python_text(source) if isinstance(source, bytes) else source.removeprefix("\ufeff"), "exec")
+    tree = _parse_text(decode_python(source) if isinstance(source, bytes) else source.removeprefix("\ufeff"), "exec")
     assert isinstance(tree, ast.Module)
     return tree
 
 
-def python_or_nothing(source: str | bytes) -> ast.Module:
+def parse_python_or_nothing(source: str | bytes) -> ast.Module:
     """Parse Python; an empty module where it is none."""
     try:
-        return python(source)
+        return parse_python(source)
     except SyntaxError:
         return ast.Module([], [])
 
@@ -72,39 +72,39 @@ def parse_python_cached(text: str) -> ast.Module:
     Raises:
         SyntaxError: as `python`.
     """
-    return python(text)
+    return parse_python(text)
 
 
-def expression(text: str) -> ast.expr | None:
+def parse_expression(text: str) -> ast.expr | None:
     """Parse an expression; None if invalid or nested too deep."""
     try:
-        tree = _parsed(text.strip(), "eval")
+        tree = _parse_text(text.strip(), "eval")
     except SyntaxError:
         return None
     assert isinstance(tree, ast.Expression)
     return tree.body
 
 
-def _parsed(text: str, mode: Literal["exec", "eval"]) -> ast.AST:
+def _parse_text(text: str, mode: Literal["exec", "eval"]) -> ast.AST:
     if len(text) > limits.MAX_TEXT:
-        raise SyntaxError(f"larger than {size(limits.MAX_TEXT)}")
+        raise SyntaxError(f"larger than {write_size(limits.MAX_TEXT)}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             tree: ast.AST = ast.parse(text, mode=mode)
         except (RecursionError, MemoryError):
-            raise _too_deep() from None
+            raise _refuse_depth() from None
         except ValueError as error:
             raise SyntaxError(str(error)) from None
     level = [tree]
     for _ in range(limits.MAX_PYTHON_DEPTH):
-        level = _children(level)
+        level = _list_children(level)
         if not level:
             return tree
-    raise _too_deep()
+    raise _refuse_depth()
 
 
-def _children(nodes: list[ast.AST]) -> list[ast.AST]:
+def _list_children(nodes: list[ast.AST]) -> list[ast.AST]:
     """Return the children that have children; faster than `ast.iter_child_nodes`."""
     found: list[ast.AST] = []
     for node in nodes:
@@ -116,5 +116,5 @@ def _children(nodes: list[ast.AST]) -> list[ast.AST]:
     return [item for item in found if item.__class__ not in _LEAVES]
 
 
-def _too_deep() -> SyntaxError:
+def _refuse_depth() -> SyntaxError:
     return SyntaxError(f"nested more than {limits.MAX_PYTHON_DEPTH} levels deep")

@@ -108,7 +108,7 @@ def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path
 @pytest.mark.thorough
 def test_a_copy_older_than_all_projects(run: Any, tmp_path: Path) -> None:
     """It becomes a project of the oldest supported release, and its edits show against what was copied."""
-    old = next(pin for pin in releases.older() if pin.release.startswith("0.3"))
+    old = next(pin for pin in releases.list_older() if pin.release.startswith("0.3"))
     source: Source = open_source(old)
     fork = Fork(tmp_path / "repo", source)
     name = "compute_value_loss"

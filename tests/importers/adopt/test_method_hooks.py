@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from extractor.importers.adopt.differences import Imported
-from extractor.importers.adopt.find_methods import method_of
+from extractor.importers.adopt.find_methods import find_method
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_arguments import find_given
@@ -118,7 +118,7 @@ def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
     lines = f"own = self.config.get('strength', 2)\n        entropy = model()\n        compute_policy_loss_own({given})"
     fork.append(ACTOR, f"\n\nclass Own:\n    def update(self, log_prob, advantages, response_mask):\n        {lines}\n")
     code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
-    method = method_of(code, "compute_policy_loss_own")
+    method = find_method(code, "compute_policy_loss_own")
     assert method is not None
     assert find_given(code, method) == {"strength": "config.get('strength', 2)", "entropy": None}
     module, name = code.resolve(Imported("AlgoConfig", "verl.trainer.config", "AlgoConfig")) or (None, None)

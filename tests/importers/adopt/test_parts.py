@@ -11,7 +11,7 @@ import pytest
 from extractor.importers.adopt.assemble import list_lacking
 from extractor.importers.adopt.carry import combine
 from extractor.importers.adopt.findings import Copy, ForkEdit, Outcome
-from extractor.importers.adopt.method_states import MethodState, Runs, list_others, overall, summarize
+from extractor.importers.adopt.method_states import MethodState, Runs, judge_overall, list_others, summarize
 from extractor.importers.adopt.own_keys import carry_defaults, select_read
 from extractor.importers.adopt.segments import Segment, split
 from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
@@ -120,9 +120,9 @@ def test_a_fork_is_about_its_estimators_and_losses() -> None:
     parked = MethodState("advantage estimator", "mine", Runs.NO, "orphaned/")
     scorer = MethodState("reward function", "compute_score", Runs.YES, "toy/custom/verl_reward.py")
     assert summarize([parked, scorer]) == "your method is parked: mine; besides, compute_score runs"
-    assert overall([parked, scorer]) is Runs.NO
+    assert judge_overall([parked, scorer]) is Runs.NO
     assert summarize([scorer]) == "your method runs: compute_score"
-    assert overall([replace(parked, runs=Runs.YES), scorer]) is Runs.YES
+    assert judge_overall([replace(parked, runs=Runs.YES), scorer]) is Runs.YES
 
 
 def test_a_helper_is_no_method_beside_what_calls_it() -> None:

@@ -5,6 +5,6 @@
 """
 
 from extractor.importers.runs.bash.script import ScriptReading, read_script
-from extractor.importers.runs.bash.state import Command, too_much
+from extractor.importers.runs.bash.state import Command, refuse_length
 
-__all__ = ["Command", "ScriptReading", "read_script", "too_much"]
+__all__ = ["Command", "ScriptReading", "read_script", "refuse_length"]

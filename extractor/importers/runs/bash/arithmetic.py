@@ -53,18 +53,18 @@ def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> 
     """
     if len(text) > _LONGEST or depth > _REFERENCES or has_change(text) or _OCTAL.search(text) or "," in text:
         raise NotKnown(text[:_LONGEST])
-    tree = readers.expression(re.sub(r"(?<!/)/(?!/)", "//", text).strip() or "0")
+    tree = readers.parse_expression(re.sub(r"(?<!/)/(?!/)", "//", text).strip() or "0")
     if tree is None:
         raise NotKnown(text)
     try:
-        return _value(tree, lookup, depth)
+        return _evaluate(tree, lookup, depth)
     except (ZeroDivisionError, RecursionError):
         raise NotKnown(text) from None
 
 
-def _value(node: ast.AST, lookup: Callable[[str], str | None], depth: int) -> int:
+def _evaluate(node: ast.AST, lookup: Callable[[str], str | None], depth: int) -> int:
     def inner(of: ast.AST) -> int:
-        value = _value(of, lookup, depth)
+        value = _evaluate(of, lookup, depth)
         if not -_LARGEST <= value < _LARGEST:
             raise NotKnown(ast.unparse(of))
         return value

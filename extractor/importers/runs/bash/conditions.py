@@ -9,7 +9,7 @@ from extractor.importers.runs.bash import arithmetic
 from extractor.importers.runs.bash.patterns import matches
 from extractor.importers.runs.bash.state import ShellState
 from extractor.importers.runs.bash.words import WordExpander
-from extractor.importers.runs.placeholders import unknowns
+from extractor.importers.runs.placeholders import find_unknowns
 
 _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
 _NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
@@ -37,59 +37,59 @@ class _Test:
     def decide(self) -> bool | None:
         if "(" in self._tokens:
             return None
-        return self._either() if self._tokens else False
+        return self._evaluate_or() if self._tokens else False
 
-    def _either(self) -> bool | None:
-        found = [self._all()]
+    def _evaluate_or(self) -> bool | None:
+        found = [self._evaluate_and()]
         while self._tokens[:1] == [self._or]:
             self._tokens.pop(0)
-            found.append(self._all())
+            found.append(self._evaluate_and())
         return True if True in found else None if None in found else False
 
-    def _all(self) -> bool | None:
-        found = [self._one()]
+    def _evaluate_and(self) -> bool | None:
+        found = [self._evaluate_one()]
         while self._tokens[:1] == [self._and]:
             self._tokens.pop(0)
-            found.append(self._one())
+            found.append(self._evaluate_one())
         return False if False in found else None if None in found else True
 
-    def _one(self) -> bool | None:
+    def _evaluate_one(self) -> bool | None:
         tokens = self._tokens
         if tokens[:1] == ["!"] and len(tokens) > 1:
             tokens.pop(0)
-            inner = self._one()
+            inner = self._evaluate_one()
             return None if inner is None else not inner
         ends = (self._and, self._or)
         end = next((place for place, token in enumerate(tokens) if place and token in ends), len(tokens))
         words, tokens[:end] = tokens[:end], []
-        return self._primary(words)
+        return self._evaluate_primary(words)
 
-    def _primary(self, words: list[str]) -> bool | None:
+    def _evaluate_primary(self, words: list[str]) -> bool | None:
         if len(words) == 1:
-            text = self._text(words[0])
-            return None if unknowns(text) else bool(text)
+            text = self._read_text(words[0])
+            return None if find_unknowns(text) else bool(text)
         if len(words) == 2:
-            return self._unary(words[0], self._text(words[1]))
-        return self._binary(self._text(words[0]), words[1], words[2]) if len(words) == 3 else None
+            return self._evaluate_unary(words[0], self._read_text(words[1]))
+        return self._evaluate_binary(self._read_text(words[0]), words[1], words[2]) if len(words) == 3 else None
 
-    def _text(self, word: str) -> str:
+    def _read_text(self, word: str) -> str:
         return word if self._expanded else self._expand.text(word)
 
-    def _unary(self, sign: str, text: str) -> bool | None:
+    def _evaluate_unary(self, sign: str, text: str) -> bool | None:
         if sign in ("-z", "-n"):
             name = text[1:-1]
-            if unknowns(text) == (name,) and name not in self._state.variables and "$" not in name:
+            if find_unknowns(text) == (name,) and name not in self._state.variables and "$" not in name:
                 text = ""  # as in `${X:-}`: what nothing has set is empty, and --set sets it
-            return None if unknowns(text) else bool(text) is (sign == "-n")
+            return None if find_unknowns(text) else bool(text) is (sign == "-n")
         if sign == "-v":
-            return None if unknowns(text) else text in self._state.variables
+            return None if find_unknowns(text) else text in self._state.variables
         found = self._state.found(text) if sign in _OF_FILES else None
         return None if found is None else _OF_FILES[sign](found)  # it may be on the machine of the run
 
-    def _binary(self, left: str, sign: str, word: str) -> bool | None:
+    def _evaluate_binary(self, left: str, sign: str, word: str) -> bool | None:
         is_pattern = not self._expanded and sign in ("=", "==", "!=")
-        right = self._expand.pattern(word) if is_pattern else self._text(word)
-        if unknowns(left) or unknowns(right):
+        right = self._expand.pattern(word) if is_pattern else self._read_text(word)
+        if find_unknowns(left) or find_unknowns(right):
             return None
         if sign in ("=", "==", "!="):
             same = matches(left, right) if is_pattern else left == right

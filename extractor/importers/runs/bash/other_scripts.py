@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from extractor.importers.runs.bash.quotes import NotBash
-from extractor.importers.runs.bash.state import MAX_CALLS, ShellState, Stop, too_much, unread
+from extractor.importers.runs.bash.state import MAX_CALLS, ShellState, Stop, refuse_length, refuse_line
 from extractor.importers.runs.bash.syntax import ShellStatement, parse
-from extractor.importers.runs.placeholders import readable, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.values import limits, readers
 
 _SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh|sbatch|qsub|bsub|ssh")
@@ -29,7 +29,9 @@ def source(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool
     except OSError:
         text = None
     if file is None or text is None:
-        state.note(line, f"{readable(words[-1])} is not read: set what it sets with --set VAR=VALUE, or --set @FILE")
+        state.note(
+            line, f"{make_readable(words[-1])} is not read: set what it sets with --set VAR=VALUE, or --set @FILE"
+        )
         return None
     kept = state.arguments
     state.arguments = list(words[2:]) or kept
@@ -45,14 +47,14 @@ def start(words: Sequence[str], line: int, environment: Mapping[str, str], state
         return False
     shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
     rest = words[shell + 1 :] if shell is not None else ()
-    if len(rest) > 1 and re.fullmatch(r"-[a-z]*c", rest[0]) and unknowns(rest[1]) != (rest[1][1:-1],):
+    if len(rest) > 1 and re.fullmatch(r"-[a-z]*c", rest[0]) and find_unknowns(rest[1]) != (rest[1][1:-1],):
         with state.apart(environment):
             state.arguments = list(rest[3:])
             _read(rest[1], state.file, line, state, run)
         return True
     script = next((word for word in words if _SCRIPT.fullmatch(word)), None)
     if script is not None or shell is not None:
-        what = readable(script) if script is not None else f"what `{words[shell or 0]}` runs"
+        what = make_readable(script) if script is not None else f"what `{words[shell or 0]}` runs"
         state.note(line, f"{what} is not read: pass it instead if it launches the run")
     return False
 
@@ -60,7 +62,9 @@ def start(words: Sequence[str], line: int, environment: Mapping[str, str], state
 def _read(text: str, file: str, line: int, state: ShellState, run: Run) -> bool | None:
     """Read a text at this place, whose commands are said to stand in a line."""
     if len(text) > limits.MAX_SCRIPT or state.depth >= MAX_CALLS:
-        raise too_much(file, f"it is larger than {readers.size(limits.MAX_SCRIPT)}, or scripts start each other")
+        raise refuse_length(
+            file, f"it is larger than {readers.write_size(limits.MAX_SCRIPT)}, or scripts start each other"
+        )
     state.spend(len(text))
     try:
         statements = parse(text)
@@ -68,6 +72,6 @@ def _read(text: str, file: str, line: int, state: ShellState, run: Run) -> bool 
             return run(statements)
     except NotBash as error:
         first = line if file == state.file else 1
-        raise unread(file, first + text.count("\n", 0, error.at), error.why) from None
+        raise refuse_line(file, first + text.count("\n", 0, error.at), error.why) from None
     except Stop:  # `return`, or its `exit`
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 
-from extractor.importers.runs.placeholders import unknowns
+from extractor.importers.runs.placeholders import find_unknowns
 
 
 def find_output(words: Sequence[str], folder: str) -> str | None:
@@ -15,7 +15,7 @@ def find_output(words: Sequence[str], folder: str) -> str | None:
         words: Its name and arguments.
         folder: Where it runs.
     """
-    if not words or any(map(unknowns, words)):
+    if not words or any(map(find_unknowns, words)):
         return None
     name, arguments = words[0], list(words[1:])
     if name in ("true", "false", ":"):
@@ -25,7 +25,7 @@ def find_output(words: Sequence[str], folder: str) -> str | None:
     return None if found is None else f"{found}\n"
 
 
-def _base(arguments: list[str]) -> str | None:
+def _run_basename(arguments: list[str]) -> str | None:
     if not arguments or arguments[0].startswith("-"):
         return None
     return posixpath.basename(arguments[0].rstrip("/")).removesuffix("".join(arguments[1:2]))
@@ -33,6 +33,6 @@ def _base(arguments: list[str]) -> str | None:
 
 _PRINT: Mapping[str, Callable[[list[str]], str | None]] = {
     "echo": lambda arguments: None if arguments[:1] and arguments[0].startswith("-") else " ".join(arguments),
-    "basename": _base,
+    "basename": _run_basename,
     "dirname": lambda arguments: (posixpath.dirname(arguments[0]) or ".") if len(arguments) == 1 else None,
 }

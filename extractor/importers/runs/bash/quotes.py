@@ -66,7 +66,7 @@ def find_end(text: str, at: int, quoted: bool = False, depth: int = 0) -> int:
         end = at + 1
         while end < len(text) and text[end] != '"':
             end = find_end(text, end, True, depth + 1)
-        return _closed(text, at, end)
+        return _find_closing(text, at, end)
     return at + 1
 
 
@@ -108,16 +108,16 @@ def _end_expansion(text: str, at: int, quoted: bool, depth: int) -> int:
     end = at + 2
     while end < len(text) and text[end] != "}":
         end = find_end(text, end, in_default and text[end] != '"', depth + 1)
-    return _closed(text, at, end)
+    return _find_closing(text, at, end)
 
 
 def _find_mark(text: str, start: int, at: int, mark: str, *, escapes: bool) -> int:
     while at < len(text) and text[at] != mark:
         at += 2 if escapes and text[at] == "\\" else 1
-    return _closed(text, start, at)
+    return _find_closing(text, start, at)
 
 
-def _closed(text: str, start: int, end: int) -> int:
+def _find_closing(text: str, start: int, end: int) -> int:
     if end >= len(text):
         raise NotBash(start, f"what {text[start : start + 2].strip()} begins here is not closed")
     return end + 1

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extractor.importers.runs.bash.quotes import NotBash
-from extractor.importers.runs.bash.state import Command, ShellState, Stop, There, too_much, unread
+from extractor.importers.runs.bash.state import Command, ShellState, Stop, There, refuse_length, refuse_line
 from extractor.importers.runs.bash.statements import Interpreter
 from extractor.importers.runs.bash.syntax import parse
 from extractor.importers.runs.placeholders import number_of
@@ -52,21 +52,21 @@ def read_script(
         UsageError: a line is no bash, or is not read.
     """
     if len(text.encode()) > limits.MAX_SCRIPT:
-        raise too_much(file, f"it is larger than {readers.size(limits.MAX_SCRIPT)}")
-    state = ShellState(file, given, environment, arguments or _arguments(given), there)
+        raise refuse_length(file, f"it is larger than {readers.write_size(limits.MAX_SCRIPT)}")
+    state = ShellState(file, given, environment, arguments or _list_arguments(given), there)
     try:
         statements = parse(text)
         with contextlib.suppress(Stop):  # `exit`: what follows is not run
             Interpreter(state).run(statements)
     except NotBash as error:
-        raise unread(file, text.count("\n", 0, error.at) + 1, error.why) from None
+        raise refuse_line(file, text.count("\n", 0, error.at) + 1, error.why) from None
     except RecursionError:
-        raise too_much(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
+        raise refuse_length(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
     texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
     return ScriptReading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
 
 
-def _arguments(given: Mapping[str, str]) -> list[str]:
+def _list_arguments(given: Mapping[str, str]) -> list[str]:
     """Return the arguments of a script that are given as variables: `1` is `$1`; those between them are empty."""
     last = max((number for name in given if (number := number_of(name)) is not None), default=0)
     return [given.get(str(number), "") for number in range(1, min(last, limits.MAX_ROUNDS) + 1)]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from extractor.importers.runs.placeholders import number_of, unknown, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, make_unknown, number_of
 from extractor.values import limits
 from extractor.values.errors import UsageError
 
@@ -102,7 +102,7 @@ class ShellState:
 
     def refuse(self, line: int, why: str) -> UsageError:
         """Return the error of a line that is not read."""
-        return unread(self.file, (self.line if self.file == self._main else None) or line, why)
+        return refuse_line(self.file, (self.line if self.file == self._main else None) or line, why)
 
     def spend(self, characters: int) -> None:
         """Count characters that expansions make.
@@ -112,12 +112,12 @@ class ShellState:
         """
         self._characters += characters
         if self._characters > limits.MAX_EXPANDED:
-            raise too_much(self.file, f"it makes more than {limits.MAX_EXPANDED:,} characters, or does too much")
+            raise refuse_length(self.file, f"it makes more than {limits.MAX_EXPANDED:,} characters, or does too much")
 
     def counted(self, words: list[str]) -> list[str]:
         """Return words, counted."""
         if len(words) > limits.MAX_WORDS:
-            raise too_much(self.file, f"a list in it has more than {limits.MAX_WORDS:,} words")
+            raise refuse_length(self.file, f"a list in it has more than {limits.MAX_WORDS:,} words")
         self.spend(8 * len(words) + sum(map(len, words)))
         return words
 
@@ -138,17 +138,17 @@ class ShellState:
         if name == "BASH_SOURCE":
             return str(Path(self.file).absolute())
         if name in ("?", "$", "!", "-", "RANDOM", "SECONDS", "HOSTNAME"):
-            return unknown(f"${name}")
-        return scalar(self.variables.get(name, unknown(name)))
+            return make_unknown(f"${name}")
+        return take_scalar(self.variables.get(name, make_unknown(name)))
 
     def put(self, name: str, value: Value) -> None:
         """Set a variable that the user has not set; one that is all of an expansion is asked for by its name."""
         self.spend(len(value))
         if len(value) > limits.MAX_WORD:
-            raise too_much(self.file, f"the variable {name} grows beyond {limits.MAX_WORD:,} characters")
-        is_output = isinstance(value, str) and unknowns(value) == (value[1:-1],) and value[1:2] == "$"
+            raise refuse_length(self.file, f"the variable {name} grows beyond {limits.MAX_WORD:,} characters")
+        is_output = isinstance(value, str) and find_unknowns(value) == (value[1:-1],) and value[1:2] == "$"
         if name not in self.given:
-            self.variables[name] = unknown(name) if is_output else value
+            self.variables[name] = make_unknown(name) if is_output else value
 
     def unset(self, name: str) -> None:
         """Leave a variable without a value."""
@@ -163,7 +163,7 @@ class ShellState:
 
     def found(self, path: str) -> Path | None:
         """Return what a path names in the checkout; None: nothing, or it is not known."""
-        return None if unknowns(path) or not path else self.there(path, self.text("PWD"))
+        return None if find_unknowns(path) or not path else self.there(path, self.text("PWD"))
 
     def absolute(self, path: str) -> str:
         """Return a path from the root on."""
@@ -201,7 +201,7 @@ class ShellState:
             self.depth -= 1
 
 
-def scalar(value: Value) -> str:
+def take_scalar(value: Value) -> str:
     """Return what a variable's name alone stands for: of an array, its first item."""
     return value if isinstance(value, str) else "".join(value[:1])
 
@@ -211,7 +211,7 @@ def split_fields(text: str) -> list[str]:
     return _FIELD.findall(text)
 
 
-def too_much(file: str, what: str) -> UsageError:
+def refuse_length(file: str, what: str) -> UsageError:
     """Return the error of a script that would take long to read."""
     return UsageError(
         f"{file}: too large to be read: {what}",
@@ -219,7 +219,7 @@ def too_much(file: str, what: str) -> UsageError:
     )
 
 
-def unread(file: str, line: int, why: str) -> UsageError:
+def refuse_line(file: str, line: int, why: str) -> UsageError:
     """Return the error of a line that is not read."""
     return UsageError(
         f"{file}:{line}: {why}",

@@ -18,11 +18,11 @@ from extractor.importers.runs.bash.state import (
     ShellState,
     Stop,
     Value,
-    scalar,
+    take_scalar,
 )
 from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, ShellStatement
 from extractor.importers.runs.bash.words import WordExpander
-from extractor.importers.runs.placeholders import number_of, readable, unknown, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown, number_of
 from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
@@ -45,17 +45,17 @@ class Interpreter:
         self._captures = 0
         self._words = WordExpander(state, self._capture)
         self._handlers: dict[str, Callable[[ShellStatement], bool | None]] = {
-            "simple": self._simple,
+            "simple": self._run_simple,
             "group": self._group,
             "subshell": self._group,
-            "pipeline": lambda node: [self._apart(part) for part in node.parts][-1],
+            "pipeline": lambda node: [self._run_apart(part) for part in node.parts][-1],
             "!": self._negate,
-            "&&": self._both,
-            "||": self._both,
-            "if": self._if,
-            "for": self._for,
-            "while": self._while,
-            "case": self._case,
+            "&&": self._run_both,
+            "||": self._run_both,
+            "if": self._run_if,
+            "for": self._run_for,
+            "while": self._run_while,
+            "case": self._run_case,
             "function": self._define,
             "[[": lambda node: conditions.decide_tokens(node.words, state, self._words),
             "((": self._compute,
@@ -74,22 +74,22 @@ class Interpreter:
         """Read statements one after another; return the outcome of the last."""
         outcome: bool | None = True
         for statement in statements:
-            outcome = self._statement(statement)
+            outcome = self._run_statement(statement)
         return outcome
 
-    def _statement(self, node: ShellStatement) -> bool | None:
+    def _run_statement(self, node: ShellStatement) -> bool | None:
         self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
         self._state.at = node.line
         return self._handlers[node.kind](node)
 
-    def _apart(self, statements: Sequence[ShellStatement]) -> bool | None:
+    def _run_apart(self, statements: Sequence[ShellStatement]) -> bool | None:
         with self._state.apart():
             try:
                 return self.run(statements)
             except Stop:
                 return None
 
-    def _simple(self, node: ShellStatement) -> bool | None:
+    def _run_simple(self, node: ShellStatement) -> bool | None:
         count = len(list(itertools.takewhile(syntax.is_assignment, node.words)))
         assigned, raw = node.words[:count], node.words[count:]
         name = raw[0] if raw else ""
@@ -106,7 +106,7 @@ class Interpreter:
         self._state.variables = dict(kept)
         for word in assigned:  # each sees those before it
             name = word.partition("=")[0].rstrip("+")
-            before[name] = scalar(self._words.value(word.partition("=")[2]))
+            before[name] = take_scalar(self._words.value(word.partition("=")[2]))
             self._state.variables[name] = before[name]
         self._state.variables = kept
         words = self._state.counted([text for word in raw for text in self._words.expand(word)])
@@ -135,7 +135,7 @@ class Interpreter:
         state = self._state
         environment = {**state.environment(), **before}
         if _OVERRIDE.match(words[0]):
-            what = f"{readable(words[0])} is no part of the command above: a comment or a blank line ends it there"
+            what = f"{make_readable(words[0])} is no part of the command above: a comment or a blank line ends it there"
             state.note(line, what)
         if other_scripts.start(words, line, environment, state, self.run):
             return None
@@ -150,7 +150,7 @@ class Interpreter:
         if into_files or any((item.sign, item.target) == (">&", "2") for item in node.redirects):
             commands[start:] = [replace(command, is_silent=True) for command in commands[start:]]
 
-    def _document(self, redirects: Sequence[Redirect]) -> str | None:
+    def _read_document(self, redirects: Sequence[Redirect]) -> str | None:
         """Return the text of a here-document; None: there is none."""
         for item in redirects:
             if item.sign in ("<<", "<<-"):
@@ -171,7 +171,7 @@ class Interpreter:
         elif isinstance(old, list) and old:
             state.put(name, [f"{old[0]}{value}", *old[1:]])
         else:
-            state.put(name, f"{scalar(old or '')}{value}")
+            state.put(name, f"{take_scalar(old or '')}{value}")
 
     def _declare(self, line: int, kind: str, words: Sequence[str]) -> bool:
         """`export X`, `readonly X=1`, `declare X=1`: an array with keys, a number and a reference are not known."""
@@ -191,7 +191,7 @@ class Interpreter:
                 elif found is not None:
                     state.put(name, one[found.end() :])
                 if set(flags) & set("Anilu") and kind != "export" and name not in state.given:
-                    state.variables[name] = unknown(name)
+                    state.variables[name] = make_unknown(name)
                 if (kind == "export" and "n" not in flags) or "x" in flags:
                     state.exported.add(name)
         return True
@@ -219,7 +219,7 @@ class Interpreter:
 
     def _change_folder(self, _line: int, words: list[str]) -> bool:
         to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [self._state.text("HOME")]
-        self._state.put("PWD", unknown("OLDPWD") if to[-1] == "-" else self._state.absolute(to[-1]))
+        self._state.put("PWD", make_unknown("OLDPWD") if to[-1] == "-" else self._state.absolute(to[-1]))
         self._state.exported.add("PWD")
         return True
 
@@ -230,17 +230,17 @@ class Interpreter:
         return not ended
 
     def _refuse(self, line: int, words: Sequence[str]) -> NoReturn:
-        raise self._state.refuse(line, f"`{readable(' '.join(words))}` is not read")
+        raise self._state.refuse(line, f"`{make_readable(' '.join(words))}` is not read")
 
     def _evaluate(self, line: int, words: list[str]) -> None:
         text = " ".join(words[1:])
-        if unknowns(text) != (text[1:-1],):
+        if find_unknowns(text) != (text[1:-1],):
             self._refuse(line, words)
         self._state.note(line, "what `eval` runs here is not known")
 
     def _group(self, node: ShellStatement) -> bool | None:
         start = len(self._state.commands)
-        outcome = self._apart(node.parts[0]) if node.kind == "subshell" else self.run(node.parts[0])
+        outcome = self._run_apart(node.parts[0]) if node.kind == "subshell" else self.run(node.parts[0])
         self._redirect(node, start)
         return outcome
 
@@ -248,52 +248,52 @@ class Interpreter:
         outcome = self.run(node.parts[0])
         return None if outcome is None else not outcome
 
-    def _both(self, node: ShellStatement) -> bool | None:
+    def _run_both(self, node: ShellStatement) -> bool | None:
         outcome = self.run(node.parts[0])
         if outcome is None:
-            return self._perhaps([node.parts[1], ()], node.line)
-        return self._checked(node.parts[1], node.line) if outcome is (node.kind == "&&") else outcome
+            return self._run_perhaps([node.parts[1], ()], node.line)
+        return self._run_checked(node.parts[1], node.line) if outcome is (node.kind == "&&") else outcome
 
-    def _if(self, node: ShellStatement) -> bool | None:
+    def _run_if(self, node: ShellStatement) -> bool | None:
         condition, body, *rest = node.parts
         outcome = self.run(condition) if condition else True
         if outcome:
-            return self._checked(body, node.line)
+            return self._run_checked(body, node.line)
         otherwise = [replace(node, parts=tuple(rest))] if rest else []
-        return self._perhaps([body, otherwise], node.line) if outcome is None else self.run(otherwise)
+        return self._run_perhaps([body, otherwise], node.line) if outcome is None else self.run(otherwise)
 
-    def _case(self, node: ShellStatement) -> bool | None:
+    def _run_case(self, node: ShellStatement) -> bool | None:
         value = self._words.text(node.words[0])
         for place, choices in enumerate(node.choices):
             texts = [self._words.pattern(choice) for choice in choices]
-            is_known = not unknowns(value) and not any(map(unknowns, texts))
+            is_known = not find_unknowns(value) and not any(map(find_unknowns, texts))
             found = [matches(value, text) for text in texts] if is_known else [None]
             if is_known and None in found:
                 raise self._state.refuse(node.line, "a pattern of this `case` is not read")
             if True in found:
-                return self._checked(node.parts[place], node.line)
+                return self._run_checked(node.parts[place], node.line)
             if None in found:
                 always = any("*" in choices for choices in node.choices)
-                return self._perhaps([*node.parts[place:], *([] if always else [()])], node.line)
+                return self._run_perhaps([*node.parts[place:], *([] if always else [()])], node.line)
         return True
 
-    def _for(self, node: ShellStatement) -> bool | None:
+    def _run_for(self, node: ShellStatement) -> bool | None:
         name, *raw = node.words
         words = [word for item in raw for word in self._words.expand(item)]
         if len(words) > MAX_ROUNDS:
             raise self._state.refuse(node.line, f"a loop of more than {MAX_ROUNDS} rounds is not read")
         for word in words:
-            self._state.put(name, unknown(name) if unknowns(word) == (word[1:-1],) else word)
-            if self._leaves(node.parts[0]):
+            self._state.put(name, make_unknown(name) if find_unknowns(word) == (word[1:-1],) else word)
+            if self._run_body(node.parts[0]):
                 break
         return True
 
-    def _while(self, node: ShellStatement) -> bool | None:
+    def _run_while(self, node: ShellStatement) -> bool | None:
         """Take a loop whose condition may hold for one that may run: what its body changes is not known."""
         condition, body = node.parts
-        return True if self.run(condition) is False else self._perhaps([body, ()], node.line)
+        return True if self.run(condition) is False else self._run_perhaps([body, ()], node.line)
 
-    def _leaves(self, body: Sequence[ShellStatement]) -> bool:
+    def _run_body(self, body: Sequence[ShellStatement]) -> bool:
         """Read the body of a loop once; return whether the loop ends with it."""
         try:
             self.run(body)
@@ -309,7 +309,7 @@ class Interpreter:
         value = self._words.compute(node.words[0])
         return None if value is None else value != 0
 
-    def _checked(self, statements: Sequence[ShellStatement], line: int) -> bool | None:
+    def _run_checked(self, statements: Sequence[ShellStatement], line: int) -> bool | None:
         """Read what a condition leads to; a check that fails here may not fail where the script is started."""
         try:
             return self.run(statements)
@@ -317,7 +317,7 @@ class Interpreter:
             self._state.note(line, "as far as is known the script would exit here with an error; reading continued")
             return None
 
-    def _perhaps(self, ways: Sequence[Sequence[ShellStatement]], line: int) -> bool | None:
+    def _run_perhaps(self, ways: Sequence[Sequence[ShellStatement]], line: int) -> bool | None:
         """Follow all ways of a condition that is not known: what they differ in is not known behind it."""
         state = self._state
         state.doubts += 1
@@ -341,9 +341,11 @@ class Interpreter:
                 state.variables[name] = found[0] if found[0] is not None else []
             elif None not in added:  # it holds words of a command, and keeps what it held
                 more = " or ".join(item for item in added if item)
-                state.note(line, f"a condition is unknown, and what {name} gets by it is left out: {readable(more)}")
+                state.note(
+                    line, f"a condition is unknown, and what {name} gets by it is left out: {make_readable(more)}"
+                )
             else:
-                state.put(name, unknown(name))
+                state.put(name, make_unknown(name))
                 unsure.append(name)
         if unsure:
             state.note(line, f"a condition is unknown, and so is what depends on it: {', '.join(unsure)}")
@@ -357,18 +359,18 @@ class Interpreter:
         self._captures += 1
         try:
             with state.apart(), contextlib.suppress(Stop):
-                return self._printed(statements, doubts)
+                return self._read_printed(statements, doubts)
         finally:
             self._captures -= 1
             state.commands, state.notes = commands, notes
         return None
 
-    def _printed(self, statements: Sequence[ShellStatement], doubts: int) -> str | None:
+    def _read_printed(self, statements: Sequence[ShellStatement], doubts: int) -> str | None:
         only = statements[0] if len(statements) == 1 else None
         if only is not None and only.kind == "pipeline":
             return None
         if only is not None and only.words == ("cat",):
-            return self._document(only.redirects)
+            return self._read_document(only.redirects)
         with contextlib.suppress(Stop):
             self.run(statements)
         ran = [command for command in self._state.commands if not command.is_silent]

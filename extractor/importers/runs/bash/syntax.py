@@ -188,7 +188,7 @@ class _Parser:
         found = re.compile(r"[^\s;&|()<>'\"$`\\]+").match(self.text, self.at)
         return "" if found is None else found[0]
 
-    def _takes(self, sign: str) -> bool:
+    def _take(self, sign: str) -> bool:
         if not self.text.startswith(sign, self.at):
             return False
         self.at += len(sign)
@@ -196,65 +196,65 @@ class _Parser:
 
     def _expect(self, word: str) -> None:
         self.skip_lines(";" if word in ("then", "do") else "")
-        if not self._takes(word):
+        if not self._take(word):
             raise NotBash(self.at, f"`{word}` is missing here")
 
     def _list(self) -> ShellStatement:
-        left = self._pipeline()
+        left = self._parse_pipeline()
         self._skip_blanks()
         while self.text[self.at : self.at + 2] in ("&&", "||"):
             sign = self.text[self.at : self.at + 2]
             self.at += 2
             self.skip_lines()
-            left = ShellStatement(sign, left.line, parts=((left,), (self._pipeline(),)))
+            left = ShellStatement(sign, left.line, parts=((left,), (self._parse_pipeline(),)))
             self._skip_blanks()
         return left
 
-    def _pipeline(self) -> ShellStatement:
+    def _parse_pipeline(self) -> ShellStatement:
         line = self.line()
         self._skip_blanks()
         if self._peek() == "!":
             self.at += 1
-            return ShellStatement("!", line, parts=((self._pipeline(),),))
-        parts = [self._command()]
+            return ShellStatement("!", line, parts=((self._parse_pipeline(),),))
+        parts = [self._parse_command()]
         self._skip_blanks()
         while self.text.startswith("|", self.at) and not self.text.startswith("||", self.at):
             self.at += 2 if self.text.startswith("|&", self.at) else 1
             self.skip_lines()
-            parts.append(self._command())
+            parts.append(self._parse_command())
             self._skip_blanks()
         return parts[0] if len(parts) == 1 else ShellStatement("pipeline", line, parts=tuple((part,) for part in parts))
 
-    def _command(self) -> ShellStatement:
+    def _parse_command(self) -> ShellStatement:
         word, line = self._peek(), self.line()
         if word in _UNREAD:
             raise NotBash(self.at, f"`{word}` is not read")
         kinds = {
-            "if": self._if,
-            "for": self._for,
-            "while": self._while,
-            "case": self._case,
-            "function": self._function,
-            "{": self._block,
+            "if": self._parse_if,
+            "for": self._parse_for,
+            "while": self._parse_while,
+            "case": self._parse_case,
+            "function": self._parse_function,
+            "{": self._parse_block,
             "[[": self._test,
         }
         if word not in kinds and not self.text.startswith("(", self.at):
-            return self._simple()
-        found = kinds[word](line) if word in kinds else self._bracket(line)
-        redirects = self._redirects()
+            return self._parse_simple()
+        found = kinds[word](line) if word in kinds else self._parse_bracket(line)
+        redirects = self._parse_redirects()
         return ShellStatement("group", line, parts=((found,),), redirects=redirects) if redirects else found
 
-    def _simple(self) -> ShellStatement:
+    def _parse_simple(self) -> ShellStatement:
         line, words, redirects = self.line(), list[str](), list[Redirect]()
         while True:
-            redirects += self._redirects()
+            redirects += self._parse_redirects()
             if self.at >= len(self.text) or self.text[self.at] in "\n;&|)":
                 return ShellStatement("simple", line, tuple(words), redirects=tuple(redirects))
             if len(words) == 1 and self.text.startswith("(", self.at) and _NAME_OF_FUNCTION.fullmatch(words[0]):
-                return self._definition(line, words[0])
+                return self._parse_definition(line, words[0])
             words.append(self.word())
 
-    def _redirects(self) -> tuple[Redirect, ...]:
+    def _parse_redirects(self) -> tuple[Redirect, ...]:
         found = []
         self._skip_blanks()
         while (sign := _REDIRECT.match(self.text, self.at)) is not None:
@@ -266,7 +266,7 @@ class _Parser:
             self._skip_blanks()
         return tuple(found)
 
-    def _bracket(self, line: int) -> ShellStatement:
+    def _parse_bracket(self, line: int) -> ShellStatement:
         if self.text.startswith("((", self.at):
             end = find_bracket(self.text, self.at + 1)
             if self.text[end - 2 : end] == "))":
@@ -277,19 +277,19 @@ class _Parser:
         self._expect(")")
         return ShellStatement("subshell", line, parts=(body,))
 
-    def _block(self, line: int) -> ShellStatement:
+    def _parse_block(self, line: int) -> ShellStatement:
         self._expect("{")
         body = self.statements("}")
         self._expect("}")
         return ShellStatement("group", line, parts=(body,))
 
-    def _if(self, line: int) -> ShellStatement:
+    def _parse_if(self, line: int) -> ShellStatement:
         parts: list[tuple[ShellStatement, ...]] = []
-        while self._takes("if") or self._takes("elif"):
+        while self._take("if") or self._take("elif"):
             condition = self.statements("then")
             self._expect("then")
             parts += [condition, self.statements("elif", "else", "fi")]
-        if self._takes("else"):
+        if self._take("else"):
             parts += [(), self.statements("fi")]
         self._expect("fi")
         return ShellStatement("if", line, parts=tuple(parts))
@@ -300,7 +300,7 @@ class _Parser:
         self._expect("done")
         return body
 
-    def _for(self, line: int) -> ShellStatement:
+    def _parse_for(self, line: int) -> ShellStatement:
         self._expect("for")
         self._skip_blanks()
         if self.text.startswith("((", self.at):
@@ -316,22 +316,22 @@ class _Parser:
                 self._skip_blanks()
         return ShellStatement("for", line, tuple(words), (self._loop(),))
 
-    def _while(self, line: int) -> ShellStatement:
+    def _parse_while(self, line: int) -> ShellStatement:
         self._expect("while")
         return ShellStatement("while", line, parts=(self.statements("do"), self._loop()))
 
-    def _case(self, line: int) -> ShellStatement:
+    def _parse_case(self, line: int) -> ShellStatement:
         self._expect("case")
         self._skip_blanks()
         word, choices, parts = self.word(), list[tuple[str, ...]](), list[tuple[ShellStatement, ...]]()
         self._expect("in")
         self.skip_lines()
         while self._peek() != "esac" and self.at < len(self.text):
-            self._takes("(")
+            self._take("(")
             self._skip_blanks()
             patterns = [self.word()]
             self._skip_blanks()
-            while self._takes("|"):
+            while self._take("|"):
                 self._skip_blanks()
                 patterns.append(self.word())
                 self._skip_blanks()
@@ -340,22 +340,22 @@ class _Parser:
             parts.append(self.statements("esac"))
             if self.text[self.at : self.at + 3] == ";;&" or self.text[self.at : self.at + 2] == ";&":
                 raise NotBash(self.at, "`case` that goes on behind a pattern is not read")
-            self._takes(";;")
+            self._take(";;")
             self.skip_lines()
         self._expect("esac")
         return ShellStatement("case", line, (word,), tuple(parts), tuple(choices))
 
-    def _function(self, line: int) -> ShellStatement:
+    def _parse_function(self, line: int) -> ShellStatement:
         self._expect("function")
         self._skip_blanks()
-        return self._definition(line, self.word())
+        return self._parse_definition(line, self.word())
 
-    def _definition(self, line: int, name: str) -> ShellStatement:
+    def _parse_definition(self, line: int, name: str) -> ShellStatement:
         self._skip_blanks()
-        if self._takes("("):
+        if self._take("("):
             self._expect(")")
         self.skip_lines()
-        return ShellStatement("function", line, (name,), ((self._command(),),))
+        return ShellStatement("function", line, (name,), ((self._parse_command(),),))
 
     def _test(self, line: int) -> ShellStatement:
         self._expect("[[")

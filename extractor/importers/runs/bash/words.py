@@ -10,9 +10,9 @@ from typing import Literal
 from extractor.importers.runs.bash import arithmetic
 from extractor.importers.runs.bash.patterns import escape_pattern
 from extractor.importers.runs.bash.quotes import NotBash, split_pieces
-from extractor.importers.runs.bash.state import ShellState, Value, scalar, split_fields, too_much
+from extractor.importers.runs.bash.state import ShellState, Value, refuse_length, split_fields, take_scalar
 from extractor.importers.runs.bash.syntax import ShellStatement, parse, split_words
-from extractor.importers.runs.placeholders import unknown, unknowns
+from extractor.importers.runs.placeholders import find_unknowns, make_unknown
 from extractor.values import limits
 
 # A piece of a word: whether it is quoted, expanded outside of quotes, or ends a word ("$@" is several).
@@ -51,20 +51,22 @@ class WordExpander:
             "".join("_" if piece[0] in "\\'\"$`\ue000" else piece for piece in split_pieces(raw)) if "{" in raw else ""
         )
         is_unread = raw.startswith(("<(", ">(")) or _BRACES.search(plain)
-        return [unknown(raw)] if is_unread else self._fields(raw)
+        return [make_unknown(raw)] if is_unread else self._split_fields(raw)
 
     def text(self, raw: str) -> str:
         """Return the text of a word that is not split."""
-        text = " ".join("".join(piece for piece, _ in group) for group in _by_word(self._pieces(raw)))
-        return self._checked(self._with_home(raw, text))
+        text = " ".join("".join(piece for piece, _ in group) for group in _split_words(self._split_pieces(raw)))
+        return self._check_text(self._expand_home(raw, text))
 
     def document(self, text: str) -> str:
         """Return a here-document's text."""
-        return self._checked("".join(piece if kind != "end" else " " for piece, kind in self._pieces(text, True)))
+        return self._check_text(
+            "".join(piece if kind != "end" else " " for piece, kind in self._split_pieces(text, True))
+        )
 
     def pattern(self, raw: str) -> str:
         """Return a pattern in which what is quoted stands behind backslashes."""
-        pieces = self._pieces(raw)
+        pieces = self._split_pieces(raw)
         return "".join(escape_pattern(piece) if kind == "quoted" else piece for piece, kind in pieces)
 
     def value(self, raw: str) -> Value:
@@ -73,7 +75,7 @@ class WordExpander:
             return self.text(raw)
         words = split_words(raw[1:-1])
         if any(re.match(r"\[[^\]]+\]=", word) for word in words):
-            return unknown("an array with keys")
+            return make_unknown("an array with keys")
         return self._state.counted([text for word in words for text in self.expand(word)])
 
     def compute(self, text: str) -> int | None:
@@ -82,7 +84,7 @@ class WordExpander:
         Raises:
             UsageError: it changes a variable.
         """
-        written = self._in_arithmetic(text)
+        written = self._expand_arithmetic(text)
         if arithmetic.has_change(written):
             raise self._state.refuse(self._state.at, f"`(({text}))` changes a variable, and is not read")
         try:
@@ -94,23 +96,23 @@ class WordExpander:
         """Return a variable's text in arithmetic; None where it is not known."""
         self._state.spend(100)
         held = self._state.value(name)
-        text = None if held is None else scalar(held).strip() or "0"
-        return None if text is None or unknowns(text) else text
+        text = None if held is None else take_scalar(held).strip() or "0"
+        return None if text is None or find_unknowns(text) else text
 
     def place(self, index: str) -> int | None:
         """Return an array's place; None where it is not known."""
         return self.compute(index)
 
-    def _fields(self, raw: str) -> list[str]:
+    def _split_fields(self, raw: str) -> list[str]:
         words: list[str] = []
-        for group in _by_word(self._pieces(raw)):
+        for group in _split_words(self._split_pieces(raw)):
             current: str | None = None
             for text, kind in group:
                 if kind != "expanded":
                     current = (current or "") + text
                     continue
                 if text and self._state.value("IFS") is not None:
-                    text = unknown("what IFS splits")
+                    text = make_unknown("what IFS splits")
                 fields = split_fields(text)
                 if current is not None and text[:1].isspace():
                     words.append(current)
@@ -119,22 +121,22 @@ class WordExpander:
                     words += [(current or "") + fields[0], *fields[1:]]
                     current = None if text[-1:].isspace() else words.pop()
             words += [] if current is None else [current]
-        words[:1] = [self._with_home(raw, word) for word in words[:1]]
+        words[:1] = [self._expand_home(raw, word) for word in words[:1]]
         return self._state.counted(words)
 
-    def _with_home(self, raw: str, text: str) -> str:
+    def _expand_home(self, raw: str, text: str) -> str:
         home = _HOME.match(raw)
         if home is None or "HOME" not in self._state.variables:
             return text
         return text[: home.start(1)] + self._state.text("HOME") + text[home.end(1) :]
 
-    def _checked(self, text: str) -> str:
+    def _check_text(self, text: str) -> str:
         self._state.spend(len(text))
         if len(text) > limits.MAX_WORD:
-            raise too_much(self._state.file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
+            raise refuse_length(self._state.file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
         return text
 
-    def _pieces(self, raw: str, quoted: bool = False) -> Iterator[_Piece]:
+    def _split_pieces(self, raw: str, quoted: bool = False) -> Iterator[_Piece]:
         for piece in split_pieces(raw, quoted):
             if piece[0] == "\\":
                 kept = "\\" if quoted and piece[1:] not in ("$", "`", '"', "\\", "\n") else ""
@@ -142,54 +144,54 @@ class WordExpander:
             elif piece[0] == "'" and not quoted:
                 yield piece[1:-1], "quoted"
             elif piece[0] == '"' and not quoted:
-                yield from self._string(piece[1:-1])
+                yield from self._read_string(piece[1:-1])
             elif piece[:2] == "$'" and not quoted:
-                yield unknown(piece) if "\\" in piece else piece[2:-1], "quoted"
+                yield make_unknown(piece) if "\\" in piece else piece[2:-1], "quoted"
             elif piece[0] in "$`" and len(piece) > 1:
-                for text, kind in self._expansion(piece, quoted):
+                for text, kind in self._expand(piece, quoted):
                     yield text, "quoted" if quoted and kind == "expanded" else kind
             else:
                 yield piece, "quoted" if quoted or piece[0] == "\ue000" else "plain"
 
-    def _string(self, inner: str) -> Iterator[_Piece]:
-        found = list(self._pieces(inner, True))
+    def _read_string(self, inner: str) -> Iterator[_Piece]:
+        found = list(self._split_pieces(inner, True))
         if not found and not re.search(r"\$\{?(?:\w+\[)?@", inner):
             found = [("", "quoted")]
         yield from found
 
-    def _expansion(self, piece: str, quoted: bool) -> Iterator[_Piece]:
+    def _expand(self, piece: str, quoted: bool) -> Iterator[_Piece]:
         if piece.startswith("${"):
-            yield from self._parameter(piece, quoted)
+            yield from self._expand_parameter(piece, quoted)
         elif piece.startswith("$((") and piece.endswith("))"):
-            yield self._computed(piece), "expanded"
+            yield self._compute(piece), "expanded"
         elif piece[1] == "(" or piece[0] == "`":
-            yield self._output(piece), "expanded"
+            yield self._read_output(piece), "expanded"
         elif piece in ("$@", "$*"):
-            yield from self._several(self._state.arguments, piece[1] == "*" and quoted)
+            yield from self._join_several(self._state.arguments, piece[1] == "*" and quoted)
         else:
             yield self._state.text(piece[1:]), "expanded"
 
-    def _computed(self, piece: str) -> str:
+    def _compute(self, piece: str) -> str:
         inner = piece[3:-2]
         value = self.compute(inner)
         if value is not None:
             return str(value)
         names = re.findall(r"(?<!\w)[A-Za-z_]\w*", inner)
         missing = [name for name in dict.fromkeys(names) if self.number(name) is None]
-        return unknown(missing[0] if len(missing) == 1 and not re.search(r"\$\((?!\()", inner) else piece)
+        return make_unknown(missing[0] if len(missing) == 1 and not re.search(r"\$\((?!\()", inner) else piece)
 
-    def _in_arithmetic(self, text: str) -> str:
-        return "".join(piece for piece, _ in self._pieces(text, True))
+    def _expand_arithmetic(self, text: str) -> str:
+        return "".join(piece for piece, _ in self._split_pieces(text, True))
 
-    def _output(self, piece: str) -> str:
+    def _read_output(self, piece: str) -> str:
         inner = piece[2:-1] if piece[0] == "$" else re.sub(r"\\([$`\\])", r"\1", piece[1:-1])
         shown = f"$({inner})"
         if self._state.depth > limits.MAX_INNER:
-            return unknown(shown)
+            return make_unknown(shown)
         try:
             statements = parse(inner)
         except NotBash:
-            return unknown(shown)
+            return make_unknown(shown)
         if not statements:
             return ""
         self._state.depth += 1
@@ -197,79 +199,84 @@ class WordExpander:
             printed = self._capture(statements)
         finally:
             self._state.depth -= 1
-        return unknown(shown) if printed is None else printed.rstrip("\n")
+        return make_unknown(shown) if printed is None else printed.rstrip("\n")
 
-    def _parameter(self, piece: str, quoted: bool) -> Iterator[_Piece]:
+    def _expand_parameter(self, piece: str, quoted: bool) -> Iterator[_Piece]:
         found = _PARAMETER.fullmatch(piece[2:-1])
         if found is None or (found["rest"] and not found["sign"]):
-            yield unknown(piece), "expanded"
+            yield make_unknown(piece), "expanded"
             return
         name, index, sign = found["name"], found["index"], found["sign"] or ""
         is_list = index in ("@", "*") or name in ("@", "*")
         held = self._state.arguments if name in ("@", "*") else self._state.value(name)
         if found["count"] or sign == ":":
-            yield unknown(piece), "expanded"
+            yield make_unknown(piece), "expanded"
         elif sign.lstrip(":") in ("-", "=", "?", "+") and sign:
-            yield from self._default(name, self._item(name, index, held, is_list), found, quoted)
+            yield from self._expand_default(name, self._find_item(name, index, held, is_list), found, quoted)
         elif is_list:
             items = [held] if isinstance(held, str) else held or []
             if held is None and self._state.variables.get(name) is None and name not in ("@", "*"):
-                items = [unknown(name)]
-            yield from self._several(items, "*" in (name, index) and quoted)
+                items = [make_unknown(name)]
+            yield from self._join_several(items, "*" in (name, index) and quoted)
         else:
-            value = self._item(name, index, held, False)
+            value = self._find_item(name, index, held, False)
             if value is None:
                 # an item that is not known may be several
-                several = [item for item in held if unknowns(item) == (item[1:-1],)] if isinstance(held, list) else []
+                several = (
+                    [item for item in held if find_unknowns(item) == (item[1:-1],)] if isinstance(held, list) else []
+                )
                 is_missing = index is not None and isinstance(held, list)
                 value = "".join(several[:1]) if is_missing else self._state.text(name)
             if sign in _CASES and not found["rest"]:
-                value = _CASES[sign](value) if not unknowns(value) else value
-            elif sign and not unknowns(value):
-                value = unknown(piece)
+                value = _CASES[sign](value) if not find_unknowns(value) else value
+            elif sign and not find_unknowns(value):
+                value = make_unknown(piece)
             yield value, "expanded"
 
-    def _item(self, name: str, index: str | None, held: Value | None, is_list: bool) -> str | None:
+    def _find_item(self, name: str, index: str | None, held: Value | None, is_list: bool) -> str | None:
         """Return what an expansion is about; None: it has no value."""
         if is_list or held is None:
             return " ".join(held) if isinstance(held, list) and held else held if isinstance(held, str) else None
         if isinstance(held, str) or index is None:
             if name.isdigit():
                 return self._state.text(name) or None
-            return scalar(held)
+            return take_scalar(held)
         place = self.place(index)
         if place is None:
-            return unknown(name)
+            return make_unknown(name)
         return held[place] if -len(held) <= place < len(held) else None
 
-    def _default(self, name: str, value: str | None, found: re.Match[str], quoted: bool) -> Iterator[_Piece]:
+    def _expand_default(self, name: str, value: str | None, found: re.Match[str], quoted: bool) -> Iterator[_Piece]:
         """`${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
         if name.isdigit() or name == "#":
             value = self._state.text(name) or None
         sign, kind = found["sign"], found["sign"][-1]
         empty = not value if sign[0] == ":" else value is None
         if kind == "+":
-            yield from () if empty else self._pieces(found["rest"], quoted and '"' not in found["rest"])
+            yield from () if empty else self._split_pieces(found["rest"], quoted and '"' not in found["rest"])
         elif not empty and value is not None:
             items = self._state.arguments if name in ("@", "*") else self._state.value(name)
             if isinstance(items, list) and "@" in (name, found["index"]):
-                yield from self._several(items, False)
+                yield from self._join_several(items, False)
             else:
                 yield value, "expanded"
         elif kind == "?":  # the script ends without it
-            self._state.put(name, unknown(name))
-            yield unknown(name), "expanded"
+            self._state.put(name, make_unknown(name))
+            yield make_unknown(name), "expanded"
         elif kind == "=":
             text = self.text(found["rest"])
             self._state.put(name, text)
             yield text, "expanded"
         else:
-            yield from self._pieces(found["rest"], quoted and '"' not in found["rest"])
+            yield from self._split_pieces(found["rest"], quoted and '"' not in found["rest"])
 
-    def _several(self, items: Sequence[str] | str, as_one: bool) -> Iterator[_Piece]:
+    def _join_several(self, items: Sequence[str] | str, as_one: bool) -> Iterator[_Piece]:
         items = [items] if isinstance(items, str) else items
         if as_one:
-            yield unknown("what IFS joins") if self._state.value("IFS") is not None else " ".join(items), "expanded"
+            yield (
+                make_unknown("what IFS joins") if self._state.value("IFS") is not None else " ".join(items),
+                "expanded",
+            )
             return
         for place, item in enumerate(items):
             if place:
@@ -277,7 +284,7 @@ class WordExpander:
             yield item, "expanded"
 
 
-def _by_word(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
+def _split_words(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
     """Yield the pieces of one word after another."""
     for is_end, group in itertools.groupby(pieces, lambda piece: piece[1] == "end"):
         if not is_end:

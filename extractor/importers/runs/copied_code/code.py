@@ -13,42 +13,42 @@ from extractor.values.errors import UsageError
 _MOST_FILES = 4000
 
 
-def tree_of(text: str) -> ast.Module:
+def parse_checkout_file(text: str) -> ast.Module:
     """Parse a file of a checkout. Nobody may have run it: one that is no Python defines nothing."""
     try:
-        return readers.python(text)
+        return readers.parse_python(text)
     except SyntaxError:
         return ast.Module([], [])
 
 
-def python_files(places: RunFolders) -> Iterator[tuple[str, str]]:
+def list_python_files(places: RunFolders) -> Iterator[tuple[str, str]]:
     """Yield the path, below its root, and the text of the checkout's Python files."""
     root = places.root
     if root is None:
         return
     try:
-        below = readers.files_below(root, lambda folder: not folder.name.startswith("."))
+        below = readers.list_files_below(root, lambda folder: not folder.name.startswith("."))
         found = sorted(file for file in below if file.suffix == ".py")
     except OSError:
         return
     for file in found[:_MOST_FILES]:
         try:
-            yield file.relative_to(root).as_posix(), readers.python_text(readers.read_bytes(file, limits.MAX_TEXT))
+            yield file.relative_to(root).as_posix(), readers.decode_python(readers.read_bytes(file, limits.MAX_TEXT))
         except (OSError, SyntaxError, UsageError, UnicodeDecodeError):
             continue
 
 
-def registered_by(text: str, decorator: re.Pattern[str]) -> list[str]:
+def list_registered_by(text: str, decorator: re.Pattern[str]) -> list[str]:
     """Return the names of a module's definitions that carry a decorator."""
     return [
         node.name
-        for node in tree_of(text).body
+        for node in parse_checkout_file(text).body
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         and any(decorator.match(f"@{ast.unparse(item)}") for item in node.decorator_list)
     ]
 
 
-def required_by(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+def list_required_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     """Return the arguments that a function must be given."""
     given = [*function.args.posonlyargs, *function.args.args]
     named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
@@ -56,16 +56,16 @@ def required_by(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
     return [item.arg for item in (*needed, *(item for item, default in named if default is None))]
 
 
-def methods_of(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef]:
+def map_methods(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef]:
     """Return the methods that a module's class of a name defines itself, by name."""
     own = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == cls)
     return {item.name: item for node in own for item in node.body if isinstance(item, ast.FunctionDef)}
 
 
-def without_decorators(text: str, pattern: str) -> str:
+def drop_decorators(text: str, pattern: str) -> str:
     """Return a module's text without the decorators at its top that fit a pattern."""
     lines = text.split("\n")
-    for node in reversed(tree_of(text).body):
+    for node in reversed(parse_checkout_file(text).body):
         for item in reversed(getattr(node, "decorator_list", ())):
             if re.fullmatch(pattern, ast.unparse(item).rpartition(".")[2]):
                 del lines[item.lineno - 1 : item.end_lineno]

@@ -12,13 +12,13 @@ from packaging.requirements import Requirement
 
 from extractor.importers.runs import definitions, templates
 from extractor.importers.runs.copied_code.modules import PYEXT_NAME, SCORERS, Modules
-from extractor.importers.runs.module_imports import Name, rewritten, top_names
+from extractor.importers.runs.module_imports import Name, list_top_names, rewrite_imports
 from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.errors import UsageError
-from extractor.values.modules import module_name
+from extractor.values.modules import name_module
 from extractor.values.tree import FileKind, Tree
 
 FOLDER = "from_run"
@@ -106,8 +106,8 @@ class Copying:
         self._package = package
         self._source = source
         self._modules = Modules(source, places)
-        self._vendored = dict(_vendored(tree))
-        self._required = _required_modules(tree)
+        self._vendored = dict(_map_vendored(tree))
+        self._required = _list_required_modules(tree)
         self._gathered = self._before = _Gathered()
         # Why names of a module cannot be had.
         self._problems: dict[tuple[str, frozenset[str]], str] = {}
@@ -120,7 +120,7 @@ class Copying:
         """Return what was gathered besides the files asked for, by path below the package."""
         return self._gathered.files
 
-    def module_of(self, path: str) -> str:
+    def name_module(self, path: str) -> str:
         """Return what a file of the checkout is called as a module."""
         file = self._modules.places.find(path)
         return path if file is None else self._modules.name_of(file)
@@ -155,32 +155,32 @@ class Copying:
         self._gathered.packages.clear()
         self._before = self._gathered.copy()
         self._itself = "" if place is None else self._modules.name_of(place)
-        whole = definitions.without_launch(text)
-        part = definitions.needed_part(whole, roots)
-        used = part if only_part else self._without_unused(whole, self._itself, roots)
-        copied, missing = self._redirected(used, "", is_package=False)
+        whole = definitions.drop_launch(text)
+        part = definitions.cut_needed_part(whole, roots)
+        used = part if only_part else self._drop_unused(whole, self._itself, roots)
+        copied, missing = self._redirect_imports(used, "", is_package=False)
         is_part = bool(missing) and not only_part and part != whole
         if is_part:
             self.undo()
-            copied, missing = self._redirected(part, "", is_package=False)
+            copied, missing = self._redirect_imports(part, "", is_package=False)
         return Copied(copied, tuple(missing), is_part, tuple(sorted(self._gathered.packages)))
 
     def undo(self) -> None:
         """Forget what the last copy has gathered."""
         self._gathered = self._before.copy()
 
-    def _without_unused(self, text: str, module: str, roots: Collection[str], *, is_package: bool = False) -> str:
+    def _drop_unused(self, text: str, module: str, roots: Collection[str], *, is_package: bool = False) -> str:
         """Return a module's text without unused imports that do nothing: not of what may register something."""
-        idle = definitions.unused(text).difference(roots)
-        names = top_names(text, module, is_package=is_package) if idle else ()
+        idle = definitions.list_unused_imports(text).difference(roots)
+        names = list_top_names(text, module, is_package=is_package) if idle else ()
         left = {name.local for name in names if name.local in idle and self._is_idle(name, inside=is_package)}
-        return definitions.without_imports(text, left) if left else text
+        return definitions.drop_imports(text, left) if left else text
 
     def _is_idle(self, name: Name, *, inside: bool) -> bool:
         """Tell whether an import only binds a name; `inside` is whether it stands in a package's own module."""
         if self._is_package(name.module.partition(".")[0]):
             return True
-        is_module = name.name is None or self._modules.file_of(f"{name.module}.{name.name}") is not None
+        is_module = name.name is None or self._modules.find_file(f"{name.module}.{name.name}") is not None
         text, _ = self._modules.text_of(name.module) or ("", False)
         return not (inside or is_module or name.name == "*") and bool(text) and "register" not in text
 
@@ -188,15 +188,15 @@ class Copying:
         """Tell whether a module's first name is that of a package which a project does not require."""
         if root in ("verl", self._package) or root in sys.stdlib_module_names or root in self._required:
             return False
-        return self._modules.file_of(root) is None and not self._modules.is_folder(root)
+        return self._modules.find_file(root) is None and not self._modules.is_folder(root)
 
-    def _redirected(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
+    def _redirect_imports(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
         """Return a module's text with its imports redirected, and what it needs and cannot have."""
         missing: list[str] = []
         name_of_it = module or self._itself
-        attributes, inherited = definitions.attributes(text), definitions.inherited(text)
+        attributes, inherited = definitions.map_attributes(text), definitions.map_inherited(text)
         if module:  # before anything is looked for that it imports besides
-            roots = (name.module.partition(".")[0] for name in top_names(text, module, is_package=is_package))
+            roots = (name.module.partition(".")[0] for name in list_top_names(text, module, is_package=is_package))
             missing += [f"{root}: no project has it" for root in roots if root in _NO_PROJECT_HAS][:1]
 
         def moved(name: Name) -> _Place | None:
@@ -210,7 +210,7 @@ class Copying:
                 missing.append(place)
             return None
 
-        return rewritten(text, name_of_it, moved, is_package=is_package), missing
+        return rewrite_imports(text, name_of_it, moved, is_package=is_package), missing
 
     def _place(
         self, name: Name, attributes: Collection[str], verls: bool, inherited: Collection[str]
@@ -227,17 +227,17 @@ class Copying:
             self.files[f"custom/{FOLDER}/{_PYEXTS_PLACE}.py"] = templates.render(f"{_PYEXTS_PLACE}.py")
             return self._new(_PYEXTS_PLACE), name.name
         if root == "verl":
-            return self._of_verl(name, attributes, inherited)
+            return self._place_of_verl(name, attributes, inherited)
         if self._is_package(root):
             if name.needed or not verls:
                 full = name.module if name.name is None else f"{name.module}.{name.name}"
-                self._gathered.packages.add(package_of(full))
+                self._gathered.packages.add(name_package(full))
             return None
-        is_module = name.name is not None and self._modules.file_of(f"{name.module}.{name.name}") is not None
+        is_module = name.name is not None and self._modules.find_file(f"{name.module}.{name.name}") is not None
         module, inner = (f"{name.module}.{name.name}", None) if is_module else (name.module, name.name)
-        return self._copied(module, inner, attributes if inner is None else {inner})
+        return self._copy_module(module, inner, attributes if inner is None else {inner})
 
-    def _of_verl(self, name: Name, attributes: Collection[str], inherited: Collection[str]) -> _Place | str:
+    def _place_of_verl(self, name: Name, attributes: Collection[str], inherited: Collection[str]) -> _Place | str:
         """Return where a name of verl's is: in the project, or in a copy; why it cannot be had."""
         module, inner = name.module, name.name
         if inner is not None and self._modules.is_module(f"{module}.{inner}"):
@@ -250,7 +250,7 @@ class Copying:
         if any(self._modules.is_of_checkout(module, item) for item in wanted or (None,)):
             if self._modules.take_checkouts(module):
                 self._gathered.taken.pop(module, None)
-            return self._copied(module, inner, wanted)
+            return self._copy_module(module, inner, wanted)
         if module not in self._modules.index:
             return f"{module}: this release of verl has no such module"
         path = self._modules.index[module].path
@@ -258,12 +258,12 @@ class Copying:
         if not is_own and path in self._vendored and "*" not in wanted:
             place, known = self._vendored[path]
             # A project's class may be without methods that nothing in the project uses.
-            gone = _methods(self._modules.index[module], inner) - _methods(known, inner)
+            gone = _list_methods(self._modules.index[module], inner) - _list_methods(known, inner)
             if wanted <= known.bindings.keys() and not gone & set(inherited):
                 return place, inner
         return self._take(module, wanted) or (self._new(module), inner)
 
-    def _copied(self, module: str, inner: str | None, wanted: Collection[str]) -> _Place | str:
+    def _copy_module(self, module: str, inner: str | None, wanted: Collection[str]) -> _Place | str:
         """Copy a module of the checkout; returns where a name of it is then, or why it cannot be had."""
         problem = self._take(module, wanted) or self._modules.lacks(module, inner)
         return problem or (self._new(module), inner)
@@ -285,9 +285,9 @@ class Copying:
             return f"{module}: more than {_MOST} modules hang on it"
         before, (text, is_package) = self._gathered.copy(), found
         if "*" not in wanted:
-            text = self._without_unused(text, module, wanted, is_package=is_package)
+            text = self._drop_unused(text, module, wanted, is_package=is_package)
         missing = self._gather(module, text, {*wanted, *self._modules.parsed(module).bindings}, is_package)
-        part = definitions.needed_part(text, wanted) if wanted else text
+        part = definitions.cut_needed_part(text, wanted) if wanted else text
         if part != text and (missing or self._gathered.packages > before.packages):
             whole, self._gathered = self._gathered, before.copy()
             lacking = self._gather(module, part, wanted, is_package)
@@ -304,27 +304,27 @@ class Copying:
     def _gather(self, module: str, text: str, names: Collection[str], is_package: bool) -> list[str]:
         """Copy a module's text, and the files that it opens beside itself; returns what it cannot have."""
         self._gathered.taken[module] = set(names)
-        redirected, missing = self._redirected(text, module, is_package=is_package)
+        redirected, missing = self._redirect_imports(text, module, is_package=is_package)
         if missing:
             return missing
         path = PurePosixPath(f"custom/{FOLDER}/{module.replace('.', '/')}")
         if self._gathered.taken[module] == set(names):  # else what it imports has asked for more of it by now
             self.files[f"{path}/__init__.py" if is_package else f"{path}.py"] = redirected
         if module not in self._modules.index or self._modules.is_of_checkout(module, None):
-            folder, place = path if is_package else path.parent, self._modules.file_of(module)
-            self.files.update({f"{folder}/{name}": held for name, held in _opened(text, place)})
+            folder, place = path if is_package else path.parent, self._modules.find_file(module)
+            self.files.update({f"{folder}/{name}": held for name, held in _find_opened(text, place)})
         return []
 
     def _new(self, module: str) -> str:
         return f"{self._package}.custom.{FOLDER}.{module}"
 
 
-def _methods(module: Module, cls: str | None) -> set[str]:
+def _list_methods(module: Module, cls: str | None) -> set[str]:
     """Return the methods of a module's class; of anything else there are none."""
     return {method.name for index in module.bindings.get(cls or "", ()) for method in module.methods(index)}
 
 
-def _opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
+def _find_opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
     """Yield the text files that a module names below its own folder, by their paths there."""
     if "__file__" not in text or place is None:
         return
@@ -341,27 +341,27 @@ def _opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
             continue
 
 
-def _vendored(tree: Tree) -> Iterator[tuple[str, tuple[str, Module]]]:
+def _map_vendored(tree: Tree) -> Iterator[tuple[str, tuple[str, Module]]]:
     """Yield the path upstream of each module of verl in a project, its name there and what it is."""
     for file in tree:
         if file.kind is FileKind.VENDORED and file.upstream_path and file.path.endswith(".py"):
-            name = module_name(file.path)
+            name = name_module(file.path)
             yield file.upstream_path, (name, Module(name, file.path, file.data.decode()))
 
 
-def package_of(module: str) -> str:
+def name_package(module: str) -> str:
     """Return the package to install for a module: of its full name, as several packages have parts of `google`."""
     parts = module.split(".")
     names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     return next((_PACKAGES[name] for name in names if name in _PACKAGES), parts[0])
 
 
-def _required_modules(tree: Tree) -> set[str]:
+def _list_required_modules(tree: Tree) -> set[str]:
     """Return the modules of the packages that a project requires, and its own."""
     data: Mapping[str, object] = {}
     for file in tree:
         if file.path == "pyproject.toml":
-            data = readers.toml(file.data.decode())
+            data = readers.parse_toml(file.data.decode())
     project = data.get("project")
     asked = project.get("dependencies", []) if isinstance(project, dict) else []
     names = [Requirement(str(item)).name.lower() for item in asked]

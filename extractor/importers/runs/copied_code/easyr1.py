@@ -5,9 +5,9 @@ from __future__ import annotations
 import ast
 
 from extractor.importers.runs import templates
-from extractor.importers.runs.copied_code.code import tree_of
+from extractor.importers.runs.copied_code.code import parse_checkout_file
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
-from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, copied_remarks
+from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.other_libraries.translation import FileScored, Written
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
@@ -45,7 +45,7 @@ def take_prompts(project: TargetProject, written: Written | None) -> CopyResult:
     target = f"{project.package}/{_DATASET}.py"
     why = f"written into prompts that are text by {_DATASET_CLASS} in {target}"
     settings = {"data.custom_cls.path": target, "data.custom_cls.name": _DATASET_CLASS}
-    tree = project.with_hooks({f"{_DATASET}.py": text}, {})
+    tree = project.add_hooks({f"{_DATASET}.py": text}, {})
     return CopyResult(tree, [Remark(_PROMPT, written.place, "changed", why)], settings)
 
 
@@ -55,7 +55,7 @@ def take_rewards(project: TargetProject, scored_by: FileScored | None) -> CopyRe
         return CopyResult(project.tree)
     name, place = scored_by.function, scored_by.place
     copying = project.copying(scored_by.folder)
-    call, further = _call(tree_of(scored_by.text), name)
+    call, further = _call(parse_checkout_file(scored_by.text), name)
     unknown = [item for item in further if item not in scored_by.settings]
     why = ""
     try:
@@ -80,9 +80,9 @@ def take_rewards(project: TargetProject, scored_by: FileScored | None) -> CopyRe
     )
     functions = f"{HEAD}# The function that scores, from {place}.\n{copied.text.strip()}\n"
     hooks = {f"{_FUNCTIONS}.py": functions, f"{_MANAGER}.py": manager, **copying.files}
-    tree = project.with_hooks(hooks, {_MANAGER: IMPORTED_BY})
-    remarks = copied_remarks(_KEY, name, place, f"{project.package}/{_FUNCTIONS}.py", copied)
-    return CopyResult(tree, remarks, project.with_manager(_NAME))
+    tree = project.add_hooks(hooks, {_MANAGER: IMPORTED_BY})
+    remarks = remark_on_copy(_KEY, name, place, f"{project.package}/{_FUNCTIONS}.py", copied)
+    return CopyResult(tree, remarks, project.choose_manager(_NAME))
 
 
 def _call(tree: ast.Module, name: str) -> tuple[str | None, list[str]]:

@@ -17,17 +17,17 @@ from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER
 from extractor.importers.runs import templates
 from extractor.importers.runs.copied_code import own_verl
 from extractor.importers.runs.copied_code.code import (
-    methods_of,
-    python_files,
-    registered_by,
-    required_by,
-    tree_of,
-    without_decorators,
+    drop_decorators,
+    list_python_files,
+    list_registered_by,
+    list_required_arguments,
+    map_methods,
+    parse_checkout_file,
 )
 from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
 from extractor.importers.runs.copied_code.modules import SCORERS
-from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
-from extractor.importers.runs.own_config import program_file
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
+from extractor.importers.runs.own_config import find_program_file
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
@@ -78,28 +78,28 @@ class _Scorer(NamedTuple):
         return f"{self.path}, which scores by rules of its own ({self.new}),"
 
 
-def names(code: Mapping[str, str]) -> set[str]:
+def list_names(code: Mapping[str, str]) -> set[str]:
     """Return the names of the reward managers that a package has, by its Python files' texts and paths."""
     found = {name for path, text in code.items() if "reward" in path for name in _REGISTERED.findall(text)}
     return found | {PLAIN}  # which is in no registry in projects of 0.4.0
 
 
-def chosen(project: TargetProject) -> str | None:
+def find_chosen(project: TargetProject) -> str | None:
     """Return the name of the reward manager that a run chooses."""
     return next((str(project.settings[key]) for key in REWARD_MANAGER if project.settings.get(key)), None)
 
 
 def take_named(project: TargetProject) -> CopyResult:
     """Copy the registered reward manager that a run names; `custom/reward_manager.py` imports it."""
-    name, known = chosen(project), names(project.code)
+    name, known = find_chosen(project), list_names(project.code)
     if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
     refused: list[Remark] = []
-    for place, cls, imported in islice(_registered_as(name, project), _MOST):
+    for place, cls, imported in islice(_find_registered(name, project), _MOST):
         copying = project.copying()
-        module = copying.defining(imported, cls) if imported else copying.module_of(place)
-        copied = _copied(copying, f"from {module} import {cls}\n", cls)
+        module = copying.defining(imported, cls) if imported else copying.name_module(place)
+        copied = _copy_file(copying, f"from {module} import {cls}\n", cls)
         if copied is None:
             continue
         if copied.missing or any("/registry.py" in path for path in copying.files):
@@ -109,9 +109,9 @@ def take_named(project: TargetProject) -> CopyResult:
         imports = f"from {copied.text.split()[1]} import {cls}"
         text = templates.render("registered_manager.py", name=name, place=place, imports=imports, cls=cls)
         pattern = rf"\w*register\w*\('(?:{'|'.join(map(re.escape, sorted(known)))})'\)"
-        files = {path: without_decorators(copy, pattern) for path, copy in copying.files.items()}
-        tree = project.with_hooks({f"{TARGET}.py": text, **files}, {TARGET: IMPORTED_BY})
-        remarks = copied_remarks(key, name, place, f"{project.package}/{TARGET}.py", copied)
+        files = {path: drop_decorators(copy, pattern) for path, copy in copying.files.items()}
+        tree = project.add_hooks({f"{TARGET}.py": text, **files}, {TARGET: IMPORTED_BY})
+        remarks = remark_on_copy(key, name, place, f"{project.package}/{TARGET}.py", copied)
         return CopyResult(tree, remarks, places=(place,))
     return CopyResult(project.tree, refused[:1])
 
@@ -124,9 +124,9 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
         program: What the run launches.
         before: The project's config without the run's settings.
     """
-    path = program_file(program)
+    path = find_program_file(program)
     key = next((key for key in REWARD_MANAGER if key in before), None)
-    if key is not None and (found := _changed_class(project, key)):
+    if key is not None and (found := _find_changed_class(project, key)):
         taken = _copy_class(found, project, path)
         if taken.settings:
             return taken
@@ -136,24 +136,28 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
     if function is None or not named <= by_default or any(project.settings.get(key) for key in REWARD_FILE):
         return CopyResult(project.tree)
     text = project.checkouts(path)
-    classes = own_verl.classes_of_program(tree_of(text))
-    new = _sources(text) - _known(project) or ({_NOT_VERLS} if own_verl.is_own_manager(text) else set())
+    classes = own_verl.find_program_classes(parse_checkout_file(text))
+    new = _list_sources(text) - _list_known_sources(project) or (
+        {_NOT_VERLS} if own_verl.is_own_manager(text) else set()
+    )
     if new and classes and key is not None and named <= {PLAIN}:
         return _copy_class(_Scorer(path, classes[-1], text, key, ", ".join(sorted(new))), project, path)
     text = project.checkouts(_SCORERS)
-    new = _sources(text) - _known(project) or {item for item in own_verl.changed(project) if item.startswith(_FOLDER)}
+    new = _list_sources(text) - _list_known_sources(project) or {
+        item for item in own_verl.find_changed(project) if item.startswith(_FOLDER)
+    }
     defined = [name for name in _DEFAULT_SCORERS if f"def {name}(" in text]
     if new and defined:
         return _copy_function(_Scorer(_SCORERS, defined[-1], text, function, ", ".join(sorted(new))), project)
     return CopyResult(project.tree)
 
 
-def not_taken(project: TargetProject) -> list[str]:
+def list_not_taken(project: TargetProject) -> list[str]:
     """Return the settings that hand a run's manager arguments which its class does not take."""
-    name = chosen(project) or PLAIN
-    decorator = _decorator(PLAIN if name in AS_NAIVE - names(project.code) else name)
+    name = find_chosen(project) or PLAIN
+    decorator = _write_decorator(PLAIN if name in AS_NAIVE - list_names(project.code) else name)
     text = next((text for text in project.code.values() if decorator.search(text)), "")
-    made = [methods_of(tree_of(text), cls).get("__init__") for cls in registered_by(text, decorator)]
+    made = [map_methods(parse_checkout_file(text), cls).get("__init__") for cls in list_registered_by(text, decorator)]
     if not made or made[0] is None or made[0].args.kwarg is not None:
         return []
     taken = {argument.arg for argument in (*made[0].args.args, *made[0].args.kwonlyargs)}
@@ -162,12 +166,12 @@ def not_taken(project: TargetProject) -> list[str]:
     return [key for key, name in given if name not in taken and f'"{name}"' not in text]
 
 
-def _decorator(name: str) -> re.Pattern[str]:
+def _write_decorator(name: str) -> re.Pattern[str]:
     """Return what registers a reward manager under a name."""
     return re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']")
 
 
-def _copied(copying: Copying, text: str, *roots: str, **more: Any) -> Copied | None:
+def _copy_file(copying: Copying, text: str, *roots: str, **more: Any) -> Copied | None:
     """Copy a file; None where it is no Python, or cannot be read."""
     try:
         return copying.copy(text, roots, **more)
@@ -175,18 +179,18 @@ def _copied(copying: Copying, text: str, *roots: str, **more: Any) -> Copied | N
         return None
 
 
-def _registered_as(name: str, project: TargetProject) -> Iterator[tuple[str, str, str]]:
+def _find_registered(name: str, project: TargetProject) -> Iterator[tuple[str, str, str]]:
     """Yield the file, class and module of each manager that is registered under a name; "": found by its file."""
-    decorator, source = _decorator(name), project.source
-    for place, text in python_files(project.places):
-        if decorator.search(text) and (classes := registered_by(text, decorator)):
+    decorator, source = _write_decorator(name), project.source
+    for place, text in list_python_files(project.places):
+        if decorator.search(text) and (classes := list_registered_by(text, decorator)):
             yield place, classes[0], ""
     for place in sorted(path for path in source.files if path.endswith(".py") and "reward" in path):
-        if decorator.search(text := source.read(place)) and (classes := registered_by(text, decorator)):
+        if decorator.search(text := source.read(place)) and (classes := list_registered_by(text, decorator)):
             yield place, classes[0], place.removesuffix(".py").replace("/", ".")
 
 
-def _hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its_own: bool) -> dict[str, str]:
+def _write_hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its_own: bool) -> dict[str, str]:
     """Return the hook that registers a class from before there was a registry, and what it imports, by path."""
     default = "None" if has_its_own else "function"
     values = {"name": _OF_THE_RUN, "place": found.path, "cls": found.name, "imports": imports, "default": default}
@@ -195,14 +199,14 @@ def _hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its_own: 
     return {f"{TARGET}.py": text, f"custom/{FOLDER}/own_settings.py": own_settings}
 
 
-def _handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
+def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
     """Return what programs make a reward manager with besides what verl does.
 
     That is constants and settings of the run's `config`, by argument, and the arguments that are of something else.
     """
     found: dict[str, str] = {}
     others: set[str] = set()
-    for tree in map(tree_of, texts):
+    for tree in map(parse_checkout_file, texts):
         assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
         targets = {ast.unparse(item) for node in assigned for item in node.targets}
         aliases = {ast.unparse(item) for node in assigned for item in node.targets if ast.unparse(node.value) == cls}
@@ -220,33 +224,33 @@ def _handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
     return found, sorted(others - found.keys())
 
 
-def _changed_class(project: TargetProject, key: str) -> _Scorer | None:
+def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
     """Return the checkout's class of the manager that a run goes by, where no version of verl's is the same."""
-    name = chosen(project) or PLAIN
+    name = find_chosen(project) or PLAIN
     path = f"verl/workers/reward_manager/{name}.py"
     if not own_verl.is_changed(project, path):
         return None
     text = project.checkouts(path)
-    tree = tree_of(text)
+    tree = parse_checkout_file(text)
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    classes = [cls for cls in classes if "__call__" in methods_of(tree, cls)]
+    classes = [cls for cls in classes if "__call__" in map_methods(tree, cls)]
     verls = project.source.read(path) if path in project.source.files else ""
     same = [cls for cls in classes if re.search(rf"^class {cls}\b", verls, re.MULTILINE)]
-    decorated = [cls for cls in registered_by(text, _decorator(name)) if cls in classes]
+    decorated = [cls for cls in list_registered_by(text, _write_decorator(name)) if cls in classes]
     if not classes:
         return None
     # What they register themselves as is the project's own.
-    return _Scorer(path, (decorated or same or classes)[-1], without_decorators(text, r"register\(.*"), key, _NOT_VERLS)
+    return _Scorer(path, (decorated or same or classes)[-1], drop_decorators(text, r"register\(.*"), key, _NOT_VERLS)
 
 
-def _known(project: TargetProject) -> set[str]:
+def _list_known_sources(project: TargetProject) -> set[str]:
     """Return the sources of data that the scorers of the run's release, or the project's, know."""
     texts = [file.data.decode() for file in project.tree if file.upstream_path == _SCORERS]
     texts += [project.source.read(_SCORERS)] if _SCORERS in project.source.files else []
-    return set().union(*map(_sources, texts))
+    return set().union(*map(_list_sources, texts))
 
 
-def _cannot_be_had(found: _Scorer, copied: Copied | None, project: TargetProject) -> CopyResult:
+def _explain_lack(found: _Scorer, copied: Copied | None, project: TargetProject) -> CopyResult:
     lost = [] if copied is None else [f"{found.what} cannot be imported here: {'; '.join(copied.missing)}"]
     return CopyResult(project.tree, [Remark(found.key, None, "to do", why) for why in lost])
 
@@ -254,15 +258,17 @@ def _cannot_be_had(found: _Scorer, copied: Copied | None, project: TargetProject
 def _copy_function(found: _Scorer, project: TargetProject) -> CopyResult:
     """Copy the checkout's scorers, with a hook that calls them as a project does."""
     copying = project.copying()
-    copied = _copied(copying, f"from {SCORERS} import {found.name}\n", found.name)
+    copied = _copy_file(copying, f"from {SCORERS} import {found.name}\n", found.name)
     if copied is None or copied.missing:
-        return _cannot_be_had(found, copied, project)
+        return _explain_lack(found, copied, project)
     hook = f"{project.package}/{_REWARD}.py"
     text = templates.render("verl_reward.py", place=found.path, imports=copied.text.strip(), name=found.name)
-    tree = project.with_hooks({f"{_REWARD}.py": text, **copying.files}, {})
-    remarks = copied_remarks(found.key, None, found.what, hook, copied)
-    functions = [node for node in tree_of(found.text).body if isinstance(node, ast.FunctionDef)]
-    asked = {name for node in functions if node.name == found.name for name in required_by(node)} - _OF_A_ROW
+    tree = project.add_hooks({f"{_REWARD}.py": text, **copying.files}, {})
+    remarks = remark_on_copy(found.key, None, found.what, hook, copied)
+    functions = [node for node in parse_checkout_file(found.text).body if isinstance(node, ast.FunctionDef)]
+    asked = {
+        name for node in functions if node.name == found.name for name in list_required_arguments(node)
+    } - _OF_A_ROW
     if asked:
         why = f"{found.name} takes {', '.join(sorted(asked))}, which {hook} is to hand over"
         remarks.append(Remark(found.key, None, "to do", why))
@@ -277,27 +283,27 @@ def _copy_class(found: _Scorer, project: TargetProject, program: str) -> CopyRes
     """Copy the checkout's reward manager, with a hook that registers it."""
     copying = project.copying()
     place = project.places.find(found.path)
-    copied = _copied(copying, found.text, found.name, place=place, only_part=True)
+    copied = _copy_file(copying, found.text, found.name, place=place, only_part=True)
     if copied is None or copied.missing:
-        return _cannot_be_had(found, copied, project)
+        return _explain_lack(found, copied, project)
     hook = f"{project.package}/{TARGET}.py"
-    handed, lacking = _handed([project.checkouts(path) for path in sorted({program, *_PROGRAMS})], found.name)
+    handed, lacking = _find_handed([project.checkouts(path) for path in sorted({program, *_PROGRAMS})], found.name)
     imports = f"from {project.package}.{_PROGRAM.replace('/', '.')} import {found.name}"
     has_its_own = _HAS_ITS_OWN.search(copied.text) is not None
-    hooks = _hook(found, imports, handed, has_its_own)
+    hooks = _write_hook(found, imports, handed, has_its_own)
     own = {f"{_PROGRAM}.py": copied.text, **hooks, **copying.files}
-    tree = project.with_hooks(own, {TARGET: IMPORTED_BY})
-    remarks = copied_remarks(found.key, chosen(project), found.what, hook, copied)
+    tree = project.add_hooks(own, {TARGET: IMPORTED_BY})
+    remarks = remark_on_copy(found.key, find_chosen(project), found.what, hook, copied)
     if lacking:
         why = f"{found.path} is made with {', '.join(lacking)}: {hook} is to hand it over"
         remarks.append(Remark(found.key, None, "to do", why))
     return CopyResult(tree, remarks, {found.key: _OF_THE_RUN}, (found.path, _FOLDER))
 
 
-def _sources(text: str) -> set[str]:
+def _list_sources(text: str) -> set[str]:
     """Return the names of sources of data that a module compares with."""
     found: set[str] = set()
-    for node in ast.walk(tree_of(text)):
+    for node in ast.walk(parse_checkout_file(text)):
         inside: list[ast.expr] = []
         if isinstance(node, ast.Compare) and any(map(_is_source, [node.left, *node.comparators])):
             inside = [node.left, *node.comparators]

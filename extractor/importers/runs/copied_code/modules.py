@@ -49,7 +49,7 @@ class Modules:
     def _read(self, module: str) -> tuple[str, bool] | None:
         if module in self.index and not self.is_of_checkout(module, None):
             return self.index[module].source, self.index[module].is_package
-        file = self.file_of(module)
+        file = self.find_file(module)
         if file is None:
             return ("", True) if self.is_folder(module) else None
         return readers.read_text(file), file.name == "__init__.py"
@@ -60,7 +60,7 @@ class Modules:
         found = any(next(place.glob(pattern), None) for place in places for pattern in ("*.py", "*/*.py", "*/*/*.py"))
         return module == _RECIPES or found
 
-    def file_of(self, module: str) -> Path | None:
+    def find_file(self, module: str) -> Path | None:
         """Return the checkout's file of a module; None where it has none."""
         path = module.replace(".", "/")
         paths = dict.fromkeys([path, path.removeprefix(f"{_RECIPES}/")])
@@ -69,11 +69,11 @@ class Modules:
 
     def is_module(self, name: str) -> bool:
         """Tell whether a dotted name is that of a module, of verl's or the checkout's."""
-        return name in self.index or self.file_of(name) is not None
+        return name in self.index or self.find_file(name) is not None
 
     def is_of_checkout(self, module: str, name: str | None) -> bool:
         """Tell whether the checkout has what the release lacks: a module, a name in it, a scorer of its own."""
-        file = self.file_of(module)
+        file = self.find_file(module)
         if file is None or module not in self.index or module in self._changed:
             return file is not None
         known = self.index[module]
@@ -106,7 +106,7 @@ class Modules:
         for _ in range(_HANDED_ON):
             if module not in self.index and not in_checkout:
                 break
-            known, file = self.parsed(module) if in_checkout else self.index[module], self.file_of(module)
+            known, file = self.parsed(module) if in_checkout else self.index[module], self.find_file(module)
             if in_checkout and file is not None and self.is_of_checkout(module, name):
                 known = Module(module, file.name, readers.read_text(file))
             found = known.imports.get(name) if name not in known.bindings else None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.index import Module
@@ -38,17 +38,17 @@ _LIBRARIES = ("actor_rollout_ref.model.external_lib", "critic.model.external_lib
 _MODELS = "custom/verl_models"
 
 
-def function_text(places: RunFolders, path: str, source: Source) -> str | None:
+def read_function_text(places: RunFolders, path: str, source: Source) -> str | None:
     """Return the text of a file that a run names: on disk, or one of verl's own; None where there is none."""
-    path = _as_file(path)
+    path = _name_file(path)
     place = places.find_like(path)
     if place is not None:
-        return readers.python_text(readers.read_bytes(place, limits.MAX_TEXT))
+        return readers.decode_python(readers.read_bytes(place, limits.MAX_TEXT))
     own = path[path.find("verl/") :] if "verl/" in path else ""
     return source.read(own) if own in source.files else None
 
 
-def _as_file(path: str) -> str:
+def _name_file(path: str) -> str:
     """Return the path of a file as verl loads it: a module's (`pkg://mine.rewards`) or a file's (`file://...`)."""
     if path.startswith(_OF_A_MODULE):
         return f"{path.removeprefix(_OF_A_MODULE).replace('.', '/')}.py"
@@ -63,14 +63,14 @@ def take_files(project: TargetProject) -> CopyResult:
     copying = project.copying()
     for kind in _KINDS:
         key = next((name for name in project.settings if name.endswith(f"{kind.section}.path")), None)
-        path = _as_file(str(project.settings[key])) if key and project.settings[key] else ""
+        path = _name_file(str(project.settings[key])) if key and project.settings[key] else ""
         if key is None or not path or any(file.path == path for file in project.tree):
             continue  # what was copied before this names its own copy
         name = project.settings.get(f"{key.removesuffix('.path')}.name", kind.default)
         target = changed[key] = f"{project.package}/{kind.target}"
         own = kind.of_verl if project.source.release != project.release else None
         try:
-            text = function_text(project.places, path, project.source)
+            text = read_function_text(project.places, path, project.source)
             if text is None:
                 remarks.append(Remark(key, path, "to do", f"not found: put it at {target}, or say --cwd"))
                 continue
@@ -85,8 +85,8 @@ def take_files(project: TargetProject) -> CopyResult:
             remarks.append(Remark(key, path, "changed", why))
         if name and not _defines(copied.text, str(name)):
             remarks.append(Remark(key, path, "to do", f"it has no {name}, which the run names: define it in {target}"))
-        remarks += copied_remarks(key, path, "the run's checkout", target, copied)
-    return CopyResult(project.with_hooks({**copying.files, **texts}, {}), remarks, changed)
+        remarks += remark_on_copy(key, path, "the run's checkout", target, copied)
+    return CopyResult(project.add_hooks({**copying.files, **texts}, {}), remarks, changed)
 
 
 def take_modules(project: TargetProject) -> CopyResult:
@@ -108,8 +108,8 @@ def take_modules(project: TargetProject) -> CopyResult:
         why = f"not in the run's checkout: pip install {' '.join(copied.packages)}, or say --cwd"
         return CopyResult(project.tree, [Remark(key, value, "to do", why)] if copied.packages else [])
     target = f"{project.package}/{_MODELS}.py"
-    remarks = copied_remarks(key, value, "the run's checkout", target, copied)
-    tree = project.with_hooks({f"{_MODELS}.py": copied.text, **copying.files}, {})
+    remarks = remark_on_copy(key, value, "the run's checkout", target, copied)
+    tree = project.add_hooks({f"{_MODELS}.py": copied.text, **copying.files}, {})
     return CopyResult(tree, remarks, dict.fromkeys(named, module))
 
 

@@ -7,7 +7,7 @@ import re
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from extractor.importers.runs.copied_code.code import tree_of
+from extractor.importers.runs.copied_code.code import parse_checkout_file
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import fingerprint
@@ -17,7 +17,7 @@ _THE_REST = "The project has verl's; adopting the copy with --from-verl-run carr
 _ADOPTED = "What has a place here was carried over, and the rest lies below orphaned/"
 
 
-def changed(project: TargetProject) -> list[str]:
+def find_changed(project: TargetProject) -> list[str]:
     """Return the files of the checkout's verl that compute what no version of upstream's does."""
     return [path for path in fingerprint.load_upstream_files() if is_changed(project, path)]
 
@@ -28,15 +28,15 @@ def is_changed(project: TargetProject, path: str) -> bool:
     text = project.checkouts(path) if known else ""
     if not text or not known or (path in project.source.files and project.source.read(path) == text):
         return False
-    return _fingerprint_of(text) not in known
+    return _compute_fingerprint(text) not in known
 
 
 @lru_cache(maxsize=128)  # each file is asked for several times in a conversion
-def _fingerprint_of(text: str) -> str:
-    return fingerprint.fingerprint(tree_of(text))
+def _compute_fingerprint(text: str) -> str:
+    return fingerprint.fingerprint(parse_checkout_file(text))
 
 
-def classes_of_program(tree: ast.Module) -> list[str]:
+def find_program_classes(tree: ast.Module) -> list[str]:
     """Return the classes of a program that it makes reward managers of; last the one that trains."""
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
@@ -46,9 +46,9 @@ def classes_of_program(tree: ast.Module) -> list[str]:
     return sorted((name for name in made if name in defined), key=lambda name: name in trains)
 
 
-def manager_of_program(tree: ast.Module) -> ast.Module | None:
+def find_program_managers(tree: ast.Module) -> ast.Module | None:
     """Return the reward managers that a program defines, with the functions that they use; None: it has none."""
-    names = set(classes_of_program(tree))
+    names = set(find_program_classes(tree))
     if not names:
         return None
     own = {node.name: node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
@@ -62,11 +62,11 @@ def manager_of_program(tree: ast.Module) -> ast.Module | None:
 
 def is_own_manager(text: str) -> bool:
     """Tell whether a program defines a reward manager that no version of upstream's programs did."""
-    manager = manager_of_program(tree_of(text))
+    manager = find_program_managers(parse_checkout_file(text))
     return manager is not None and fingerprint.fingerprint(manager) not in fingerprint.load_upstream_programs()
 
 
-def remarks(project: TargetProject, copied: tuple[str, ...], *, is_adopted: bool = False) -> list[Remark]:
+def remark_on_changed(project: TargetProject, copied: tuple[str, ...], *, is_adopted: bool = False) -> list[Remark]:
     """Report in one line the changed files that the project has as upstream has them.
 
     Args:
@@ -74,7 +74,7 @@ def remarks(project: TargetProject, copied: tuple[str, ...], *, is_adopted: bool
         copied: The files or folders of the checkout that copies were made of.
         is_adopted: Whether the project has these edits, as far as they have a place there.
     """
-    left = [path for path in changed(project) if not path.startswith(copied)]
+    left = [path for path in find_changed(project) if not path.startswith(copied)]
     if not left:
         return []
     names = ", ".join(str(PurePosixPath(path).relative_to(_PACKAGE)) for path in left)

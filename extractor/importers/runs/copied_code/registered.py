@@ -10,7 +10,7 @@ from extractor.importers.config.keys import REWARD_MANAGER
 from extractor.importers.runs.copied_code import managers
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.unsupported_keys import Remark
-from extractor.values.setting_types import PATH, types_and_words
+from extractor.values.setting_types import PATH, read_types_and_words
 
 # The settings that choose an algorithm: what it is called, what registers one, and what names one without a registry.
 _REGISTRIES = {
@@ -51,9 +51,9 @@ def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
     return any(decorated.search(text) or ("/custom/" not in path and named.search(text)) for path, text in code.items())
 
 
-def remarks(project: TargetProject) -> Iterator[Remark]:
+def remark_on_unknown(project: TargetProject) -> Iterator[Remark]:
     """Yield a "to do" for each name that a project does not know: where to register it."""
-    known = {managers.PLAIN, *managers.AS_NAIVE, *managers.names(project.code)}
+    known = {managers.PLAIN, *managers.AS_NAIVE, *managers.list_names(project.code)}
     for key in (*_REGISTRIES, *REWARD_MANAGER):
         name, is_manager = project.settings.get(key), key in REWARD_MANAGER
         if name is None or (name in known if is_manager else is_known(project.code, key, str(name))):
@@ -61,7 +61,7 @@ def remarks(project: TargetProject) -> Iterator[Remark]:
         what, hook = ("manager", managers.IMPORTED_BY) if is_manager else (_REGISTRIES[key][0], "custom/algorithms")
         why = f"no {what} of this name in the project: register it in {project.package}/{hook}.py"
         yield Remark(key, name, "to do", f"{why}")
-    _, words = types_and_words(project.text_of(PATH))
+    _, words = read_types_and_words(project.text_of(PATH))
     for key in _ONE_OF:
         name, values = project.settings.get(key), tuple(map(str, words.get(key, ())))
         if values and isinstance(name, (str, int, float)) and str(name) not in values:
@@ -76,7 +76,7 @@ def put_aside(project: TargetProject, before: Mapping[str, Any]) -> tuple[CopyRe
         project: The project and the run.
         before: The project's config without the run's settings.
     """
-    aside = {remark.key: remark for remark in remarks(project)}
+    aside = {remark.key: remark for remark in remark_on_unknown(project)}
     own = {key: managers.PLAIN if key in REWARD_MANAGER else before.get(key) for key in aside}
     said = [Remark(key, item.value, "to do", f"{own[key]} in its place: {item.why}") for key, item in aside.items()]
     return CopyResult(project.tree, said, own), {key: item.value for key, item in aside.items()}

@@ -60,7 +60,7 @@ class TargetProject:
         """Tell whether the package has a module: `custom/algorithms`."""
         return f"{self.package}/{module}.py" in self.code
 
-    def with_manager(self, name: str) -> dict[str, str]:
+    def choose_manager(self, name: str) -> dict[str, str]:
         """Return the settings that choose a reward manager, as the project's release calls them."""
         text = self.text_of("settings/reward_keys.py")
         return dict.fromkeys(re.findall(r'^MANAGER = "(.+)"$', text, re.MULTILINE), name)
@@ -75,12 +75,12 @@ class TargetProject:
         file = self.places.find(path)
         try:
             text = "" if file is None else readers.read_text(file)
-            readers.python(text)
+            readers.parse_python(text)
         except (OSError, SyntaxError, UsageError):
             return ""
         return text
 
-    def with_hooks(self, texts: Mapping[str, str], imported_by: Mapping[str, str]) -> Tree:
+    def add_hooks(self, texts: Mapping[str, str], imported_by: Mapping[str, str]) -> Tree:
         """Return the project's tree with more hooks.
 
         Args:
@@ -118,7 +118,7 @@ class CopyResult:
     places: tuple[str, ...] = ()
 
 
-def copied_remarks(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:
+def remark_on_copy(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:
     """Say from where to where something was copied, what it lacks there, and which packages it needs.
 
     Args:

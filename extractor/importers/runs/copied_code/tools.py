@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import yaml
 
-from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, copied_remarks
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import limits, readers
 from extractor.values.configtree.compose import read_yaml
-from extractor.values.configtree.written import dumped
+from extractor.values.configtree.written import dump_yaml
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 
@@ -56,16 +56,16 @@ def _take_classes(project: TargetProject, text: str, key: str, path: str) -> tup
     for item in tools:
         item["class_name"] = f"{project.package}.custom.verl_tools.{str(item['class_name']).rpartition('.')[2]}"
     target, module = f"{project.package}/{_TABLE}", f"{project.package}/{_MODULE}"
-    tree = project.with_hooks({**copying.files, _MODULE: copied.text}, {})
-    body = f"# The tools of {path}.\n{dumped(table)}"
+    tree = project.add_hooks({**copying.files, _MODULE: copied.text}, {})
+    body = f"# The tools of {path}.\n{dump_yaml(table)}"
     tree = Tree.of([*tree, File(target, FileKind.HOOK, body.encode())])
-    return tree, target, copied_remarks(key, path, _CHECKOUT, module, copied)
+    return tree, target, remark_on_copy(key, path, _CHECKOUT, module, copied)
 
 
 def _take_functions(project: TargetProject, text: str, key: str, path: str) -> tuple[Tree, str, list[Remark]]:
     """Copy a file of functions."""
     copying = project.copying()
-    copied = copying.copy(readers.python_text(text.encode()), [], None, project.places.find_like(path))
+    copied = copying.copy(readers.decode_python(text.encode()), [], None, project.places.find_like(path))
     target = f"{project.package}/{_FUNCTIONS}"
-    tree = project.with_hooks({**copying.files, _FUNCTIONS: copied.text}, {})
-    return tree, target, copied_remarks(key, path, _CHECKOUT, target, copied)
+    tree = project.add_hooks({**copying.files, _FUNCTIONS: copied.text}, {})
+    return tree, target, remark_on_copy(key, path, _CHECKOUT, target, copied)

@@ -14,11 +14,11 @@ from extractor.importers.runs.other_libraries.translation import (
     FileScored,
     Translated,
     Written,
-    config_file,
+    find_config_file,
     is_nothing,
-    overrides_of,
+    write_overrides,
 )
-from extractor.importers.runs.placeholders import with_words
+from extractor.importers.runs.placeholders import replace_unknowns
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.values import readers
@@ -137,7 +137,7 @@ def is_launch(module: str, arguments: Sequence[str]) -> bool:
     return module == MODULE or (names_config and any(map(_OF_ITS_WORKERS.match, arguments)))
 
 
-def launched(path: Path, arguments: Sequence[str], places: RunFolders) -> Translated:
+def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> Translated:
     """Translate `python -m verl.trainer.main config=FILE key=value ...`; values are YAML, not Hydra's grammar.
 
     Args:
@@ -149,15 +149,15 @@ def launched(path: Path, arguments: Sequence[str], places: RunFolders) -> Transl
         UsageError: its config is not here, or cannot be read.
     """
     stated = dict(word.split("=", 1) for word in arguments if "=" in word and not word.startswith("-"))
-    file = config_file(path, stated.pop("config", None), places)
+    file = find_config_file(path, stated.pop("config", None), places)
     try:
         body = {} if file is None else read_mapping(readers.read_text(file))
         for key, text in stated.items():
-            plain, back = with_words(text)
+            plain, back = replace_unknowns(text)
             apply(body, Override("++", key.lstrip("+"), back(read_yaml(plain)), f"{key}={text}"))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file or path}: cannot be read: {error}", hint="correct it") from None
-    return translated(body, places)
+    return translate_config(body, places)
 
 
 def is_config(body: Any) -> bool:
@@ -165,7 +165,7 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
-def translated(body: Mapping[str, Any], places: RunFolders | None = None) -> Translated:
+def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) -> Translated:
     """Return a config of EasyR1 as overrides of verl's, and what it has that verl has not.
 
     Args:
@@ -174,10 +174,10 @@ def translated(body: Mapping[str, Any], places: RunFolders | None = None) -> Tra
     """
     stated = {_EARLIER.get(key, key): value for key, value in flatten(body).items()}
     whole = {**_DEFAULTS, **stated}
-    found = {**dict(_named(whole)), **_kl(whole), **_derived(whole)}
+    found = {**dict(_name_choices(whole)), **_locate_kl(whole), **_derive_settings(whole)}
     if places is None:
-        return Translated(overrides_of(found), tuple(_remarks(stated, ())))
-    scored_by, written, done = _scored_by(stated, places), _written(stated, places), list[str]()
+        return Translated(write_overrides(found), tuple(_list_remarks(stated, ())))
+    scored_by, written, done = _find_scorer(stated, places), _read_prompt_text(stated, places), list[str]()
     if scored_by is not None:
         done += [key for key in stated if key.startswith("worker.reward.")]
     if written is not None:
@@ -186,10 +186,10 @@ def translated(body: Mapping[str, Any], places: RunFolders | None = None) -> Tra
     if template is not None:
         found[f"{_MODEL}.custom_chat_template"] = readers.read_text(template)
         done.append(_TEMPLATE)
-    return Translated(overrides_of(found), tuple(_remarks(stated, done)), scored_by, written)
+    return Translated(write_overrides(found), tuple(_list_remarks(stated, done)), scored_by, written)
 
 
-def _remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remark]:
+def _list_remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remark]:
     """Yield what has no name in verl, or has to be supplied; `done` are settings that files here answer."""
     to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and key not in done}
     yield from (Remark(key, stated[key], "to do", why) for key, why in to_do.items())
@@ -207,7 +207,7 @@ def _remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remar
         yield Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone"))
 
 
-def _scored_by(stated: Mapping[str, Any], places: RunFolders) -> FileScored | None:
+def _find_scorer(stated: Mapping[str, Any], places: RunFolders) -> FileScored | None:
     """Return the function that scores, `path/to/file.py:function`; None where it is not here."""
     key = next((name for name in (_REWARD, _SCORE, _SCORER) if stated.get(name)), _REWARD)
     said = str(stated.get(key) or "")
@@ -222,7 +222,7 @@ def _scored_by(stated: Mapping[str, Any], places: RunFolders) -> FileScored | No
     return FileScored(readers.read_text(file), file.name, function or _MAIN, settings, file.parent)
 
 
-def _written(stated: Mapping[str, Any], places: RunFolders) -> Written | None:
+def _read_prompt_text(stated: Mapping[str, Any], places: RunFolders) -> Written | None:
     """Return what the run adds to its prompts; None where it is nothing, or not here."""
     named, answer = stated.get(_PROMPT), stated.get(_ANSWER)
     file = places.find_like(str(named)) if named else None
@@ -234,7 +234,7 @@ def _written(stated: Mapping[str, Any], places: RunFolders) -> Written | None:
     return Written(text, system, own, _SYSTEM if file is None else file.name)
 
 
-def _named(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _name_choices(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in whole.items():
         if key in _NAMES:
             yield _NAMES[key], None if key in _NO_LIMIT and value == -1 else value
@@ -245,7 +245,7 @@ def _named(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
                 yield f"{section}.{verls}", whole[f"worker.{part}.{name}"]
 
 
-def _kl(whole: Mapping[str, Any]) -> dict[str, Any]:
+def _locate_kl(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return where KL counts: in the loss, in the reward, or nowhere."""
     off, in_loss = bool(whole.get("algorithm.disable_kl")), bool(whole.get("algorithm.use_kl_loss"))
     found = {f"{_ACTOR}.use_kl_loss": in_loss and not off, "algorithm.use_kl_in_reward": not in_loss and not off}
@@ -259,7 +259,7 @@ def _kl(whole: Mapping[str, Any]) -> dict[str, Any]:
     return {**found, names[0]: whole["algorithm.kl_coef"], names[1]: whole["algorithm.kl_penalty"]}
 
 
-def _derived(whole: Mapping[str, Any]) -> dict[str, Any]:
+def _derive_settings(whole: Mapping[str, Any]) -> dict[str, Any]:
     loss = str(whole.get("worker.actor.loss_type", "default"))
     found: dict[str, Any] = {
         f"{_ACTOR}.loss_agg_mode": _MEANS.get(str(whole.get("worker.actor.loss_avg_mode", "token")), "token-mean"),

@@ -70,7 +70,7 @@ def is_nothing(value: Any) -> bool:
     return value is None or value is False or value in ([], {})
 
 
-def config_file(path: Path, named: object, places: RunFolders) -> Path | None:
+def find_config_file(path: Path, named: object, places: RunFolders) -> Path | None:
     """Return the config that a launch names; None where it names none.
 
     Args:
@@ -89,7 +89,7 @@ def config_file(path: Path, named: object, places: RunFolders) -> Path | None:
     return file
 
 
-def overrides_of(found: Mapping[str, Any]) -> tuple[Override, ...]:
+def write_overrides(found: Mapping[str, Any]) -> tuple[Override, ...]:
     """Return settings, by verl's keys, as overrides; where verl has an empty mapping a key is a new one."""
     return tuple(
         Override("++" if key.startswith(_OPEN) else "", key, value, f"{key}={value}") for key, value in found.items()

@@ -11,9 +11,9 @@ from typing import Any
 
 import yaml
 
-from extractor.importers.runs.other_libraries.translation import Translated, config_file
-from extractor.importers.runs.other_libraries.trl_settings import translated
-from extractor.importers.runs.placeholders import with_words
+from extractor.importers.runs.other_libraries.translation import Translated, find_config_file
+from extractor.importers.runs.other_libraries.trl_settings import translate_settings
+from extractor.importers.runs.placeholders import replace_unknowns
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
@@ -37,54 +37,54 @@ def is_config(body: Any) -> bool:
 
 def is_launch(words: Sequence[str], places: RunFolders) -> bool:
     """Tell whether a command starts one of TRL's trainers."""
-    script, _ = _started(words)
+    script, _ = _find_started(words)
     return bool(
         script.startswith("trl ")
         or any(word.partition("=")[0] in _FLAGS for word in words)
-        or trains(_text(script, places))
+        or is_training(_read_text(script, places))
     )
 
 
-def trains(text: str) -> bool:
+def is_training(text: str) -> bool:
     """Tell whether a program makes one of TRL's trainers."""
     return _TRAINS.search(text) is not None and re.search(r"^\s*(?:from|import) verl\b", text, re.MULTILINE) is None
 
 
-def refusal(path: object) -> UsageError:
+def refuse_program(path: object) -> UsageError:
     """Return the refusal of a program that has its settings in Python."""
     return UsageError(f"{path}: its settings for TRL's trainer are in Python, which is not read", hint=_AS_YAML)
 
 
-def launched(path: Path, words: Sequence[str], places: RunFolders) -> Translated:
+def translate_launch(path: Path, words: Sequence[str], places: RunFolders) -> Translated:
     """Translate a command's options, and the config that they name.
 
     Raises:
         UsageError: the config is not here, or the program has its settings in Python.
     """
-    script, options = _started(words)
-    text = _text(script, places)
-    if trains(text) and not _PARSES.search(text):
-        raise refusal(script)
-    stated = dict(_arguments(options))
-    file = config_file(path, stated.pop("config", None), places)
+    script, options = _find_started(words)
+    text = _read_text(script, places)
+    if is_training(text) and not _PARSES.search(text):
+        raise refuse_program(script)
+    stated = dict(_parse_arguments(options))
+    file = find_config_file(path, stated.pop("config", None), places)
     try:
         body = {} if file is None else read_mapping(readers.read_text(file), last_counts=True)
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file}: cannot be read: {error}", hint="correct it") from None
     is_trls = script.startswith("trl ")
     functions = {"reward_funcs": f"those of {script}"} if script and not is_trls else {}
-    made = translated({**functions, **body, **stated}, script, _processes(words))
+    made = translate_settings({**functions, **body, **stated}, script, _count_processes(words))
     why = "what the program does besides: a trainer of its own, settings that it changes in Python"
     more = [Remark(script, "", "not carried over", why)] if script and not is_trls else []
     return made._replace(remarks=(*made.remarks, *more))
 
 
-def of_config(config: Mapping[str, Any], path: Path) -> Translated:
+def translate_config(config: Mapping[str, Any], path: Path) -> Translated:
     """Translate a config that is here without its command."""
-    return translated(config, path.stem)
+    return translate_settings(config, path.stem)
 
 
-def _started(words: Sequence[str]) -> tuple[str, Sequence[str]]:
+def _find_started(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     """Return the program of a command, `trl grpo` for TRL's own, and its options."""
     for index, (one, two) in enumerate(itertools.pairwise(words)):
         if one == "trl" and two in ("grpo", "rloo"):
@@ -95,7 +95,7 @@ def _started(words: Sequence[str]) -> tuple[str, Sequence[str]]:
     return "", words
 
 
-def _text(script: str, places: RunFolders) -> str:
+def _read_text(script: str, places: RunFolders) -> str:
     """Return the text of a program as a command names it; "" where it is not here."""
     file = places.find(script if script.endswith(".py") else f"{script.replace('.', '/')}.py")
     with contextlib.suppress(OSError, UsageError):
@@ -103,7 +103,7 @@ def _text(script: str, places: RunFolders) -> str:
     return ""
 
 
-def _arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
+def _parse_arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
     """Yield `--key value`, `--key=value` and `--flag` as keys and values."""
     left = list(words)
     while left:
@@ -113,19 +113,21 @@ def _arguments(words: Sequence[str]) -> Iterator[tuple[str, Any]]:
         values = [text] if equals else []
         while not equals and left and not _FLAG.match(left[0]) and not (values and _OVERRIDE.match(left[0])):
             values.append(left.pop(0))
-        known = [_value(value) for value in values]
+        known = [_parse_value(value) for value in values]
         yield key[2:].replace("-", "_"), True if not known else known[0] if len(known) == 1 else known
 
 
-def _value(text: str) -> Any:
-    plain, back = with_words(text)
+def _parse_value(text: str) -> Any:
+    plain, back = replace_unknowns(text)
     with contextlib.suppress(ValueError, yaml.YAMLError):
         return float(plain) if "e" in plain.lower() and plain[:1].isdigit() else back(read_yaml(plain))
     return back(plain)
 
 
-def _processes(words: Sequence[str]) -> int | None:
+def _count_processes(words: Sequence[str]) -> int | None:
     """Return how many processes a command starts by `--num_processes`; None: not said."""
-    flags = dict(_arguments([*itertools.takewhile(lambda word: not word.endswith(".py") and word != "trl", words)]))
+    flags = dict(
+        _parse_arguments([*itertools.takewhile(lambda word: not word.endswith(".py") and word != "trl", words)])
+    )
     count = flags.get("num_processes")
     return count if type(count) is int and count > 0 else None

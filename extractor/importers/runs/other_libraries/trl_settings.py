@@ -7,8 +7,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from extractor.importers.runs.other_libraries.translation import ROWS, Translated, is_nothing, overrides_of
-from extractor.importers.runs.placeholders import readable, unknowns
+from extractor.importers.runs.other_libraries.translation import ROWS, Translated, is_nothing, write_overrides
+from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
@@ -113,7 +113,7 @@ _AT_LEAST = {0: "beta epsilon eval_steps save_steps warmup_steps", -1: "max_step
 _NUMBERS: Mapping[str, float] = {name: least for least, names in _AT_LEAST.items() for name in names.split()}
 
 
-def translated(stated: Mapping[str, Any], name: str, processes: int | None = None) -> Translated:
+def translate_settings(stated: Mapping[str, Any], name: str, processes: int | None = None) -> Translated:
     """Return settings of TRL's GRPOTrainer as overrides of verl's, and remarks on what verl has not.
 
     Args:
@@ -128,25 +128,25 @@ def translated(stated: Mapping[str, Any], name: str, processes: int | None = Non
         hint = "`vextract new myproj --algorithm rloo` makes a project for that; write its settings into config/"
         raise UsageError(f"{name}: of TRL's trainers only GRPOTrainer is read, not RLOOTrainer", hint=hint)
     stated = {_EARLIER.get(key, key): value for key, value in stated.items()}
-    known = {key: _checked(key, value) for key, value in stated.items() if value is not None}
+    known = {key: _check_value(key, value) for key, value in stated.items() if value is not None}
     lora = _LORA if known.get("use_peft") else {}
     whole = {**_DEFAULTS, **lora, **known}
     if not lora:
         whole = {key: value for key, value in whole.items() if not key.startswith("lora_")}
     batches = _Batches(whole, processes or 1)
     found = {_NAMES[key]: value for key, value in whole.items() if key in _NAMES}
-    found |= {**_loss(whole), **_lengths(whole, batches)}
+    found |= {**_translate_loss(whole), **_translate_lengths(whole, batches)}
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
     remarks = (
-        *_on_keys(stated),
-        *_on_values(stated, whole),
-        *_on_batches(known, batches, processes),
+        *_remark_on_keys(stated),
+        *_remark_on_values(stated, whole),
+        *_remark_on_batches(known, batches, processes),
     )
-    return Translated(overrides_of(found), remarks)
+    return Translated(write_overrides(found), remarks)
 
 
-def _checked(key: str, value: Any) -> Any:
+def _check_value(key: str, value: Any) -> Any:
     """Return the value of a setting.
 
     Raises:
@@ -154,9 +154,9 @@ def _checked(key: str, value: Any) -> Any:
     """
     if key not in _NUMBERS or value is None:
         return value
-    if isinstance(value, str) and (names := unknowns(value)):
+    if isinstance(value, str) and (names := find_unknowns(value)):
         said = " ".join(f"--set {name if name.isidentifier() else 'VAR'}=..." for name in names)
-        raise UsageError(f"not known without running it: {readable(value)} (in {key})", hint=said)
+        raise UsageError(f"not known without running it: {make_readable(value)} (in {key})", hint=said)
     number = value
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
@@ -169,7 +169,7 @@ def _checked(key: str, value: Any) -> Any:
     return number
 
 
-def _loss(whole: Mapping[str, Any]) -> dict[str, Any]:
+def _translate_loss(whole: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is learned and how fast: schedule, advantages, KL and the loss."""
     low, beta = whole["epsilon"], whole["beta"]
     high = whole.get("epsilon_high", low)
@@ -217,7 +217,7 @@ class _Batches:
         return max(math.ceil(count / self.updates), 1)
 
 
-def _lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
+def _translate_lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
     """Return batches, of prompts and for one device, and how long the run is."""
     loggers = whole.get("report_to", [])
     named = loggers if isinstance(loggers, list) else [loggers]
@@ -251,21 +251,21 @@ def _lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
     return found
 
 
-def _on_keys(stated: Mapping[str, Any]) -> Iterator[Remark]:
+def _remark_on_keys(stated: Mapping[str, Any]) -> Iterator[Remark]:
     """Yield settings that verl has not, or whose value is not known."""
     if all(stated.get(key) is None for key in ("reward_funcs", "reward_model_name_or_path")):
         yield Remark("reward_funcs", None, "to do", "not stated: say in custom/reward_manager.py what scores")
     for key, value in sorted(stated.items()):
         if key in _TO_DO and value not in (None, False):
             yield Remark(key, str(value), "to do", _TO_DO[key])
-        elif isinstance(value, str) and unknowns(value):
+        elif isinstance(value, str) and find_unknowns(value):
             what = "dropped" if key in _OF_THE_MACHINE or key == "run_name" else "to do"
-            yield Remark(key, readable(value), what, "not known without running the script: set it in config/")
+            yield Remark(key, make_readable(value), what, "not known without running the script: set it in config/")
         elif key not in _NAMES and key not in _READ and not is_nothing(value):
             yield Remark(key, value, "dropped" if key in _OF_THE_MACHINE else "not carried over", "of TRL alone")
 
 
-def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
+def _remark_on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
     """Yield settings whose value means something else here."""
     if str(whole["lr_scheduler_type"]) not in _SCHEDULES:
         why = "verl has constant and cosine: constant"
@@ -288,7 +288,7 @@ def _on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[
             yield Remark(key, whole[key], "changed", f"not stated: as in TRL {_RELEASE}; other releases differ")
 
 
-def _on_batches(known: Mapping[str, Any], batches: _Batches, processes: int | None) -> Iterator[Remark]:
+def _remark_on_batches(known: Mapping[str, Any], batches: _Batches, processes: int | None) -> Iterator[Remark]:
     """Yield what is counted otherwise: batches by devices, steps by updates."""
     if processes is None:
         sizes = ("per_device_train_batch_size", "gradient_accumulation_steps")

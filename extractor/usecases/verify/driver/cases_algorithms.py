@@ -58,7 +58,7 @@ def _advantage(side: Side, name: Any, variant: str) -> Any:
         "token_level_rewards": rewards.double() if variant == "float64" else rewards * (variant != "nothing earned"),
         "response_mask": mask,
         "index": inputs.groups(grouped.get(variant, "fours")),
-        "values": inputs.per_token(12),
+        "values": inputs.draw_per_token(12),
         "reward_baselines": inputs.normal(inputs.BATCH, seed=13),
         "old_log_probs": inputs.log_probs(14),
         "sum_pi_squared": inputs.log_probs(15).exp(),
@@ -92,7 +92,7 @@ def registries(call: Call) -> Cases:
 @family("core_algos.agg_loss", CORE)
 def aggregation(call: Call) -> Cases:
     """Yield cases of every mode, also with an empty row and with half precision."""
-    loss, mask, short = inputs.per_token(41), inputs.response_mask(), inputs.response_mask(empty=True)
+    loss, mask, short = inputs.draw_per_token(41), inputs.response_mask(), inputs.response_mask(empty=True)
     for mode in AGG_MODES:
         yield mode, call("agg_loss", loss, mask, mode)
         yield f"{mode}/empty row", call("agg_loss", loss, short, mode)
@@ -108,7 +108,10 @@ def penalties(call: Call) -> Cases:
     """Yield cases of every estimator of the KL divergence, with its gradient."""
     for name in PENALTIES:
         for scale in (0.0, 0.3, 30.0):
-            new, reference = inputs.log_probs(51).requires_grad_(), inputs.log_probs(51) + inputs.per_token(52, scale)
+            new, reference = (
+                inputs.log_probs(51).requires_grad_(),
+                inputs.log_probs(51) + inputs.draw_per_token(52, scale),
+            )
             yield f"{name}/{scale}", lambda: with_gradient(call("kl_penalty", new, reference, name)(), new)
 
 
@@ -134,15 +137,18 @@ def controllers(call: Call) -> Cases:
 @family("core_algos.losses", CORE)
 def other_losses(call: Call) -> Cases:
     """Value loss, entropy loss, rewards with KL, and the reweighting of PF-PPO."""
-    values, mask = inputs.per_token(61), inputs.response_mask()
-    told = {"returns": inputs.per_token(62), "values": values, "response_mask": mask, "cliprange_value": 0.3}
+    values, mask = inputs.draw_per_token(61), inputs.response_mask()
+    told = {"returns": inputs.draw_per_token(62), "values": values, "response_mask": mask, "cliprange_value": 0.3}
 
     def value_loss(predicted: torch.Tensor, **available: Any) -> Any:
         function, leaf = call.get("compute_value_loss"), predicted.requires_grad_()
         return with_gradient(outcome(inputs.call, function, {"vpreds": leaf, **available}), leaf)
 
     for mode in AGG_MODES:
-        predicted, logits = values + inputs.per_token(63, 0.4), inputs.normal(inputs.BATCH, inputs.LENGTH, 17, seed=64)
+        predicted, logits = (
+            values + inputs.draw_per_token(63, 0.4),
+            inputs.normal(inputs.BATCH, inputs.LENGTH, 17, seed=64),
+        )
         entropy = call("compute_entropy_loss", logits.requires_grad_(), mask, mode)
         yield f"compute_value_loss/{mode}", lambda: value_loss(predicted, **told, loss_agg_mode=mode)
         yield f"compute_entropy_loss/{mode}", lambda: with_gradient(entropy(), logits)
@@ -163,7 +169,7 @@ def other_losses(call: Call) -> Cases:
 
 def _reweight(call: Call, *chosen: Any) -> Any:
     data = call.get("verl.protocol:DataProto").from_dict(
-        tensors={"token_level_scores": inputs.per_token(67)},
+        tensors={"token_level_scores": inputs.draw_per_token(67)},
         non_tensors={"uid": np.array(list("abcdefgh"), dtype=object)},
         meta_info={"rows": list(range(inputs.BATCH)), "other": 3},
     )
@@ -216,7 +222,7 @@ def rewarded_batch(side: Side, *, with_mask: bool = True, groups: str = "fours")
         "attention_mask": torch.cat([prompt, mask], dim=1),
         "token_level_scores": inputs.rewards(dense=True, mask=mask),
         "token_level_rewards": inputs.rewards(dense=False, mask=mask),
-        "values": inputs.per_token(401),
+        "values": inputs.draw_per_token(401),
         "old_log_probs": inputs.log_probs(402),
         "ref_log_prob": inputs.log_probs(403),
         "reward_baselines": inputs.normal(inputs.BATCH, seed=404),

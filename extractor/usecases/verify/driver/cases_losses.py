@@ -39,7 +39,7 @@ def policy_losses(call: Call) -> Cases:
 
 def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "near", *, shared: bool = False) -> Any:
     old = inputs.log_probs(21)
-    apart = inputs.per_token(22, {"far": 30.0, "edges": 2.0, "far, no ranges": 2.0}.get(situation, 0.3))
+    apart = inputs.draw_per_token(22, {"far": 30.0, "edges": 2.0, "far, no ranges": 2.0}.get(situation, 0.3))
     if situation == "edges":
         apart[:, ::2] = 0
     new = (old + apart).requires_grad_()
@@ -48,7 +48,7 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
         config.global_batch_info.update(SHARE)
     weighted = situation == "weights"
     mask = inputs.response_mask(empty=True, holes=situation == "edges")
-    gains = inputs.edges(23) if situation in ("edges", "nobody gained") else inputs.per_token(23)
+    gains = inputs.edges(23) if situation in ("edges", "nobody gained") else inputs.draw_per_token(23)
     available = {
         "old_log_prob": old,
         "log_prob": new,
@@ -56,7 +56,7 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
         "response_mask": mask * (torch.arange(inputs.LENGTH) < 1) if situation == "first tokens" else mask,
         "loss_agg_mode": mode,
         "config": config,
-        "rollout_is_weights": inputs.per_token(24).exp() if weighted else None,
+        "rollout_is_weights": inputs.draw_per_token(24).exp() if weighted else None,
         "rollout_log_probs": inputs.log_probs(25) if weighted else None,
         "cliprange": 0.2,
     }
@@ -119,7 +119,7 @@ def clipped_loss(call: Call) -> Cases:
         new = (old + apart).requires_grad_()
         return with_gradient(outcome(function, old, new, advantage, mask, **settings), new)
 
-    edges = inputs.per_token(32, 0.5)
+    edges = inputs.draw_per_token(32, 0.5)
     edges[:, ::2] = 0
     yield "edges", lambda: run(edges, inputs.edges(33), cliprange=0.2)
     for mode in AGG_MODES:
@@ -130,11 +130,11 @@ def clipped_loss(call: Call) -> Cases:
             "ratio of one": {"clip_ratio_c": 1.0},
         }.items():
             settings = {"loss_agg_mode": mode, "cliprange": 0.2, **clip}
-            yield f"{mode}/{label}", lambda: run(inputs.per_token(32, 0.5), inputs.per_token(33), **settings)
+            yield f"{mode}/{label}", lambda: run(inputs.draw_per_token(32, 0.5), inputs.draw_per_token(33), **settings)
 
 
 def _corrected(call: Call, function: str, **settings: Any) -> Any:
-    new, advantages = inputs.log_probs(35).requires_grad_(), inputs.per_token(37)
+    new, advantages = inputs.log_probs(35).requires_grad_(), inputs.draw_per_token(37)
     result = call(function, inputs.log_probs(36), new, advantages, inputs.response_mask(), **settings)()
     return with_gradient(result, new)
 
@@ -177,7 +177,7 @@ def bypassing_loss(call: Call) -> Cases:
 @family("rollout_corr_helper", HELPER)
 def rollout_correction(call: Call) -> Cases:
     """Yield cases of importance weights and rejection masks between two policies."""
-    old, rollout, mask = inputs.log_probs(71), inputs.log_probs(71) + inputs.per_token(72), inputs.response_mask()
+    old, rollout, mask = inputs.log_probs(71), inputs.log_probs(71) + inputs.draw_per_token(72), inputs.response_mask()
     told = {"old_log_prob": old, "rollout_log_prob": rollout, "response_mask": mask}
     function, ways = "compute_rollout_correction_and_rejection_mask", (None, *rejections(call.side), "none")
     for sampling, rejection, normalised in product((None, "token", "sequence", "none"), ways, (False, True)):

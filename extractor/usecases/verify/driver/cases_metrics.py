@@ -27,9 +27,9 @@ def trained_batch(side: Side, *, aborted: bool = False, rows: int = inputs.BATCH
         "attention_mask": torch.cat([inputs.prompt_mask(), (mask.flip(1).cumsum(1).flip(1) > 0).long()], dim=1),
         "token_level_scores": inputs.rewards(dense=True, mask=mask),
         "token_level_rewards": inputs.rewards(dense=False, mask=mask),
-        "advantages": inputs.per_token(301) * mask,
-        "returns": inputs.per_token(302) * mask,
-        "values": inputs.per_token(303) * mask,
+        "advantages": inputs.draw_per_token(301) * mask,
+        "returns": inputs.draw_per_token(302) * mask,
+        "values": inputs.draw_per_token(303) * mask,
     }
     arrays = {"__num_turns__": np.array([2, 4, 2, 6, 8, 2, 2, 4]), "tool_call_counts": np.arange(inputs.BATCH)}
     meta = {"global_token_num": tensors["attention_mask"].sum(-1).tolist()}

@@ -31,7 +31,7 @@ def masked(call: Call) -> Cases:
         "nothing": torch.zeros(inputs.BATCH, inputs.LENGTH),
     }
     for kind, dtype in DTYPES:
-        values = inputs.per_token(101, dtype=dtype)
+        values = inputs.draw_per_token(101, dtype=dtype)
         for label, name in product(used, (*averages, "masked_var", "masked_whiten")):
             yield f"{name}/{kind}/{label}", call(name, values, used[label])
         for name in averages:

@@ -28,25 +28,25 @@ def encode(value: Any) -> Node:
         return ["r", f"{type(value).__name__}.{value.name}"]
     if isinstance(value, torch.Tensor):
         if value.is_nested:
-            return _sequence("nested", value.unbind())
+            return _encode_sequence("nested", value.unbind())
         return ["t", str(value.dtype), list(value.shape), value.detach().cpu().flatten().tolist()]
     if isinstance(value, (np.generic, np.ndarray)):
         array = np.asarray(value)
         if array.dtype == object:
-            return _sequence(f"array{list(array.shape)}", array.reshape(-1))
+            return _encode_sequence(f"array{list(array.shape)}", array.reshape(-1))
         return ["t", f"numpy.{array.dtype}", list(array.shape), array.reshape(-1).tolist()]
     if value is None or isinstance(value, (bool, int, float, str)):
         return ["v", value]
-    return _container(value, type(value).__name__)
+    return _encode_container(value, type(value).__name__)
 
 
-def _container(value: Any, name: str) -> Node:
+def _encode_container(value: Any, name: str) -> Node:
     if isinstance(value, (torch.Size, torch.dtype, torch.device)):
         return ["r", str(value)]
     if name in ("NonTensorData", "NonTensorStack"):
-        return _sequence("non-tensor", [value.tolist()])
+        return _encode_sequence("non-tensor", [value.tolist()])
     if isinstance(value, (list, tuple)):
-        return _sequence("tuple" if isinstance(value, tuple) else "list", value)
+        return _encode_sequence("tuple" if isinstance(value, tuple) else "list", value)
     if isinstance(value, (set, frozenset)):
         return ["s", "set", sorted((encode(item) for item in value), key=repr)]
     if name == "TensorDict":
@@ -55,17 +55,17 @@ def _container(value: Any, name: str) -> Node:
     if isinstance(value, Mapping):
         return ["d", [[key if isinstance(key, str) else repr(key), encode(value[key])] for key in value]]
     if isinstance(value, BaseException):
-        return encode({"raises": name, "message": _plain(str(value))})
+        return encode({"raises": name, "message": _strip_addresses(str(value))})
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         return encode({"class": name, **fields})
-    return ["r", f"{name} {_plain(str(value))}"]
+    return ["r", f"{name} {_strip_addresses(str(value))}"]
 
 
-def _sequence(kind: str, items: Iterable[Any]) -> Node:
+def _encode_sequence(kind: str, items: Iterable[Any]) -> Node:
     return ["s", kind, [encode(item) for item in items]]
 
 
-def _plain(text: str) -> str:
+def _strip_addresses(text: str) -> str:
     """Text without what differs between two processes: addresses."""
     return re.sub(r" at 0x[0-9a-f]+", "", text)

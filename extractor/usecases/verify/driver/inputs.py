@@ -36,7 +36,7 @@ def normal(*shape: int, seed: int, scale: float = 1.0, dtype: torch.dtype = torc
     return (torch.randn(*shape, generator=generator) * scale).to(dtype)
 
 
-def per_token(seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
+def draw_per_token(seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
     """Return normally distributed numbers of shape (BATCH, LENGTH)."""
     return normal(BATCH, LENGTH, seed=seed, scale=scale, dtype=dtype)
 
@@ -70,13 +70,13 @@ def response_mask(*, empty: bool = False, holes: bool = False) -> torch.Tensor:
 
 def log_probs(seed: int) -> torch.Tensor:
     """Return log-probabilities of shape (BATCH, LENGTH)."""
-    return -per_token(seed).abs() - 0.1
+    return -draw_per_token(seed).abs() - 0.1
 
 
 def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
     """Make token-level rewards: at the last token of each row, or at every token."""
     if dense:
-        return per_token(11) * mask
+        return draw_per_token(11) * mask
     values = torch.tensor([1.0, 0.0, 0.25, 1.0, -0.5, 0.125, 0.7, 0.3])
     found = torch.zeros(BATCH, LENGTH)
     last = (mask.sum(-1) - 1).clamp(min=0)
@@ -92,7 +92,7 @@ def groups(kind: str = "fours") -> np.ndarray[Any, Any]:
 
 def edges(seed: int) -> torch.Tensor:
     """Return numbers of shape (BATCH, LENGTH) of which each third one is zero, with rows of one sign only."""
-    values = per_token(seed)
+    values = draw_per_token(seed)
     values[1], values[2] = values[1].abs(), -values[2].abs()
     values[:, ::3] = 0
     return values
@@ -188,13 +188,13 @@ def tokenizer(*, lists: bool = False) -> Any:
 
 def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
     """Return a Qwen2 of two layers with random weights, float32; the generator begins anew with it."""
-    found = copy.deepcopy(_built(kind, tuple(sorted(changes.items()))))
+    found = copy.deepcopy(_build_model(kind, tuple(sorted(changes.items()))))
     torch.manual_seed(7)
     return found
 
 
 @functools.cache
-def _built(kind: str, changes: tuple[tuple[str, Any], ...]) -> Any:
+def _build_model(kind: str, changes: tuple[tuple[str, Any], ...]) -> Any:
     import transformers
 
     settings = {

@@ -50,15 +50,17 @@ def _compute(side: Side, method: dict[str, Any], config: Any, package: str) -> d
     """Return the result with numbers in the columns that only the fork has or, if that raises, with texts."""
     result: dict[str, Any] = {}
     for values in ("numbers", "texts") if method["arrays"] else ("numbers",):
-        make = _loss if method["kind"] == "policy loss" else _advantages
+        make = _compute_loss if method["kind"] == "policy loss" else _compute_advantages
         result[values] = run_case(lambda values=values, make=make: make(side, method, config, package, values))
     return result
 
 
-def _advantages(side: Side, method: dict[str, Any], config: Any, package: str, values: str) -> Any:
+def _compute_advantages(side: Side, method: dict[str, Any], config: Any, package: str, values: str) -> Any:
     """Return advantages and returns."""
-    batch = _batch(side, method, values)
-    now = SimpleNamespace(batch=batch, config=config, step=3, total_steps=10, tokenizer=None, column=_column_of(batch))
+    batch = _make_batch(side, method, values)
+    now = SimpleNamespace(
+        batch=batch, config=config, step=3, total_steps=10, tokenizer=None, column=_choose_column(batch)
+    )
     if side.upstream:
         given = eval(f"dict({', '.join(method['arguments'])})", {"now": now})  # by this package alone
         found = side.get(method["symbol"])
@@ -82,7 +84,7 @@ def _advantages(side: Side, method: dict[str, Any], config: Any, package: str, v
     return data.batch["advantages"], data.batch["returns"]
 
 
-def _loss(side: Side, method: dict[str, Any], config: Any, package: str, values: str) -> Any:
+def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str, values: str) -> Any:
     """Return the loss and its gradient."""
     shape = (_PROMPTS * _EACH, _LENGTH)
     log_prob = (torch.randn(shape) * 0.3).requires_grad_()
@@ -103,7 +105,7 @@ def _loss(side: Side, method: dict[str, Any], config: Any, package: str, values:
     return with_gradient((result[0] if isinstance(result, tuple) else result,), log_prob)
 
 
-def _batch(side: Side, method: dict[str, Any], values: str) -> Any:
+def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
     rows = _PROMPTS * _EACH
     shape, whole = (rows, _LENGTH), (rows, 2 * _LENGTH)
     mask = _mask()
@@ -140,5 +142,5 @@ def _mask() -> torch.Tensor:
     return (torch.arange(_LENGTH)[None, :] < lengths[:, None]).float()
 
 
-def _column_of(batch: Any) -> Callable[[str], Any]:
+def _choose_column(batch: Any) -> Callable[[str], Any]:
     return lambda name: batch.batch[name] if name not in batch.non_tensor_batch else batch.non_tensor_batch[name]

@@ -112,7 +112,7 @@ def iterate_family(
     except NotVendored as error:
         yield family.name, {family.name: {"absent": str(error), **common}}
     except Exception as error:
-        yield family.name, {family.name: {**_failure(error), **common}}
+        yield family.name, {family.name: {**_describe_failure(error), **common}}
 
 
 def run_case(case: Any) -> dict[str, Any]:
@@ -128,10 +128,10 @@ def run_case(case: Any) -> dict[str, Any]:
     try:
         return {"value": encode(case())}
     except Exception as error:
-        return {"absent": str(error).splitlines()[0]} if is_absent(error) else _failure(error)
+        return {"absent": str(error).splitlines()[0]} if is_absent(error) else _describe_failure(error)
 
 
-def _failure(error: Exception) -> dict[str, Any]:
+def _describe_failure(error: Exception) -> dict[str, Any]:
     lines = traceback.format_exception(type(error), error, error.__traceback__)
     return {"error": f"{type(error).__name__}: {error}", "traceback": "".join(lines)[-3000:]}
 

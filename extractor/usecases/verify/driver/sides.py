@@ -133,7 +133,7 @@ class Upstream(Side):
 
             if not hasattr(torch.cpu, "empty_cache"):
                 torch.cpu.empty_cache = lambda: None
-        meet_platform(self)
+        set_platform(self)
 
     def module(self, name: str) -> ModuleType:
         """Import it, with a stand-in for each third-party package that turns out to be missing."""
@@ -145,7 +145,7 @@ class Upstream(Side):
             raise NotVendored(f"{error.name} does not exist in this release") from None
 
 
-def meet_platform(side: Side) -> None:
+def set_platform(side: Side) -> None:
     """Tell upstream that there is nothing but a CPU: since 0.9.0 it would take it for CUDA."""
     import torch
 
