@@ -1,1 +1,1 @@
-"""Make projects of other people's runs and copies of verl, and hand projects back to verl."""
+"""Import runs and edited verl copies; export projects to verl."""

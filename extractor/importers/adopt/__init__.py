@@ -1,4 +1,4 @@
-"""Adopting a copy of verl that was edited by hand: its release, its edits, and a project that has them."""
+"""Turn a hand-edited copy of verl into a project."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Adoption:
-    """A project that has the fork's edits, worked out and not yet written.
+    """A planned project with the fork's edits, not yet written.
 
     Attributes:
         options: What the project is made with; of the methods that are left out it has those that the edits need.
@@ -60,13 +60,13 @@ class Adoption:
 
     @property
     def symbols(self) -> Share:
-        """Return the functions, classes, values and statements that differ, by what became of them."""
+        """Return the share of differing symbols that were carried over."""
         found = [edit for edit in self.edits if edit.is_symbol and edit.outcome is not Outcome.UPSTREAM]
         return Share(sum(edit.outcome is Outcome.CARRIED for edit in found), len(found))
 
 
 def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say = lambda step: None) -> Adoption:
-    """Carry the fork's edits over to a new project of its release; writes nothing.
+    """Plan a new project with the fork's edits; write nothing.
 
     Args:
         recognised: The fork.
@@ -101,7 +101,7 @@ def adopt_with_run(
     manifest: Manifest,
     say: Say = lambda step: None,
 ) -> Adoption:
-    """Carry the fork's edits over to a new project, and a run's settings with what these name; writes nothing.
+    """Plan a project with the fork's edits and a run's settings.
 
     Args:
         recognised: The fork.
@@ -182,7 +182,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
 def choose(
     files: Mapping[str, bytes], others: Mapping[str, bytes], hooks: Sequence[Hook], package: str
 ) -> dict[str, bytes]:
-    """Return the config that chooses the hooks which stand for upstream's methods, and the class of a loss's keys.
+    """Return files changed to select the hooks and hold their keys.
 
     Args:
         files: The project's files that were changed, by path.
@@ -199,7 +199,7 @@ def choose(
 
 
 def _list_own_files(target: AdoptTarget, carried: Carried) -> Iterator[ForkFile]:
-    """Yield what became of the files that upstream does not have."""
+    """Yield the fork's own files, with where each was copied."""
     from extractor.importers.adopt.differences import is_all_upstreams
     from extractor.importers.adopt.target_project import OWN, Unit
 
@@ -228,7 +228,7 @@ def _sort_actions(actions: Mapping[str, Action]) -> Plan:
 
 
 def _list_known_packages(generated: Generated, options: Options) -> set[str]:
-    """Return the packages that the project's own files import at their top, and Python's."""
+    """Return packages the generated code imports, and the standard library's."""
     texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
     found = [name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)]
     return {*sys.stdlib_module_names, options.package, *found}

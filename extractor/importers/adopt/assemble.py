@@ -1,4 +1,4 @@
-"""The project's files with the edits in them, and the edits that lack what the project's other code uses."""
+"""Write edited project files and find edits that break callers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def assemble(target: AdoptTarget, carried: Carried) -> dict[str, bytes]:
-    """Return a mapping, path -> bytes of every file that gets edits, and of the fork's own that come along."""
+    """Return every edited or added file, as path -> bytes."""
     files: dict[str, bytes] = {}
     for module, sides in sorted(target.sides.items()):
         works = {unit.key: work for unit, work in carried.works.items() if unit.module == module and unit.key != OWN}
@@ -40,7 +40,7 @@ def assemble(target: AdoptTarget, carried: Carried) -> dict[str, bytes]:
 
 
 def find_narrower(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
-    """Return units without an argument, a method or a member of the project's version, which its callers may use."""
+    """Return edits that lack arguments or members the project may use."""
     found: dict[Unit, str] = {}
     for unit, work in carried.works.items():
         emitted = target.sides[unit.module].emitted.get(unit.key) if unit.key != OWN else None
@@ -50,7 +50,7 @@ def find_narrower(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
 
 
 def _find_parked_arguments(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
-    """Return units that hand over, by name, what only a function or class of the fork's takes that was parked."""
+    """Return edits that pass arguments to a parked fork version."""
     only_there = {
         (called, argument): f"{emitted.key}.{called}" if called != emitted.key else called
         for sides in target.sides.values()
@@ -69,21 +69,21 @@ def _find_parked_arguments(target: AdoptTarget, carried: Carried) -> dict[Unit, 
 
 
 def _find_extra_arguments(theirs: ast.stmt | None, ours: ast.stmt | None) -> list[tuple[str, str]]:
-    """Return function or method and argument, of what only the fork's version takes."""
+    """Return (function, argument) pairs that only the fork's version takes."""
     if isinstance(theirs, _FUNCTIONS) and isinstance(ours, _FUNCTIONS):
         return [(ours.name, item) for item in list_lacking(theirs, ast.unparse(ours))]
     if not isinstance(theirs, ast.ClassDef) or not isinstance(ours, ast.ClassDef):
         return []
-    members = _public_members(ours)
+    members = _list_public_members(ours)
     return [
         pair
-        for name, node in _public_members(theirs).items()
+        for name, node in _list_public_members(theirs).items()
         for pair in _find_extra_arguments(node, members.get(name))
     ]
 
 
 def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
-    """Return arguments, methods and members that only the project's version has, in its order.
+    """Return arguments and members that only the project's version has.
 
     Args:
         ours: The project's.
@@ -100,7 +100,7 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
         )
     if not isinstance(ours, ast.ClassDef) or not isinstance(node, ast.ClassDef):
         return []
-    own, other = _public_members(ours), _public_members(node)
+    own, other = _list_public_members(ours), _list_public_members(node)
     found = [f"{ours.name}.{name}" for name in own if name not in other]
     for name, member in own.items():
         if isinstance(member, _FUNCTIONS) and name in other:
@@ -108,13 +108,13 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
     return found
 
 
-def _public_members(cls: ast.ClassDef) -> dict[str, ast.stmt]:
-    """Return what a class defines in its body for others."""
+def _list_public_members(cls: ast.ClassDef) -> dict[str, ast.stmt]:
+    """Return a class's public members."""
     return {name: node for name, node in list_members(cls).items() if not name.startswith("_") or name.endswith("__")}
 
 
 def _write_edited_module(sides: Sides, works: Mapping[str, Work]) -> str:
-    """Return the text of a module with edited, added and imported names in it."""
+    """Return a module's text with the edits and their imports."""
     segments = [
         replace(item, core=works[key].core if key in works else item.core) for key, item in sides.emitted.items()
     ]
@@ -136,7 +136,7 @@ def _write_edited_module(sides: Sides, works: Mapping[str, Work]) -> str:
 
 
 def _add_imports(segments: list[Segment], sides: Sides, works: Mapping[str, Work]) -> int:
-    """Add the imports that edits need; return the place behind all imports."""
+    """Add imports that edits need; return the index behind all imports."""
     lines = sorted({(not line.outside, line.text) for work in works.values() for line in work.lines})
     new = [Segment(text, "", f"{text}\n") for _, text in lines]
     top = start = _skip_docstring(segments)
@@ -157,7 +157,7 @@ def _add_imports(segments: list[Segment], sides: Sides, works: Mapping[str, Work
 
 
 def _place_beside(segments: list[Segment], before: list[str], top: int) -> int:
-    """Return the place after the nearest segment that stands before it in the fork, and after the imports."""
+    """Return the index to insert a fork's segment at."""
     places = {item.key: index for index, item in enumerate(segments)}
     return next((places[key] + 1 for key in reversed(before) if places.get(key, -1) + 1 >= max(top, 1)), top)
 

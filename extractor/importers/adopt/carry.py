@@ -1,4 +1,4 @@
-"""Deciding which of a fork's edits can stand in the project, each with all that it needs."""
+"""Decide which of a fork's edits the project can take."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LABELS = merge.Labels("fork", "upstream", "emitted")
 
 @dataclass(frozen=True)
 class Work:
-    """A unit that can stand in the project.
+    """A unit that can be carried, with its needs.
 
     Attributes:
         core: Its text there.
@@ -46,7 +46,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Carried:
-    """The decision.
+    """Units to carry, and reasons against the others.
 
     Attributes:
         works: What comes along, by unit.
@@ -58,7 +58,7 @@ class Carried:
 
 
 def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
-    """Decide on every difference in the kept modules.
+    """Decide for every difference whether it is carried.
 
     Args:
         target: The project and the fork.
@@ -87,7 +87,7 @@ def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
 
 
 def explain(carried: Carried, sides: Sides, difference: Difference) -> str | None:
-    """Say why a difference has no place; None where it has one."""
+    """Say why a difference was not carried; None if it was."""
     unit = Unit(sides.module, difference.key)
     if unit in carried.works or unit in carried.why:
         return None if unit in carried.works else carried.why[unit]
@@ -103,7 +103,7 @@ def explain(carried: Carried, sides: Sides, difference: Difference) -> str | Non
 
 
 def _list_roots(sides: Sides) -> Iterator[Difference]:
-    """Yield what comes along for its own sake: edits of emitted symbols, what registers itself, statements."""
+    """Yield differences that are carried even if nothing needs them."""
     for item in sides.compared.symbols:
         if item.new is None or item.key == _EXPORTS:
             continue
@@ -128,14 +128,14 @@ def _is_registering(sides: Sides, segment: Segment) -> bool:
 
 
 def _is_acting(segment: Segment) -> bool:
-    """Return True for a statement that does something besides binding names, and for comments at the end."""
+    """Return True for unnamed statements other than the main guard."""
     if segment.node is None:
         return segment.key == END
     return not segment.is_named and not is_main_guard(segment.node)
 
 
 def _merge_segment(target: AdoptTarget, unit: Unit) -> Work:
-    """Merge a segment of the fork into the project's, if that has it, and find out what it needs.
+    """Merge a fork's segment into the project's; find what it needs.
 
     Raises:
         NoPlace: it contradicts the project's, or something is missing.
@@ -161,7 +161,7 @@ def _merge_segment(target: AdoptTarget, unit: Unit) -> Work:
 
 
 def combine(base: str, ours: str, theirs: str) -> str | None:
-    """Return both sides' changes to a text; None where they contradict, or give what is not Python.
+    """Return both sides' merged changes; None on conflict or invalid Python.
 
     Git takes changes of neighbouring lines for a conflict, which those of a fork and of a fix often are: each line is
     put between empty ones. Of sides that are laid out in different ways, statements are merged.
@@ -182,7 +182,7 @@ def combine(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _inspect_file(target: AdoptTarget, module: str) -> Work:
-    """Find out what a file needs that upstream does not have.
+    """Return a fork's own file with the units it needs.
 
     Raises:
         NoPlace: something is missing, or the project has a file of that name.
@@ -233,7 +233,7 @@ def _find_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment |
 
 
 def _is_asking_more(sides: Sides, name: str, chains: AbstractSet[tuple[str, ...]]) -> bool:
-    """Tell whether something is asked of a class that the fork's has and the project's has not: a member of an enum."""
+    """Tell whether code uses members that only the fork's class has."""
     ours = next(item.node for item in sides.emitted.values() if name in item.binds)
     lacking = set(list_members(sides.fork_by_name[name].node)) - set(list_members(ours))
     return any(chain[0] in lacking for chain in chains if chain)
@@ -274,7 +274,7 @@ def _collect_names(text: str, core: str) -> set[str]:
 def _redirect(
     target: AdoptTarget, core: str, module: str, ours: Mapping[str, Target], *, is_package: bool
 ) -> tuple[str, tuple[Line, ...], set[Unit]]:
-    """Return the text with all imports in it redirected, those of `ours` to what the project has in their place."""
+    """Return code with redirected imports, their lines, and the units needed."""
     lines = core.split("\n")
     needs: set[Unit] = set()
     inner: list[Line] = []

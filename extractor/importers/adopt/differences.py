@@ -1,4 +1,4 @@
-"""What a fork did to upstream's modules, symbol by symbol."""
+"""Compare a fork's modules with upstream's, symbol by symbol."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _ALIKE = 0.6
 
 @dataclass(frozen=True)
 class Difference:
-    """One segment that is not as upstream has it.
+    """A segment that differs from upstream.
 
     Attributes:
         key: That of upstream's segment, or of the fork's where upstream has none.
@@ -40,7 +40,7 @@ class Difference:
 
     @property
     def base(self) -> str:
-        """Return upstream's text that the fork's was made from; empty where it was made from none."""
+        """Return upstream's original text; empty if the fork added the symbol."""
         return self.bases[0]
 
     @property
@@ -50,7 +50,7 @@ class Difference:
 
     @property
     def parts(self) -> tuple[str, ...]:
-        """Return the methods of a class that differ from the text that it was made from."""
+        """Return the names of a class's changed methods."""
         if self.new is None or not isinstance(self.new.node, ast.ClassDef) or not self.base:
             return ()
         was, now = (
@@ -67,7 +67,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Imported:
-    """Holds what an import statement binds: a name to a module, or to something in it.
+    """A name that an import binds.
 
     Attributes:
         local: The name.
@@ -84,7 +84,7 @@ class Imported:
 
 @dataclass(frozen=True)
 class Compared:
-    """One of upstream's modules and the fork's, and how they differ.
+    """The differences between upstream's and the fork's version of a module.
 
     Attributes:
         upstream, fork: Their segments.
@@ -99,7 +99,7 @@ class Compared:
 
 
 def compare(copy: Copy, source: Source, others: Sequence[Source]) -> dict[str, Compared]:
-    """Compare the modules of a copy that are not as in a release, by upstream's path; none that cannot be read.
+    """Compare a copy's changed modules with a release, by upstream's path.
 
     What upstream had on another day is marked as such. A copy with a definition of another day is of that day; then
     nothing is said by what it lacks, nor by imports that no edit uses, nor by differences that only a reader sees:
@@ -152,7 +152,7 @@ def _compare_symbols(old: Sequence[Segment], new: Sequence[Segment]) -> list[Dif
 
 
 def _match_reworded(before: Mapping[str, Segment], after: Mapping[str, Segment]) -> dict[str, str]:
-    """Map the key of a statement without a name in the fork to that of upstream's that it was made from."""
+    """Map the fork's changed unnamed statements to upstream's originals."""
     gone = [item for key, item in before.items() if key not in after and not item.is_named and item.node is not None]
     found: dict[str, str] = {}
     for key, item in after.items():
@@ -164,7 +164,7 @@ def _match_reworded(before: Mapping[str, Segment], after: Mapping[str, Segment])
 
 
 def _is_same(old: Segment | None, new: Segment) -> bool:
-    """Tell whether two statements compute the same; comments without a statement always do."""
+    """Tell whether two statements compute the same; bare comments always do."""
     if new.node is None or old is None or old.node is None:
         return new.node is None
     return fingerprint_statement(old.node) == fingerprint_statement(new.node)
@@ -175,12 +175,12 @@ def _was_upstreams(node: ast.stmt | None) -> bool:
 
 
 def _says_nothing(item: Difference) -> bool:
-    """Tell whether only upstream's side computes anything, or both compute the same."""
+    """Tell whether the fork adds or changes no computation."""
     return item.new is None or _is_same(item.old, item.new)
 
 
 def _choose_bases(items: Sequence[Difference], others: Sequence[Source], path: str) -> tuple[Difference, ...]:
-    """Add what other releases have in the place of each edit, where it is nearer."""
+    """Add closer versions from other releases as merge bases of edits."""
     edits = [item.new for item in items if item.new is not None and not item.is_upstreams]
     texts: dict[tuple[str, type], list[str]] = {}
     for source in others if edits else ():
@@ -210,7 +210,7 @@ def _choose_bases(items: Sequence[Difference], others: Sequence[Source], path: s
 def _find_new_imports(
     old: Sequence[Segment], new: Sequence[Segment], path: str, edits: Sequence[Difference] | None
 ) -> tuple[Imported, ...]:
-    """Return what only the fork imports, and if edits are given only what these use."""
+    """Return imports only the fork has, limited to `edits` if given."""
     module, package = name_module(path), is_package(path)
     known = set(list_imports(old, module, is_package=package).values())
     added = [item for item in list_imports(new, module, is_package=package).values() if item not in known]
@@ -222,7 +222,7 @@ def _find_new_imports(
 
 
 def is_all_upstreams(text: str | None) -> bool:
-    """Tell whether upstream had all that a Python file defines and does, in whatever files."""
+    """Tell whether upstream once had every statement of a Python file."""
     try:
         segments = split(text or "")
     except SyntaxError:
@@ -231,7 +231,7 @@ def is_all_upstreams(text: str | None) -> bool:
 
 
 def list_imports(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Imported]:
-    """Return a mapping, local name -> what the plain imports at the top level of a module bind it to."""
+    """Return what top-level imports bind, by local name."""
     nodes = [item.node for item in segments if isinstance(item.node, (ast.Import, ast.ImportFrom))]
     return {item.local: item for node in nodes for item in list_bound(node, module, is_package=is_package)}
 

@@ -1,4 +1,4 @@
-"""A fork's scorers and dataset, copied to files that a setting of the project chooses."""
+"""Copy a fork's reward code and dataset into hook files."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _GIVEN = {"data_files", "tokenizer", "config"}
 def copy_files(
     recognised: Recognised, target: AdoptTarget, files: Mapping[str, bytes], release: str, states: Sequence[MethodState]
 ) -> tuple[dict[str, bytes], list[MethodState]]:
-    """Copy the scorers and the dataset that have no place in the project's copy of verl.
+    """Copy reward code and the dataset that were not carried.
 
     Args:
         recognised: The fork.
@@ -83,7 +83,7 @@ def copy_files(
 def _update_state(
     item: MethodState, found: Mapping[str, tuple[str, str, str]], written: Mapping[str, bytes]
 ) -> MethodState:
-    """Return a method's state where its code was copied; a manager whose function alone was runs in part."""
+    """Return a method's state, updated if its code was copied."""
     if item.kind not in found or item.name == _COLLATES:
         return item
     where, setting, why = found[item.kind]
@@ -95,7 +95,7 @@ def _update_state(
 
 
 def _is_made_of_config(recognised: Recognised) -> bool:
-    """Tell whether the fork's dataset is made of what the project has."""
+    """Tell whether the dataset's constructor takes the arguments that projects pass."""
     module = recognised.code.find(_DATASETS)
     node = module.by_name[_CLASS].node if module is not None and _CLASS in module.by_name else None
     makes = [item for item in getattr(node, "body", ()) if getattr(item, "name", "") == "__init__"]

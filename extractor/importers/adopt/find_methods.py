@@ -1,4 +1,4 @@
-"""The advantage estimators and policy losses that a fork has and upstream never had."""
+"""Find advantage estimators and policy losses that only a fork has."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 @dataclass(frozen=True)
 class Method:
-    """An estimator or a loss that a fork has and upstream has not.
+    """An estimator or loss that only the fork has.
 
     Attributes:
         kind: ESTIMATOR or LOSS.
@@ -49,7 +49,7 @@ class Method:
 
 
 def find_methods(fork: ForkCode) -> list[Method]:
-    """Return the estimators and losses that a fork has and no version of upstream's."""
+    """Return the estimators and losses that only the fork has."""
     found: dict[tuple[str, str], Method] = {}
     for module in fork.mentions("def compute_advantage"):
         if "compute_advantage" in module.by_name and not module.name.startswith(_UPSTREAMS):
@@ -79,7 +79,7 @@ def find_methods(fork: ForkCode) -> list[Method]:
 
 
 def find_method(fork: ForkCode, symbol: str) -> Method | None:
-    """Return the method that a name, a function or `module:function` means; None: it is no estimator and no loss."""
+    """Find a method by name, function or `module:function`; None if absent."""
     short = symbol.rpartition(":")[2].rpartition(".")[2]
     for method in find_methods(fork):
         if short in (method.name, method.function) or any(short == name for _, name in method.functions):
@@ -96,7 +96,7 @@ def find_method(fork: ForkCode, symbol: str) -> Method | None:
 
 
 def _find_branches(fork: ForkCode, module: ForkModule) -> Iterator[Method]:
-    """Yield what compute_advantage of a module computes by name that upstream's does not, or not so."""
+    """Yield estimators that only the fork's compute_advantage has branches for."""
     node = readers.parse_python(module.by_name["compute_advantage"].core).body[0]  # of this text, not of the module's
     if not isinstance(node, _FUNCTIONS) or len(node.args.args) < 2:
         return
@@ -129,7 +129,7 @@ def _list_names_in_test(fork: ForkCode, module: ForkModule, test: ast.expr, chos
 
 
 def _read_member(fork: ForkCode, module: ForkModule, value: ast.Attribute) -> str:
-    """Return the value of an enum's member; its name in small letters where that is not found."""
+    """Return an enum member's value, or its lowercased name if unknown."""
     chain = [name for name in read_attribute_chain(value) if name != "value"]
     place = module if chain[0] in module.by_name else None
     if place is None and chain[0] in module.imports:
@@ -144,7 +144,7 @@ def _read_member(fork: ForkCode, module: ForkModule, value: ast.Attribute) -> st
 
 
 def _find_registered_name(fork: ForkCode, module: ForkModule, node: ast.stmt | None, word: str) -> str:
-    """Return the name under which a function registers itself; empty: it does not."""
+    """Return the name a function is registered under; empty if none."""
     for decorator in getattr(node, "decorator_list", ()):
         if isinstance(decorator, ast.Call) and read_attribute_chain(decorator.func)[-1:] == (word,) and decorator.args:
             value = decorator.args[0]
@@ -155,7 +155,7 @@ def _find_registered_name(fork: ForkCode, module: ForkModule, node: ast.stmt | N
 
 
 def _list_own_functions(module: ForkModule, name: str) -> tuple[tuple[str, str], ...]:
-    """Return the functions that are no version of upstream's: this one, or what it calls."""
+    """Return the function if no upstream version has it, else nothing."""
     segment = module.by_name[name]
     if segment.node is not None and fingerprint_statement(segment.node) not in load_upstream_parts():
         return ((module.name, name),)

@@ -1,4 +1,4 @@
-"""What adopting finds out, as values."""
+"""Define the results of adopting."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Score:
 
 
 class Outcome(str, Enum):
-    """Says what became of an edit; UPSTREAM: it is none, upstream had it so on another day than the release's."""
+    """What became of an edit; UPSTREAM: another upstream version has it."""
 
     CARRIED = "carried"
     ORPHANED = "orphaned"
@@ -63,7 +63,7 @@ class Outcome(str, Enum):
 
 @dataclass(frozen=True)
 class ForkEdit:
-    """Holds what the fork did to one symbol, or to one import, or to a file that has no symbols.
+    """A fork's change to one symbol, import or file.
 
     Attributes:
         upstream_path: The file.
@@ -112,5 +112,5 @@ class Share(NamedTuple):
 
     @property
     def percent(self) -> float:
-        """Return the share in percent; 100 where there was nothing to carry."""
+        """Return the share in percent, 100 if nothing was counted."""
         return 100.0 * self.carried / self.total if self.total else 100.0

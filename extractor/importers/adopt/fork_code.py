@@ -1,4 +1,4 @@
-"""A fork's modules, and the code that one of its functions needs, as text that stands by itself."""
+"""Read a fork's modules and extract functions with their dependencies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class ForkModule:
 
     @cached_property
     def by_name(self) -> dict[str, Segment]:
-        """Name -> the segment, other than a plain import, that binds it."""
+        """Return the segment that defines each name, without plain imports."""
         return {name: item for item in self.segments if not item.is_import for name in item.binds}
 
     @cached_property
@@ -50,14 +50,14 @@ class ForkModule:
 
     @cached_property
     def stars(self) -> tuple[str, ...]:
-        """Return the modules that it imports all of."""
+        """Return the modules that it star-imports."""
         nodes = [item.node for item in self.segments if isinstance(item.node, ast.ImportFrom)]
         bound = [item for node in nodes for item in list_bound(node, self.name, is_package=is_package(self.path))]
         return tuple(item.module for item in bound if item.name == "*")
 
 
 class ForkCode:
-    """All modules of a fork, by dotted name; what is no Python has none."""
+    """The fork's Python modules, by dotted name."""
 
     def __init__(self, copy: Copy) -> None:
         self._paths: dict[str, tuple[str, bytes]] = {}
@@ -76,7 +76,7 @@ class ForkCode:
         return (module for name in sorted(self._paths) if (module := self.find(name)) is not None)
 
     def find(self, name: str) -> ForkModule | None:
-        """Return a module; None: the fork has none of the name."""
+        """Return a module, or None if the fork lacks it."""
         if name not in self._read:
             path, data = self._paths.get(name, ("", b""))
             text = decode(data) if path else None
@@ -88,17 +88,17 @@ class ForkCode:
         return self._read[name]
 
     def texts(self, start: str) -> Iterator[tuple[str, bytes]]:
-        """Yield the name and the bytes of each module whose name begins so."""
+        """Yield name and bytes of modules whose name has the prefix."""
         return ((name, data) for name, (_, data) in self._paths.items() if name.startswith(start))
 
     def mentions(self, text: str) -> Iterator[ForkModule]:
-        """Yield the modules whose text has some words."""
+        """Yield the modules whose source contains `text`."""
         for name, (_, data) in sorted(self._paths.items()):
             if text.encode() in data and (module := self.find(name)) is not None:
                 yield module
 
     def resolve(self, item: Imported) -> tuple[ForkModule, str | None] | None:
-        """Return the module that an import leads to, and the name in it, behind re-exports; None: not the fork's."""
+        """Follow an import to module and name; None outside the fork."""
         for _ in range(8):
             if item.name is None:
                 module = self.find(item.module)
@@ -119,7 +119,7 @@ class ForkCode:
 
 
 class Closure:
-    """What a function needs of its fork, gathered: definitions in order, and imports.
+    """Collects the definitions and imports that a function needs.
 
     Args:
         fork: The fork.
@@ -136,7 +136,7 @@ class Closure:
         self._names: dict[tuple[str, str], str] = {}
 
     def add(self, module: ForkModule, name: str) -> str:
-        """Take a definition along; return what it is called.
+        """Add a definition with what it needs; return its name.
 
         Raises:
             NoPlace: it needs something that cannot come along.
@@ -144,19 +144,19 @@ class Closure:
         key = (module.name, name)
         if key not in self._names:
             segment = module.by_name[name]
-            self._names.update({(module.name, other): self._free_name(module, other) for other in segment.binds})
+            self._names.update({(module.name, other): self._find_free_name(module, other) for other in segment.binds})
             self.texts[key] = ""  # what leads back here finds it
             self.texts[key] = self.rewrite(module, segment.core)
             self.texts[key] = self.texts.pop(key)  # behind what it needs
         return self._names[key]
 
-    def _free_name(self, module: ForkModule, name: str) -> str:
+    def _find_free_name(self, module: ForkModule, name: str) -> str:
         last = module.name.rpartition(".")[2]
         names = [name, f"{name}_of_{last}", *(f"{name}_of_{last}_{number}" for number in range(2, 99))]
         return next(item for item in names if item not in {*self._taken, *self._names.values(), *self.imports})
 
     def rewrite(self, module: ForkModule, text: str) -> str:
-        """Return text of a module with its names as they are here, all that it names taken along.
+        """Return code adapted to the hook file; add its dependencies.
 
         Raises:
             NoPlace: something cannot come along.
@@ -174,7 +174,7 @@ class Closure:
             chain = read_attribute_chain(node) if isinstance(node, (ast.Name, ast.Attribute)) else ()
             if not chain or id(node) in removed or chain[0] not in names:
                 continue
-            new, length = self._place(module, bound, chain, is_type=id(node) in types)
+            new, length = self._resolve_chain(module, bound, chain, is_type=id(node) in types)
             while len(chain) > length and isinstance(node, ast.Attribute):
                 node, chain = node.value, chain[:-1]
             removed |= {id(part) for part in ast.walk(node)}
@@ -189,7 +189,7 @@ class Closure:
     def _cut_imports(
         self, module: ForkModule, tree: ast.Module
     ) -> tuple[dict[str, Imported], list[tuple[ast.AST, str]]]:
-        """Return what names are bound to, and the fork's imports and decorators in a text, which go."""
+        """Return what names are bound to, and the nodes to cut."""
         bound, cuts = dict(module.imports), _Cuts()
         for node in ast.walk(tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
@@ -208,17 +208,17 @@ class Closure:
     def _is_forks(self, item: Imported) -> bool:
         return item.module.partition(".")[0] == "verl" or self._fork.resolve(item) is not None
 
-    def _place(
+    def _resolve_chain(
         self, module: ForkModule, bound: Mapping[str, Imported], chain: tuple[str, ...], *, is_type: bool
     ) -> tuple[str, int]:
-        """Return what stands for the beginning of a chain of names, and how many of these that are."""
+        """Return the replacement for a name chain's start, and its length."""
         name = chain[0]
         if name in module.by_name and name not in bound:
-            return self._own(module, name, is_type), 1
+            return self._add_own(module, name, is_type), 1
         item = bound.get(name)
         if item is None:
             if is_type and not name.startswith("__"):
-                return self._any(), 1
+                return self._import_any(), 1
             if module.stars:
                 raise NoPlace(f"it needs {name}, which {module.path} does not define")
             return name, 1  # defined nowhere in the fork: where that is reached, the fork raises as well
@@ -230,14 +230,14 @@ class Closure:
             return self._note_missing(f"{item.module}{f':{item.name}' if item.name else ''}", is_type), 1
         other, symbol = found
         if symbol is not None:
-            return self._own(other, symbol, is_type), 1
+            return self._add_own(other, symbol, is_type), 1
         if len(chain) == 1:
             raise NoPlace(f"it uses the module {other.name} itself")
         if chain[1] in other.by_name:
-            return self._own(other, chain[1], is_type), 2
+            return self._add_own(other, chain[1], is_type), 2
         deeper = other.imports.get(chain[1])
         if deeper is not None:
-            return self._place(other, other.imports, chain[1:], is_type=is_type)[0], 2
+            return self._resolve_chain(other, other.imports, chain[1:], is_type=is_type)[0], 2
         return self._note_missing(f"{other.name}:{chain[1]}", is_type), 2
 
     def _note_packages(self, items: Sequence[Imported]) -> None:
@@ -247,7 +247,7 @@ class Closure:
         self.outside |= roots
 
     def _import(self, item: Imported) -> None:
-        """Have a package's name imported."""
+        """Add the import of a package's name."""
         self._note_packages([item])
         name = item.local
         line = f"import {item.module}" + ("" if item.dotted or item.module == name else f" as {name}")
@@ -255,27 +255,27 @@ class Closure:
             line = f"from {item.module} import {item.name}" + ("" if item.name == name else f" as {name}")
         self.imports[name] = line
 
-    def _own(self, module: ForkModule, name: str, is_type: bool) -> str:
-        """Take a name of the fork's along; a class that the project has is the project's."""
+    def _add_own(self, module: ForkModule, name: str, is_type: bool) -> str:
+        """Add a fork's definition, or import the project's class instead."""
         segment = module.by_name[name]
         if name in self._project and (isinstance(segment.node, ast.ClassDef) or "REGISTRY" in name):
             where = self._project[name]
             self.imports[name] = f"from {self._package}.{where} import {name}"
             return name
-        return self._any() if is_type else self.add(module, name)
+        return self._import_any() if is_type else self.add(module, name)
 
     def _note_missing(self, what: str, is_type: bool) -> str:
         if is_type:
-            return self._any()
+            return self._import_any()
         raise NoPlace(f"it needs {what}, which the fork does not have")
 
-    def _any(self) -> str:
+    def _import_any(self) -> str:
         self.imports["Any"] = "from typing import Any"
         return "Any"
 
 
 def prune(text: str, name: str, chosen: str, branch: list[ast.stmt], chain: ast.If) -> str:
-    """Return a function with one branch of an if statement in the place of all, under another name.
+    """Return a renamed function with only one branch of an if.
 
     Args:
         text: The function's.
@@ -304,7 +304,7 @@ def _dedent_lines(lines: list[str], column: int) -> list[str]:
 
 
 def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> str:
-    """Rename a definition in a text; what is to be cut behind its name moves along."""
+    """Rename a definition in a text and shift cuts after it."""
     for cut, _ in cuts:
         if isinstance(cut, (ast.expr, ast.stmt)) and cut.lineno == node.lineno:
             cut.col_offset += len(renamed) - len(name)
@@ -319,7 +319,7 @@ def _list_annotations(tree: ast.AST) -> Iterator[ast.expr]:
 
 
 def _replace(text: str, cuts: _Cuts) -> str:
-    """Replace the text of nodes; a decorator that becomes nothing goes with its line."""
+    """Replace the text of nodes; delete the lines of removed decorators."""
     lines = [line.encode() for line in text.split("\n")]
     places = sorted(((*_find_span(node), new) for node, new in cuts), reverse=True)
     for line, column, end_line, end_column, new in places:

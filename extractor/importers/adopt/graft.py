@@ -1,4 +1,4 @@
-"""One idea of somebody's fork, for a project that exists."""
+"""Graft a fork's method onto an existing project."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from extractor.values.tree import File, FileKind
 
 @dataclass(frozen=True)
 class Idea:
-    """Something that a fork has and its base has not.
+    """A method or definition that only the fork has.
 
     Attributes:
         kind: "advantage estimator" or "policy loss"; or "function" or "class", which no hook is made of by itself.
@@ -39,7 +39,7 @@ class Idea:
 
 @dataclass(frozen=True)
 class Graft:
-    """A method as a hook, worked out for a project and not yet written.
+    """A hook made of a fork's method, not yet written.
 
     Attributes:
         state: How much of it runs, and what chooses it.
@@ -53,7 +53,7 @@ class Graft:
 
 
 def list_ideas(found: Recognised) -> Iterator[Idea]:
-    """Yield the methods of a fork, and then the other functions and classes that upstream never had."""
+    """Yield a fork's methods, then its other new or edited definitions."""
     methods = found.methods
     for method in methods:
         yield Idea(method.kind, method.name, method.module.path, method.about or "it says nothing of itself")
@@ -71,7 +71,7 @@ def list_ideas(found: Recognised) -> Iterator[Idea]:
 
 
 def graft(found: Recognised, symbol: str, project: Path, locked: Lock, *, offline: bool) -> Graft:
-    """Make a hook of one of a fork's methods, for a project of any release; writes nothing.
+    """Make a hook of a fork's method; write nothing.
 
     Args:
         found: The fork.

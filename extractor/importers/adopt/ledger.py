@@ -1,4 +1,4 @@
-"""Every edit of the fork and what became of it, and the notes for those that have no place."""
+"""List the fork's edits with their outcome, and park the rest."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def list_edits(target: AdoptTarget, source: Source, carried: Carried) -> Iterato
             continue
         old, new = decode(upstream), target.read_fork_text(path)
         if old is None or new is None:
-            yield _edit_of_file(path, "it is not UTF-8 text", "", "")
+            yield _make_file_edit(path, "it is not UTF-8 text", "", "")
         elif old.strip("\n") != new.strip("\n"):
             yield from _list_edits_in(target, path, old, new, kept.get(path), carried)
 
 
 def park(target: AdoptTarget, source: Source, edits: Sequence[ForkEdit]) -> dict[str, bytes]:
-    """Return the fork's version of every file that has edits without a place, and the notes."""
+    """Return the fork's files with orphaned edits, each with a note."""
     files = {}
     for path in dict.fromkeys(edit.upstream_path for edit in edits if edit.outcome is Outcome.ORPHANED):
         lost = [edit for edit in edits if edit.upstream_path == path and edit.outcome is Outcome.ORPHANED]
@@ -79,23 +79,23 @@ def _list_edits_in(
     no_file = its_own if instead else "the project does not have this file: nothing that was vendored uses it"
     if not path.endswith(".py"):
         why = _CONFIG if path.endswith((".yaml", ".yml")) else no_file
-        yield _edit_of_file(path, "" if fingerprint_text(new) in load_upstream_parts() else why, old, new)
+        yield _make_file_edit(path, "" if fingerprint_text(new) in load_upstream_parts() else why, old, new)
         return
     compared = target.compared.get(path)
     if compared is None:
         try:
             split(new)
         except SyntaxError as error:
-            yield _edit_of_file(path, f"it is not valid Python: {error.msg}, line {error.lineno}", old, new)
+            yield _make_file_edit(path, f"it is not valid Python: {error.msg}, line {error.lineno}", old, new)
         return
     for item in compared.symbols:
         if item.what == "removed" and (sides is None or item.key not in sides.emitted):
             continue
         if item.is_upstreams and not (sides is not None and Unit(sides.module, item.key) in carried.works):
-            yield _edit(path, item, Outcome.UPSTREAM, "", "")
+            yield _make_edit(path, item, Outcome.UPSTREAM, "", "")
             continue
         absent = no_file if sides is None else explain(carried, sides, item)
-        yield _edit(path, item, *_place(path, sides, its_own if absent == DROPPED and instead else absent))
+        yield _make_edit(path, item, *_find_outcome(path, sides, its_own if absent == DROPPED and instead else absent))
     works = [work for unit, work in carried.works.items() if sides is not None and unit.module == sides.module]
     used = {(line.local, line.outside or "verl") for work in works for line in work.lines}
     used |= {("annotations", "__future__")} if works else set()
@@ -103,17 +103,17 @@ def _list_edits_in(
         is_used = (imported.local, imported.module.partition(".")[0]) in used
         missing = no_file if sides is None else None if is_used else "no code that came along uses it"
         origin = f"from {imported.module} import {imported.name}" if imported.name else f"import {imported.module}"
-        yield ForkEdit(path, origin, *_place(path, sides, missing), new=f"{origin}\n")
+        yield ForkEdit(path, origin, *_find_outcome(path, sides, missing), new=f"{origin}\n")
 
 
-def _place(path: str, sides: Sides | None, why: str | None) -> tuple[Outcome, str, str]:
-    """Return what became of an edit, where it is, and why it has no place; None: it has one."""
+def _find_outcome(path: str, sides: Sides | None, why: str | None) -> tuple[Outcome, str, str]:
+    """Return an edit's outcome, location and reason."""
     if why is None and sides is not None:
         return Outcome.CARRIED, sides.path, ""
     return Outcome.ORPHANED, f"{ORPHANED}/{path}", why or ""
 
 
-def _edit(path: str, item: Difference, outcome: Outcome, where: str, why: str) -> ForkEdit:
+def _make_edit(path: str, item: Difference, outcome: Outcome, where: str, why: str) -> ForkEdit:
     segment = item.new or item.old
     assert segment is not None
     is_statement = segment.node is not None and not segment.is_named
@@ -123,8 +123,8 @@ def _edit(path: str, item: Difference, outcome: Outcome, where: str, why: str) -
     return ForkEdit(path, symbol, outcome, where, why, item.what, is_symbol, item.parts, old=item.base, new=new)
 
 
-def _edit_of_file(path: str, why: str, old: str, new: str) -> ForkEdit:
-    """Return the edit of a file as a whole; without a reason it is upstream's."""
+def _make_file_edit(path: str, why: str, old: str, new: str) -> ForkEdit:
+    """Return a whole file's edit: orphaned with a reason, else upstream's."""
     outcome, where = (Outcome.ORPHANED, f"{ORPHANED}/{path}") if why else (Outcome.UPSTREAM, "")
     return ForkEdit(path, "the whole file", outcome, where, why, "edited", old=old, new=new)
 

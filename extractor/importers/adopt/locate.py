@@ -1,4 +1,4 @@
-"""Where in a directory a copy of verl lies, and under which name it imports itself."""
+"""Find a copy of verl and its import name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ VERSION = "verl/version/version"
 
 
 def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
-    """Find the copy.
+    """Find the copy of verl in a directory.
 
     Args:
         directory: The copy, or a directory that holds it at any depth.
@@ -67,7 +67,7 @@ def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
 
 
 def read_files(top: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield path below the top and bytes of every file that may matter; other vextract projects are passed over."""
+    """Yield path and bytes of relevant files, skipping other vextract projects."""
 
     def enter(folder: Path) -> bool:
         hidden = folder.name.startswith(".") or folder.name in _SKIPPED
@@ -94,7 +94,7 @@ def read_files(top: Path) -> Iterator[tuple[str, bytes]]:
 
 
 def _find_roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> list[str]:
-    """Return the directories below which lines stand where upstream has them: the one with most, then other copies."""
+    """Return directories that hold copies of verl, the best match first."""
     upstream: dict[str, dict[str, set[str]]] = {}
     for source in sources.values():
         for path, data in source.files.items():
@@ -122,13 +122,13 @@ def _ends(path: str, name: str) -> bool:
 
 
 def _select_telling_lines(data: bytes) -> set[str]:
-    """Return the lines that say something; licences and imports do not tell one project from another."""
+    """Return lines long enough to compare, without comments and imports."""
     lines = (line.strip() for line in (decode(data) or "").split("\n"))
     return {line for line in lines if len(line) > 12 and not line.startswith(("#", "import ", "from "))}
 
 
 def _list_prefixes(place: Path, inside: Mapping[str, bytes]) -> tuple[str, ...]:
-    """Return the endings of the copy's path under which its files import each other, the longest first."""
+    """Return dotted names the copy imports itself by, longest first."""
     parts = place.parts[1:]
     names = [".".join(parts[start:]) for start in range(len(parts)) if all(map(str.isidentifier, parts[start:]))]
     text = b"\n".join(data for path, data in inside.items() if path.endswith(".py"))
@@ -139,7 +139,7 @@ def _list_prefixes(place: Path, inside: Mapping[str, bytes]) -> tuple[str, ...]:
 
 
 def _name_neighbours(found: Mapping[str, bytes], root: str) -> frozenset[str]:
-    """Name the modules at the top of the repository and beside the copy, but for the one that the copy is in."""
+    """Return the modules at the repository's top and beside the copy."""
     above = root.rpartition("/")[0]
     others = [path for path in found if path.endswith(".py") and not (root and path.startswith(f"{root}/"))]
     starts = {"", f"{above}/" if above else ""}

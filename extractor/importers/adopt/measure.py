@@ -1,4 +1,4 @@
-"""Whether a project computes what a fork does: both run on the same made-up batch, compared bit for bit."""
+"""Check that project and fork compute equal results on one batch."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _VERSIONS = (VERSION, "verl/single_controller/version/version")
 
 @dataclass(frozen=True)
 class Measured:
-    """How one method of a fork compares with what the project runs.
+    """The result of comparing one method of fork and project.
 
     Attributes:
         name: What the project's config calls it.
@@ -42,7 +42,7 @@ class Measured:
 
 
 def check_methods(project: Path, directory: Path, python: str | None, *, offline: bool) -> Check:
-    """Compare each estimator and loss of a fork with the project's, in the project's Python."""
+    """Compare each estimator and loss of a fork with the project's."""
     found = recognise(directory, None, offline=offline)
     fork, read = found.code, subject.read(project)
     hooks = next((file.text for file in read.files.values() if file.path.endswith(f"/{FILE}")), "")
@@ -77,7 +77,7 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
 
 
 def _describe_method(fork: ForkCode, method: Method, hooks: str) -> dict[str, Any]:
-    """Return a method as the driver takes it."""
+    """Return a method's description for the driver."""
     registered = set(re.findall(r'@register_\w+\("([\w-]+)"\)', hooks))
     name = next((item for item in (f"{method.name}_fork", method.name) if item in registered), method.name)
     try:
@@ -123,7 +123,7 @@ def _run(python: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> Measured:
-    """Compare the first result that the fork has, with numbers or with texts in its own columns."""
+    """Compare a method's first usable result in fork and project."""
     note = method["lacking"]
     for values, result in theirs[method["symbol"]].items() if not note else ():
         mine = ours[method["symbol"]][values]

@@ -1,4 +1,4 @@
-"""What a fork calls its estimators and losses with, in the words of a project's hook."""
+"""Find a fork's arguments to its methods, rewritten for a hook."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _LOSSES_OWN = {
 def list_arguments(
     fork: ForkCode, method: Method, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
 ) -> list[str]:
-    """Return the arguments that a function is called with, each by its name.
+    """Return the keyword arguments for a hook's call of the function.
 
     Raises:
         NoPlace: it has to be given something that nobody has.
@@ -76,7 +76,7 @@ def list_arguments(
 
 
 def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
-    """Return what a fork gives a method besides what a project does: by argument, in a hook's words or None."""
+    """Return arguments only the fork passes, as hook expressions or None."""
     node = method.module.by_name[method.function].node
     if method.branch is not None or not isinstance(node, _FUNCTIONS):
         return {}
@@ -91,7 +91,7 @@ def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
 
 
 def _find_handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
-    """Yield what a fork hands to a function by name or place, each with the function that does."""
+    """Yield each argument the fork passes: name, value, enclosing function."""
     callers = {method.function} | ({"policy_loss_fn"} if method.kind == LOSS and method.registered else set())
     for module in {item.name: item for word in callers for item in fork.mentions(f"{word}(")}.values():
         for call, around in _find_calls(module, callers):
@@ -107,7 +107,7 @@ def _find_handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[t
 
 
 def _find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
-    """Yield the calls of functions of some names in a module, each with the function that it is in."""
+    """Yield calls of the named functions, each with its enclosing function."""
     for segment in module.segments:
         for around in ast.walk(segment.node) if segment.node is not None else ():
             if isinstance(around, _FUNCTIONS):
@@ -119,13 +119,13 @@ def _find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[as
 def list_branch_arguments(
     fork: ForkCode, method: Method, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
 ) -> list[str]:
-    """Return how compute_advantage is called by the fork's trainer, in the words of a hook.
+    """Return the arguments for a hook's call of the fork's compute_advantage.
 
     Raises:
         NoPlace: it is called with something that a project has not.
     """
     names = [item.arg for item in list_parameters(node)]
-    call, trainer = _call_of(fork, method)
+    call, trainer = _find_trainer_call(fork, method)
     given = dict(zip(names, call.args, strict=False)) | {item.arg: item.value for item in call.keywords if item.arg}
     needed = set(list_required_arguments(node))
     used = {
@@ -157,8 +157,8 @@ def list_branch_arguments(
     return found
 
 
-def _call_of(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
-    """Return the call of compute_advantage with most arguments, and the function that it is in."""
+def _find_trainer_call(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
+    """Return the compute_advantage call with most arguments, and its function."""
     for module in (method.module, *fork.mentions("compute_advantage(")):
         calls = list(_find_calls(module, (method.function,)))
         if calls:
@@ -167,7 +167,7 @@ def _call_of(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
 
 
 def _rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str], depth: int = 0) -> str | None:
-    """Return an expression of a trainer's as a hook can say it; None where it cannot."""
+    """Rewrite a trainer's expression for a hook; None if impossible."""
     text = ast.unparse(value)
     for own, ours in words.items():
         text = re.sub(rf"(?<![\w.]){re.escape(own)}\b", ours, text)

@@ -1,4 +1,4 @@
-"""A fork's own advantage estimators and policy losses, as hooks of a project."""
+"""Turn a fork's advantage estimators and policy losses into hooks."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _LOSS_MASK = """    mask, row = (now.batch.batch[name] for name in ("response_ma
 
 @dataclass(frozen=True)
 class Hook:
-    """A method as a hook.
+    """A hook made of a fork's method.
 
     Attributes:
         method: The method.
@@ -83,7 +83,7 @@ class Hook:
 
 
 def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package: str) -> Hook:
-    """Return a method as a hook, in the text of the project's file of algorithms.
+    """Return a method as a hook in the project's algorithms file.
 
     Args:
         fork: The fork.
@@ -136,7 +136,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
 
 
 def find_arguments(fork: ForkCode, method: Method) -> tuple[list[str], str]:
-    """Return what a method is called with, in a hook's words, and the fork's text of it.
+    """Return a method's hook arguments and the fork's code of it.
 
     Raises:
         NoPlace: it is called with what no project has.
@@ -157,7 +157,7 @@ def find_arguments(fork: ForkCode, method: Method) -> tuple[list[str], str]:
 
 
 def find_columns(code: str) -> tuple[set[str], set[str]]:
-    """Return the columns that code reads and no project's trainer writes: tensors, and arrays of anything."""
+    """Return columns code reads and no trainer writes: tensors, then arrays."""
     code = ast.unparse(readers.parse_python(code))
     arrays = set(re.findall(r"""non_tensor_batch(?:\[|\.get\()\s*["'](\w+)["']""", code))
     own = _list_columns(code) - _COLUMNS - _list_written(code)
@@ -165,7 +165,7 @@ def find_columns(code: str) -> tuple[set[str], set[str]]:
 
 
 def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
-    """Tell whether a column is one of the fork's rows: an array that its datasets alone write, if anything does."""
+    """Tell whether nothing but the fork's datasets writes an array column."""
     if name not in find_columns(code)[1]:
         return False
     written = re.compile(
@@ -181,7 +181,7 @@ def _list_written(code: str) -> frozenset[str]:
 
 @dataclass(frozen=True)
 class _Body:
-    """A hook in parts: functions before it, its first line, and its statements."""
+    """A hook's parts: helper functions, first line and statements."""
 
     pieces: list[str]
     head: str
@@ -189,7 +189,7 @@ class _Body:
 
 
 def _make_estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
-    """Return the estimator's hook: it calls the fork's function with what the project has at hand."""
+    """Return the hook that calls the fork's estimator."""
     slug = re.sub(r"\W", "_", method.name)
     node = method.module.by_name[method.function].node
     assert isinstance(node, _FUNCTIONS)
@@ -211,19 +211,19 @@ def _make_estimator(fork: ForkCode, method: Method, closure: Closure, left: list
 
 
 def _write_call(name: str, arguments: Sequence[str]) -> str:
-    """Return a call in a hook, an argument to a line."""
+    """Return a hook's call with one argument per line."""
     return "".join([f"{name}(\n", *(f"        {item},\n" for item in arguments), "    )"])
 
 
 def _add_loss_mask(text: str, pieces: Iterable[str]) -> str:
-    """Return a hook's statements with the mask of whole rows put into the batch, where its code reads that."""
+    """Return a hook's text, setting loss_mask if its code reads it."""
     if not any("loss_mask" in _list_columns(piece) for piece in (dedent(text), *pieces)):
         return text
     return text.replace("    now = at_hand.get()\n", f"    now = at_hand.get()\n{_LOSS_MASK}", 1)
 
 
 def _make_loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
-    """Return the loss's hook: it calls the fork's function, and returns what the project's actor takes."""
+    """Return the hook that calls the fork's policy loss."""
     node = method.module.by_name[method.function].node
     assert isinstance(node, _FUNCTIONS)
     arguments = list_arguments(fork, method, node, left)
@@ -246,7 +246,7 @@ def _make_loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]
 
 
 def map_project_names(files: Mapping[str, str], package: str) -> dict[str, str]:
-    """Return a mapping, name -> the module of the package that defines it, of what is vendored."""
+    """Return the module that defines each vendored name."""
     found: dict[str, str] = {}
     for path, text in files.items():
         if path.startswith(f"{package}/vendored/") and path.endswith(".py"):
@@ -267,19 +267,19 @@ def _list_registered_names(files: Mapping[str, str], package: str) -> set[str]:
 
 
 def has_loss_choice(texts: Iterable[str]) -> bool:
-    """Tell whether code of verl's has policy losses that a setting chooses among."""
+    """Tell whether verl's code lets a setting choose the policy loss."""
     return any(_CHOOSER in text for text in texts)
 
 
 def _list_columns(code: str) -> set[str]:
-    """Return the columns of the batch that code reads; comments do not count."""
+    """Return the batch columns that code reads; comments do not count."""
     code = ast.unparse(readers.parse_python(code))
     names = re.findall(r"""batch(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\("(\w+)"\)""", code)
     return {one or other for one, other in names}
 
 
 def _add_imports(text: str, lines: list[str]) -> str:
-    """Put imports behind those that a file has at its top."""
+    """Insert imports behind those at a file's top."""
     segments = split(text)
     last = max((number for number, item in enumerate(segments) if item.is_import), default=0)
     new = "".join(f"{line}\n" for line in lines)

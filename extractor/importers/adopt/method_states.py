@@ -1,4 +1,4 @@
-"""Whether a fork's method runs in its project: carried with the copy of verl, as a hook, or parked."""
+"""Judge how much of a fork's methods runs in its project."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _PLURAL = {Runs.YES: "run", Runs.IN_PART: "run in part", Runs.NO: "are parked"}
 
 @dataclass(frozen=True)
 class MethodState:
-    """What became of one of a fork's methods.
+    """The outcome of one of a fork's methods.
 
     Attributes:
         kind: "advantage estimator", "policy loss", "reward manager", "reward function" or "dataset".
@@ -71,7 +71,7 @@ class MethodState:
 
 
 def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> str:
-    """Return the report's first line: whether the fork's method runs, and which of its loops did not come along."""
+    """Return the report's first line: what runs, which loops are parked."""
     lost = [edit for edit in edits if edit.outcome is Outcome.ORPHANED and edit.symbol in _LOOPS]
     names = sorted({name for edit in lost for name in edit.parts if name in _LOOPS[edit.symbol]})
     more = f"; what you changed in {', '.join(names)} is parked, but for what it calls of these" if names else ""
@@ -81,30 +81,30 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
 def _summarize(states: Sequence[MethodState]) -> str:
     if not states:
         return "no method of yours: no estimator, loss, reward or dataset differs from upstream's"
-    whole, first = judge_overall(states), _algorithms(states)
+    whole, first = judge_overall(states), _select_algorithms(states)
     if all(item.runs is states[0].runs for item in states):
-        return f"your method {whole.value}: {_names(states)}"
+        return f"your method {whole.value}: {_join_names(states)}"
     parts = [(runs, [item for item in states if item.runs is runs]) for runs in Runs]
     if whole is Runs.NO:
         parts = [(runs, [item for item in found if item not in first]) for runs, found in parts]
     said = "; ".join(
-        f"{_names(found)} {runs.value if len(found) == 1 else _PLURAL[runs]}" for runs, found in parts if found
+        f"{_join_names(found)} {runs.value if len(found) == 1 else _PLURAL[runs]}" for runs, found in parts if found
     )
-    return f"your method {whole.value}: {f'{_names(first)}; besides, ' if whole is Runs.NO else ''}{said}"
+    return f"your method {whole.value}: {f'{_join_names(first)}; besides, ' if whole is Runs.NO else ''}{said}"
 
 
-def _names(states: Sequence[MethodState]) -> str:
+def _join_names(states: Sequence[MethodState]) -> str:
     return ", ".join(item.name for item in states)
 
 
-def _algorithms(states: Sequence[MethodState]) -> list[MethodState]:
-    """Return the estimators and losses, which are what a fork is about where it has any."""
+def _select_algorithms(states: Sequence[MethodState]) -> list[MethodState]:
+    """Return estimators and losses, or all methods if there are none."""
     return [item for item in states if item.kind in (ESTIMATOR, LOSS)] or list(states)
 
 
 def judge_overall(states: Sequence[MethodState]) -> Runs:
-    """Return how much runs of all methods together; nothing where no estimator and no loss does, if there are any."""
-    if states and all(item.runs is Runs.NO for item in _algorithms(states)):
+    """Return how much runs overall; NO if no algorithm does."""
+    if states and all(item.runs is Runs.NO for item in _select_algorithms(states)):
         return Runs.NO
     return Runs.YES if {item.runs for item in states} <= {Runs.YES} else Runs.IN_PART
 
@@ -112,7 +112,7 @@ def judge_overall(states: Sequence[MethodState]) -> Runs:
 def add_hooks(
     recognised: Recognised, target: AdoptTarget, carried: Carried, files: Mapping[str, bytes]
 ) -> tuple[dict[str, bytes], list[MethodState], list[Hook]]:
-    """Return the files with a hook for each estimator and loss that did not come along, and what became of each."""
+    """Add hooks for methods not carried; return files, states and hooks."""
     texts = {path: file.data.decode() for path, file in target.files.items() if path.endswith(".py")}
     texts |= {path: data.decode() for path, data in files.items() if path.endswith(".py")}
     states, hooks = [], []
@@ -136,7 +136,7 @@ def add_hooks(
 
 
 def state_of(hook: Hook, place: str) -> MethodState:
-    """Say how much of a hook runs, and what it lacks."""
+    """Return a hook's state: what runs, and what it lacks."""
     needs, left = ", ".join(hook.needs), ", ".join(hook.left)
     why = [f"the batch has to have {needs}: report it with the reward, or add a column"] if needs else []
     why += [f"your loop gives it {left}, which a project has not: at their defaults"] if left else []
@@ -146,7 +146,7 @@ def state_of(hook: Hook, place: str) -> MethodState:
 
 
 def list_others(edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
-    """Yield what became of a fork's reward managers, reward functions and datasets, but for helpers of one of these."""
+    """Yield states of a fork's reward managers, reward functions and datasets."""
     for start, kind in _OTHERS:
         found = [
             edit
@@ -171,7 +171,7 @@ def _names_it(edit: ForkEdit, other: ForkEdit) -> bool:
 def mark_carried(
     edits: Sequence[ForkEdit], hooks: Sequence[Hook], states: Sequence[MethodState], place: str
 ) -> list[ForkEdit]:
-    """Return the edits, those that came along as a hook marked so."""
+    """Return the edits, with those that became hooks marked as carried."""
     functions = {pair for hook in hooks for pair in hook.functions}
     lost = {state.symbol for state in states if state.runs is Runs.NO}
     whole = {hook.method.symbol for hook in hooks if hook.method.branch is not None} - lost
@@ -186,7 +186,7 @@ def mark_carried(
 
 
 def choose_hooks(text: str, hooks: Sequence[Hook]) -> str:
-    """Return a config file, with the fork's method in the place of upstream's of that name."""
+    """Return a config that names renamed hooks instead of upstream's methods."""
     for hook in hooks:
         key = hook.setting.partition("=")[0].rpartition(".")[2]
         if hook.name != hook.method.name:
@@ -195,7 +195,7 @@ def choose_hooks(text: str, hooks: Sequence[Hook]) -> str:
 
 
 def add_config_fields(files: Mapping[str, bytes], package: str) -> dict[str, bytes]:
-    """Return the files of the config classes of the actor and its loss, with a field for each of the fork's keys."""
+    """Return files of config classes extended with the fork's loss keys."""
     sections = {"PolicyLossConfig": (_POLICY_LOSS, compose_settings(files, "config/"))}
     sections["ActorConfig"] = (_ACTOR, read_own_keys(files))
     found: dict[str, bytes] = {}
@@ -217,7 +217,7 @@ def add_config_fields(files: Mapping[str, bytes], package: str) -> dict[str, byt
 
 
 def _find_path_in_project(target: AdoptTarget, carried: Carried, method: Method) -> str | None:
-    """Return the vendored file in which a method has come along; None: it needs a hook."""
+    """Return the vendored file that holds a method, or None."""
     if method.branch is not None and not _is_upstreams_branch(target, method):
         return None
     paths = [_find_carried_place(target, carried, module, name) for module, name in method.functions]
@@ -249,7 +249,7 @@ def _is_upstreams_branch(target: AdoptTarget, method: Method) -> bool:
 
 
 def list_barred_units(target: AdoptTarget, recognised: Recognised) -> dict[Unit, str]:
-    """Return what is not merged into the project's copy of verl, since hooks stand for it."""
+    """Return units to leave unmerged because a hook replaces them."""
     found = {}
     for method in recognised.methods:
         is_hook = method.branch is not None and not _is_upstreams_branch(target, method)

@@ -1,4 +1,4 @@
-"""Methods that a project's classes are vendored without, seen from a fork."""
+"""Keep a project's dropped methods that a fork's edits need."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def drop_methods(code: str, names: Collection[str]) -> str:
-    """Return the text of a class without methods of these names; that of anything else as it is."""
+    """Return a class's text without the named methods; other text unchanged."""
     node = readers.parse_python(code).body[0] if names else None
     if not isinstance(node, ast.ClassDef):
         return code
@@ -28,7 +28,7 @@ def drop_methods(code: str, names: Collection[str]) -> str:
 
 
 def find_edited(copy: Copy, source: Source) -> MethodDemand:
-    """Return the methods that a fork has edited, but for those of classes that upstream had as they are."""
+    """Return methods the fork edited, outside classes that upstream once had."""
     found: set[str] = set()
     for path, data in copy.files.items():
         old, new = decode(source.files[path]), decode(data)
@@ -43,7 +43,7 @@ def find_edited(copy: Copy, source: Source) -> MethodDemand:
 
 
 def find_demanded(plan: Plan, tree: Tree, package: str) -> MethodDemand:
-    """Return what the edits that came along ask for.
+    """Return the methods that the carried edits need.
 
     Args:
         plan: Of an adoption.

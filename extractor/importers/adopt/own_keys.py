@@ -1,4 +1,4 @@
-"""Config keys that a fork has added for its own code: the project's code that came along reads them there, too."""
+"""Give a project the config keys that the fork's code reads."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LINE = f"  # Settings that came with the fork: {FILE.removeprefix('config/')}.\
 
 
 def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Sequence[str]) -> dict[str, bytes]:
-    """Return the config files that give a project the settings that carried code reads; none where it has them.
+    """Return config files that add the fork's settings carried code reads.
 
     Args:
         copy: The fork.
@@ -64,7 +64,7 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
 
 
 def carry_defaults(copy: Copy, sources: Sequence[Source], files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Return the project's config files that get a default which the fork has changed.
+    """Return the project's config files with defaults that the fork changed.
 
     Args:
         copy: The fork.
@@ -97,7 +97,7 @@ def _compose_forks(copy: Copy) -> Mapping[str, Any]:
 
 
 def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
-    """Return those of the fork's settings that code reads by name, a section of the fork's own by its name too."""
+    """Return the fork's settings that code reads by name."""
     texts = list(code)
     read, words = find_named(new, texts), {word for text in texts for word in re.findall(r"\w+", text)}
     words |= load_upstream_key_names()
@@ -105,7 +105,7 @@ def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
 
 
 def _find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
-    """Return the settings that hooks read and the project lacks, as a config of the fork's has them, or null."""
+    """Return settings that hooks read and the project lacks, with values."""
     texts = list(code)
     keys = {key for text in texts for key in re.findall(r"\bnow\.config\.([\w.]+)(?![\w.(])", text)}
     losses = [
@@ -135,7 +135,7 @@ def read_own_keys(files: Mapping[str, bytes]) -> dict[str, Any]:
 
 
 def compose_settings(files: Mapping[str, bytes], folder: str) -> Mapping[str, Any]:
-    """Return the settings of a directory of configs, flat; none where it cannot be composed."""
+    """Return a config directory's flat settings; empty if they don't compose."""
     paths = [path for path in files if path.startswith(folder) and path.endswith(".yaml")]
     texts = {path.removeprefix(folder): decode(files[path]) or "" for path in paths}
     try:
@@ -145,7 +145,7 @@ def compose_settings(files: Mapping[str, bytes], folder: str) -> Mapping[str, An
 
 
 def _is_taken(key: str, have: Mapping[str, Any]) -> bool:
-    """Tell whether a config has a key, a section of its name, or a value where it would need a section."""
+    """Tell whether adding a key would clash with a config's keys."""
     return any(
         (value is not None and f"{key}.".startswith(f"{name}.")) or name.startswith(f"{key}.")
         for name, value in have.items()

@@ -1,4 +1,4 @@
-"""Recognising a copy of verl: where it lies, and the release that it was made from."""
+"""Recognise a copy of verl and its original release."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _ALGORITHMS = "verl/trainer/ppo/core_algos.py"
 
 @dataclass(frozen=True)
 class Recognised:
-    """A copy of verl, and what it was made from.
+    """A copy of verl and the release it was made from.
 
     Attributes:
         copy: Where it lies.
@@ -56,12 +56,12 @@ class Recognised:
 
     @property
     def score(self) -> Score:
-        """Return how near it is to the release that it is taken for."""
+        """Return the score of the matched release."""
         return self.scores[0]
 
     @cached_property
     def compared(self) -> dict[str, Compared]:
-        """Return the modules that are not as in that release, by upstream's path."""
+        """Return the modules that differ from the release, by upstream's path."""
         from extractor.importers.adopt.differences import compare
 
         with warnings.catch_warnings():
@@ -77,14 +77,14 @@ class Recognised:
 
     @cached_property
     def methods(self) -> list[Method]:
-        """Return the estimators and losses that the fork has and upstream never had."""
+        """Return the estimators and losses that only the fork has."""
         from extractor.importers.adopt.find_methods import find_methods
 
         return find_methods(self.code)
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what makes the result doubtful: releases that were not compared, a copy with hardly a file of verl."""
+        """Return doubts about the match: unread releases or few verl files."""
         score = self.score
         there = score.identical + score.edited
         if there >= _FEW_FILES * (there + score.missing):
@@ -97,7 +97,7 @@ class Recognised:
 def recognise(
     directory: Path, release: str | None, *, offline: bool = False, say: Callable[[str], None] = lambda step: None
 ) -> Recognised:
-    """Find the copy of verl in a directory, and the release that it was made from.
+    """Find the copy of verl in a directory, and its release.
 
     Args:
         directory: It, or one above it.
@@ -151,7 +151,7 @@ def recognise(
 
 
 def _choose_with_losses(copy: Copy, sources: Sequence[Source]) -> Source:
-    """Return the first of some releases or, for a fork with a loss of its own, of those with losses to choose among."""
+    """Return the first release, or one with selectable losses if needed."""
     from extractor.importers.adopt.find_methods import LOSS, find_methods
     from extractor.importers.adopt.fork_code import ForkCode
     from extractor.importers.adopt.method_hooks import has_loss_choice
@@ -164,7 +164,7 @@ def _choose_with_losses(copy: Copy, sources: Sequence[Source]) -> Source:
 def _read(
     pins: Iterable[SourcePin], offline: bool, say: Callable[[str], None]
 ) -> tuple[dict[str, Source], list[tuple[str, SourceError]]]:
-    """Open releases; returns those that could be read by number, and why the others could not."""
+    """Open releases; return the readable ones, and errors of the others."""
     from extractor.pipeline.source import open_source
 
     sources, unread = {}, []
@@ -178,7 +178,7 @@ def _read(
 
 
 def _score_releases(copy: Copy, sources: Mapping[str, Source]) -> tuple[Score, ...]:
-    """Score every release, the nearest first; of equals the newer one (`sources` are in order of release)."""
+    """Score every release, nearest first; of equals the newer."""
     theirs = {
         path: _count_lines(restore_upstream_names(decode(data) or "", copy.prefixes))
         for path, data in copy.files.items()

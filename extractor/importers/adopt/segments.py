@@ -1,4 +1,4 @@
-"""A module as a row of segments, one for each top-level statement with the comments above it."""
+"""Split a module into top-level statements with their comments."""
 
 from __future__ import annotations
 
@@ -43,12 +43,12 @@ class Segment:
 
     @property
     def is_named(self) -> bool:
-        """Return True where its key is the names that it binds."""
+        """Return True if it binds names and is no import."""
         return bool(self.binds) and not self.is_import
 
 
 def split(text: str) -> tuple[Segment, ...]:
-    """Split a module; line feeds are its only line ends. Joined again, the segments give the text.
+    """Split a module into segments that join to the same text.
 
     Raises:
         SyntaxError: it is not Python.

@@ -1,4 +1,4 @@
-"""The project that the edits go to: its modules, what each binds, and where the names of imports are in it."""
+"""Resolve a fork's names and imports in the target project."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ OWN = ""
 
 
 class NoPlace(Exception):
-    """An edit cannot stand in the project; the message says why."""
+    """Raised when the project cannot take an edit; says why."""
 
 
 @dataclass(frozen=True, order=True)
 class Unit:
-    """Something that comes along as a whole.
+    """A segment or file that is carried as a whole.
 
     Attributes:
         module: Dotted upstream module.
@@ -77,7 +77,7 @@ class Sides:
 
     @cached_property
     def dropped(self) -> dict[str, frozenset[str]]:
-        """Return class -> the methods that it was vendored without."""
+        """Return the methods that each vendored class lacks."""
         found: dict[str, frozenset[str]] = {}
         for statement, positions in self.kept.dropped:
             node = self.kept.body[statement]
@@ -91,7 +91,7 @@ class Sides:
 
     @cached_property
     def fork_by_name(self) -> dict[str, Segment]:
-        """Name -> the segment, other than a plain import, that binds it in the fork."""
+        """Return the fork's segment that defines each name, without imports."""
         return {name: item for item in self.compared.fork if not item.is_import for name in item.binds}
 
     @cached_property
@@ -100,7 +100,7 @@ class Sides:
 
 
 class AdoptTarget:
-    """All kept modules, and the resolution of names."""
+    """The project that edits go to; resolves names in it."""
 
     def __init__(
         self, copy: Copy, source: Source, generated: Generated, package: str, compared: Mapping[str, Compared]
@@ -122,17 +122,17 @@ class AdoptTarget:
                 self.sides[kept.module] = Sides(kept, path, sides, {item.key: item for item in split(emitted)})
 
     def read_fork_text(self, upstream_path: str) -> str | None:
-        """Return the fork's text under upstream's names; None where it has none."""
+        """Return the fork's text under upstream's names, or None."""
         data = self.copy.files.get(upstream_path, self.copy.own.get(upstream_path))
         text = decode(data) if data is not None else None
         return None if text is None else restore_upstream_names(text, self.copy.prefixes)
 
     def place_own_file(self, module: str) -> str:
-        """Return where a file of the fork's own goes in the project."""
+        """Return the project path for a fork's own file."""
         return f"{self.package}/{self.own[module].removeprefix('verl/')}"
 
     def resolve(self, importer: str, item: Imported) -> tuple[Line, set[Unit]]:
-        """Return the import that gives the project's code what the fork's imported, and what has to come along for it.
+        """Map a fork's import to the project's; return units it needs.
 
         Raises:
             NoPlace: the project does not have it.
@@ -165,7 +165,7 @@ class AdoptTarget:
         raise NoPlace(f"it needs {what}, which the project does not have")
 
     def find_attribute(self, item: Imported, attribute: str) -> set[Unit]:
-        """Return what has to come along so that a module which is imported whole has an attribute.
+        """Return the units needed for an attribute of an imported module.
 
         Raises:
             NoPlace: the project's module does not have it.
@@ -179,7 +179,7 @@ class AdoptTarget:
         return {Unit(sides.module, segment.key)}
 
     def line(self, module: str, name: str | None, local: str) -> Line:
-        """Return the import of a module of the project's, or of a name in it."""
+        """Return an import of one of the project's modules or names."""
         dotted = f"{self.package}.{module}" if module else self.package
         return Line(_write_import(dotted, name, local), local, "")
 

@@ -1,4 +1,4 @@
-"""Text of a fork, made comparable with upstream's."""
+"""Normalize a fork's text for comparison with upstream's."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _FIRST = (
 
 
 def decode(data: bytes) -> str | None:
-    """Return the text with line feeds alone and without a byte order mark; None where it is no text."""
+    """Decode UTF-8 text with normalized line ends; None if not text."""
     try:
         text = data.decode("utf-8")
     except UnicodeDecodeError:
@@ -23,7 +23,7 @@ def decode(data: bytes) -> str | None:
 
 
 def restore_upstream_names(text: str, prefixes: Sequence[str]) -> str:
-    """Return the text with the copy's own import name turned back into `verl`."""
+    """Replace the copy's import name by `verl` in a text."""
     for name in map(re.escape, prefixes):
         text = re.sub(rf"^([ \t]*(?:from|import)[ \t]+){name}(?=[.\s]|$)", r"\1verl", text, flags=re.MULTILINE)
         # Chains after `import prefix.x`, and dotted paths in strings.

@@ -1,1 +1,1 @@
-"""Read the config of a release of verl, and that of a project made of it."""
+"""Read the config of a verl release and of a project."""

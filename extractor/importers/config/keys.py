@@ -1,4 +1,4 @@
-"""What becomes of each key of a project's config in a release of verl."""
+"""Map a project's config keys to those of a verl release."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ ABOUT_THE_MACHINE = {
 
 
 class KeyStatus(str, Enum):
-    """Says what became of a key."""
+    """The outcome of a config key."""
 
     CARRIED = "carried"
     DEFAULT = "the release's default"
@@ -75,7 +75,7 @@ class KeyStatus(str, Enum):
 
 @dataclass(frozen=True)
 class Key:
-    """One key of the project, and what became of it.
+    """A project's config key, and its outcome in a release.
 
     Attributes:
         key: The project's.
@@ -104,18 +104,18 @@ class Key:
 
 
 def is_about_machine(key: str) -> bool:
-    """Tell whether a key says where and how something is computed rather than what."""
+    """Tell whether a key is about the machine, not the experiment."""
     parts = key.split(".")
     sections = (".".join(parts[:end]) for end in range(1, len(parts)))
     return any(parts[section.count(".") + 1] in ABOUT_THE_MACHINE.get(section, "").split() for section in sections)
 
 
 def keep_name(key: str) -> None:
-    """Return no new name: the keys of a project are those of its release."""
+    """Return None: a project's keys are those of its release."""
 
 
 def list_candidates(key: str, renamed: Callable[[str], str | None] = keep_name) -> list[str]:
-    """Return the names that a key may have in another release, the most likely first."""
+    """Return a key's possible names in another release, likeliest first."""
     newer, older = [name for name in (renamed(key),) if name is not None], []
     for old, new in reversed(MOVES):
         if key == old or key.startswith(f"{old}."):
@@ -126,7 +126,7 @@ def list_candidates(key: str, renamed: Callable[[str], str | None] = keep_name) 
 
 
 def name_in(key: str, defaults: VerlDefaults, renamed: Callable[[str], str | None] = keep_name) -> str | None:
-    """Return the name of a key in a release; None where it has none."""
+    """Return a key's name in a release, or None."""
     # A release may keep an old name that nothing reads any more, beside the new one.
     return next((name for name in list_candidates(key, renamed) if name in defaults), None)
 
@@ -134,7 +134,7 @@ def name_in(key: str, defaults: VerlDefaults, renamed: Callable[[str], str | Non
 def map_key(
     key: str, value: Any, target: ReleaseConfig, defaults: VerlDefaults, changed: Mapping[str, tuple[Any, str]]
 ) -> Key:
-    """Decide about one key.
+    """Decide what a key becomes in a release.
 
     Args:
         key, value: The project's.
@@ -182,7 +182,7 @@ _LOCAL = {
 def _add(
     name: str, key: str, value: Any, changed: tuple[Any, str], target: ReleaseConfig, defaults: VerlDefaults
 ) -> Key:
-    """Return a key that the release's config does not have: it may still be read."""
+    """Decide whether a key missing from the release's config is added."""
     new_value, why = changed
     if value is None or value == {}:
         return Key(key, value, KeyStatus.DROPPED, reason=f"verl {target.release} has no such key, and it is not set")
@@ -212,7 +212,7 @@ _OF_HOOKS, _BY_NAME = "data.env", "distillation.teacher_models"  # the latter's 
 
 
 def _is_open(key: str, defaults: VerlDefaults) -> bool:
-    """Tell whether a key is a section that takes anything, or in one: it is empty in the release's config."""
+    """Tell whether a key lies in a section accepting any key."""
     if key.startswith(_OF_HOOKS) or (key.startswith(f"{_BY_NAME}.") and _BY_NAME in defaults):
         return True
     parts = key.split(".")

@@ -1,4 +1,4 @@
-"""A project's own config, composed as its main.py composes it."""
+"""Compose a project's config as its main.py does."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _PART = re.compile(r"[A-Za-z_][\w-]*|0|[1-9]\d*", re.ASCII)
 
 @dataclass(frozen=True)
 class ProjectConfig:
-    """Holds what a project trains with.
+    """A project's composed config.
 
     Attributes:
         config: Nested, resolved.
@@ -50,7 +50,7 @@ class ProjectConfig:
 
 
 def read_files(project: Path) -> dict[str, str]:
-    """Return the YAML files of a project's config directory, by path there.
+    """Return a project's config YAML files, by path below config/.
 
     Raises:
         UsageError: it has none.
@@ -100,10 +100,9 @@ def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfi
 
 
 def map_overrides(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Return a mapping, key of an override -> value: dotted keys, and whole mappings where a key of theirs is no part
-    of a dotted one for Hydra.
+    """Return Hydra override keys with their values.
 
-    Of a section only those of its keys are together in one mapping: `data.env` itself is that of `{"my set": 1}`, and
+    Keys that Hydra cannot take in a dotted key are grouped under their section: `data.env` holds `{"my set": 1}`, and
     `data.env.seed` stands beside it.
     """
     found: dict[str, Any] = {}

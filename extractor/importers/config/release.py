@@ -1,4 +1,4 @@
-"""The config of a release of verl, read from its source, and what a key means there."""
+"""Read the config of a verl release from its source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _ANY_SECTION = frozenset({"cfg", "conf", "config"})
 
 @dataclass(frozen=True)
 class ReleaseConfig:
-    """A release as far as configs are concerned.
+    """The configs of a verl release.
 
     Attributes:
         release: "0.6.1".
@@ -43,7 +43,7 @@ class ReleaseConfig:
 
     @classmethod
     def of(cls, source: Source) -> ReleaseConfig:
-        """Return the configs of a source."""
+        """Read the configs of a source."""
         paths = (path for path in source.files if path.startswith(CONFIG) and path.endswith(".yaml"))
         return cls(source.release, {path.removeprefix(CONFIG): source.read(path) for path in paths}, source)
 
@@ -56,7 +56,7 @@ class ReleaseConfig:
         return path in self.source.files
 
     def function(self, path: str, name: str) -> str:
-        """Return the text of a function, without its `def NAME(`; "" where there is none."""
+        """Return a function's text behind `def NAME(`, or "" if missing."""
         text = self.source.read(path) if self.has(path) else ""
         match = re.search(
             rf"^(?:async )?def {name}\((.*?)(?=^(?:def |class |@|async def )|\Z)", text, re.DOTALL | re.MULTILINE
@@ -64,12 +64,12 @@ class ReleaseConfig:
         return match[1] if match else ""
 
     def reads(self, name: str) -> bool:
-        """Tell whether any code of the release reads a setting of this name."""
+        """Tell whether any code of the release reads this setting name."""
         pattern = re.compile(rf"\.{re.escape(name)}\b|[\"']{re.escape(name)}[\"']".encode())
         return any(pattern.search(data) for path, data in self.source.files.items() if path.endswith(".py"))
 
     def is_read_in_training(self, key: str, defaults: Mapping[str, Any]) -> bool:
-        """Tell whether code that trains by FSDP reads all parts of a key that the config does not have.
+        """Tell whether FSDP training code reads the key's unknown parts.
 
         Args:
             key: Dotted.
@@ -82,12 +82,12 @@ class ReleaseConfig:
             if section.endswith("_kwargs"):  # a user's function's: they have names of the user's
                 return True
             known -= 1
-            if known <= 0 and not _is_read(_reads(self.source), section.removesuffix("_config"), name):
+            if known <= 0 and not _is_read(_list_reads(self.source), section.removesuffix("_config"), name):
                 return False
         return True
 
     def refuses(self, key: str, config: Mapping[str, Any]) -> str | None:
-        """Say why a key may not be added: its section's dataclass lacks the field. None: it may."""
+        """Say why a key may not be added, or return None."""
         parts = key.split(".")
         for end in range(len(parts) - 1, 0, -1):
             try:
@@ -118,7 +118,7 @@ class VerlDefaults:
         return cls(config, flatten(resolve(config)))
 
     def depth(self, key: str) -> int:
-        """Return how many parts of a key are sections of the release's config."""
+        """Return how many leading parts of a key the release has."""
         parts = key.split(".")
         return next((end for end in range(len(parts), 0, -1) if ".".join(parts[:end]) in self), 0)
 
@@ -134,8 +134,8 @@ _READS: dict[str, frozenset[tuple[str, str]]] = {}
 _CLASSES: dict[str, dict[str, tuple[set[str], list[str]]]] = {}
 
 
-def _reads(source: Source) -> frozenset[tuple[str, str]]:
-    """Return what code of a release that trains by FSDP reads of what, by name."""
+def _list_reads(source: Source) -> frozenset[tuple[str, str]]:
+    """Return (owner, name) pairs that FSDP training code reads."""
     if source.sha256 not in _READS:
         texts = (
             data.decode("utf-8", errors="replace")
@@ -147,7 +147,7 @@ def _reads(source: Source) -> frozenset[tuple[str, str]]:
 
 
 def _is_read(reads: frozenset[tuple[str, str]], section: str, name: str) -> bool:
-    """Tell whether a setting is read of its section, or of something that is called a config."""
+    """Tell whether code reads a setting from its section or config."""
     owners = {owner.removesuffix("_config") for owner, read in reads if read == name}
     if name.endswith("_kwargs"):  # which code reads of a variable of any name
         return bool(owners)
@@ -155,7 +155,7 @@ def _is_read(reads: frozenset[tuple[str, str]], section: str, name: str) -> bool
 
 
 def _find_fields(source: Source, name: str) -> set[str] | None:
-    """Return the fields of a config class and of its bases; None where it is not found."""
+    """Return a config class's fields with inherited ones; None if unknown."""
     if source.sha256 not in _CLASSES:
         _CLASSES[source.sha256] = _map_classes(source)
     if name not in _CLASSES[source.sha256]:
@@ -165,7 +165,7 @@ def _find_fields(source: Source, name: str) -> set[str] | None:
 
 
 def _map_classes(source: Source) -> dict[str, tuple[set[str], list[str]]]:
-    """Return the classes of a release's config modules: their fields, and their bases."""
+    """Map a release's config classes to their fields and bases."""
     found: dict[str, tuple[set[str], list[str]]] = {}
     for path in source.files:
         for node in readers.parse_python(source.read(path)).body if path.endswith(".py") and "config" in path else ():

@@ -1,4 +1,4 @@
-"""From a project to full verl on Ray: the same experiment as a launch script and thin adapters around the hooks."""
+"""Export a project to verl: launch script, hooks and adapters."""
 
 from extractor.importers.config.keys import Key, KeyStatus
 from extractor.importers.export.bundle import Export, export, write

@@ -1,4 +1,4 @@
-"""The files of an export, made in memory, and writing them."""
+"""Make an export's files in memory, and write them."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ from extractor.values.modules import name_module
 
 @dataclass(frozen=True)
 class Export:
-    """An export.
+    """An export's files, keys, overrides and remarks.
 
     Attributes:
         files: By path; text or bytes.
@@ -139,7 +139,7 @@ def write(target: Path, files: Mapping[str, bytes]) -> None:
 
 
 def _list_overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: VerlDefaults) -> list[str]:
-    """Return the overrides of the launch script, sorted; two keys of the project's may be one there.
+    """Return the launch script's overrides, sorted and without duplicates.
 
     Raises:
         UsageError: Hydra's grammar has no words for one.
@@ -166,7 +166,7 @@ def _list_overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: Verl
 
 @dataclass(frozen=True)
 class _Bundle:
-    """Holds what the files are made from."""
+    """The inputs of an export's files."""
 
     project: Path
     lock: Lock
@@ -176,7 +176,7 @@ class _Bundle:
     reward: RewardConfig
 
     def copies(self, include: Sequence[str]) -> dict[str, bytes]:
-        """Return the modules that hooks and adapters need, verl's own in place of the vendored ones."""
+        """Return the modules hooks and adapters need, with aliases for verl's."""
         roots = ["custom/__init__.py", *include]
         roots += ["data/toy.py"] if self.config.toy else []
         roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
@@ -196,7 +196,7 @@ class _Bundle:
     def texts(
         self, overrides: Sequence[str], keys: Sequence[Key], edits: tuple[UpstreamEdit, ...], remarks: Sequence[str]
     ) -> dict[str, bytes]:
-        """Return what is written from templates: the launch script, adapters, tables of keys and edits."""
+        """Render the export's templates: launch script, adapters and tables."""
         package, adapted = self.lock.options.package, self.reward.adapted
         dataset = changes.uses_own_dataset(self.config)
         parts = {"reward": adapted is not None, "dataset": dataset, "environment": changes.is_multi_turn(self.config)}
@@ -232,7 +232,7 @@ class _Bundle:
 
 
 def _quote(override: str) -> str:
-    """Return an argument for bash, in which the script's own variables stay variables."""
+    """Quote an override for bash, keeping the script's own variables."""
     if "$" not in override:
         return shlex.quote(override)
     escaped = override.replace("\\", "\\\\").replace('"', '\\"').replace("`", "\\`")
@@ -241,7 +241,7 @@ def _quote(override: str) -> str:
 
 
 def _show_target(key: Key) -> str:
-    """Return what a key is in verl, for the table; "" where it is the same there."""
+    """Return a key's override in verl; "" if unchanged or absent."""
     if key.target is None or (key.target == key.key and key.target_value == key.value and not key.mark):
         return ""
     return f"`{key.mark}{key.target}={_shorten(key.target_value)}`"
@@ -252,7 +252,7 @@ def _shorten(value: Any) -> str:
 
 
 def _find_dataset_class(path: Path) -> str:
-    """Return the name of the hook's class whose name ends in Dataset: the last one."""
+    """Return the hook's last class whose name ends in Dataset."""
     if not path.is_file():
         raise UsageError(
             f"{path}: no such file, and the config uses it", hint="restore the hook, or name data.train_files"
@@ -265,7 +265,7 @@ def _find_dataset_class(path: Path) -> str:
 
 
 def _collect_settings(config: ProjectConfig, reward: RewardConfig) -> dict[str, Any]:
-    """Return what the adapters read."""
+    """Return the settings that the adapters read."""
     tree = config.config
     local = tree.get("local", {})
     rollout = tree["actor_rollout_ref"]["rollout"].get("multi_turn", {})

@@ -1,4 +1,4 @@
-"""Values that have to be others in full verl, and what verl must be told besides."""
+"""Adapt a project's values and settings for full verl."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _Changes = dict[str, tuple[Any, str]]
 def change_values(
     config: ProjectConfig, release: str, interface: VerlInterface, reward: RewardConfig, copied: Mapping[str, str]
 ) -> _Changes:
-    """Return a mapping, key -> the value that it has in full verl, and why.
+    """Return values that must change in full verl, with reasons.
 
     Args:
         config: The project's.
@@ -62,7 +62,7 @@ def is_multi_turn(config: ProjectConfig) -> bool:
 
 
 def calls_tools(config: ProjectConfig) -> bool:
-    """Tell whether the model calls tools, which verl runs by an agent loop of its own."""
+    """Tell whether the model calls tools through verl's own agent loop."""
     return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable")) and any(map(config.flat.get, _TOOLS))
 
 
@@ -88,7 +88,7 @@ def uses_own_dataset(config: ProjectConfig) -> bool:
 
 
 def find_named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
-    """Return the keys that name a Python file of the project, or one of tools, and its path there."""
+    """Map keys that name Python or tool files to project paths."""
     root = project.resolve()
     tables = (_TOOLS[0], "data.tool_config_path")
     paths = {
@@ -103,7 +103,7 @@ def find_named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
 
 
 def _list_made_files(config: ProjectConfig) -> _Changes:
-    """Return the paths of what prepare.py makes."""
+    """Return settings for the files that prepare.py makes."""
     flat = config.flat
     found: _Changes = {}
     if config.toy:
@@ -118,7 +118,7 @@ def _list_made_files(config: ProjectConfig) -> _Changes:
 
 
 def _list_micro_batches(flat: Mapping[str, Any]) -> _Changes:
-    """Return sizes of passes that the project counts by accumulation steps."""
+    """Return micro-batch sizes computed from gradient accumulation steps."""
     steps, found = flat.get("local.gradient_accumulation_steps"), {}
     for section in ("actor_rollout_ref.actor", "critic") if steps else ():
         if f"{section}.ppo_mini_batch_size" in flat:
@@ -131,7 +131,7 @@ def _list_micro_batches(flat: Mapping[str, Any]) -> _Changes:
 def add_settings(
     config: ProjectConfig, interface: VerlInterface, reward: RewardConfig, defaults: VerlDefaults
 ) -> dict[str, Any]:
-    """Return what verl must be told besides: where the adapters are, and what it has two keys for."""
+    """Return extra settings for verl, such as the adapters' locations."""
     flat = config.flat
     found: dict[str, Any] = {"trainer.nnodes": "$NNODES", "trainer.n_gpus_per_node": "$GPUS"}
     found |= rewards.choose_manager(reward, interface, f"{HERE}/adapters/reward.py")

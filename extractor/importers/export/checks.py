@@ -1,4 +1,4 @@
-"""What an export refuses, since project or verl would, and which settings of an experiment it loses."""
+"""Refuse configs that cannot be exported; warn of lost settings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _USUAL: tuple[Any, ...] = (None, False, 0, -1, "", [], {}, "vanilla", "token-mea
 
 
 def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> None:
-    """Check what is exported as the project's `settings/loading.py` does, as far as that needs no torch.
+    """Check an exported config as the project's `settings/loading.py` would.
 
     Args:
         config: What is exported.
@@ -71,7 +71,7 @@ def check(config: ProjectConfig, usual: Mapping[str, Any], package: Path) -> Non
 
 
 def list_lost_settings(keys: Sequence[Key]) -> list[str]:
-    """Return a warning of each section with settings that are lost and make this another experiment."""
+    """Return warnings of lost settings that change the experiment, by section."""
     flat = {key.key: key.value for key in keys}
     found = [key for key in keys if key.is_lost and _is_experiment_changed(key.key, key.value, flat)]
     groups = groupby(
@@ -88,7 +88,7 @@ def list_lost_settings(keys: Sequence[Key]) -> list[str]:
 
 
 def _is_experiment_changed(key: str, value: Any, flat: Mapping[str, Any]) -> bool:
-    """Tell whether a release without a setting learns something else, or from other prompts."""
+    """Tell whether losing a setting changes training or prompts."""
     is_neutral = key.endswith("repetition_penalty") and value == 1.0
     if is_neutral or (value is not True and value in _USUAL):
         return False

@@ -1,4 +1,4 @@
-"""The part of a project's package that its hooks need, and verl's modules in place of what is vendored."""
+"""Find the package modules that hooks need, and verl's equivalents."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from extractor.values.tree import FileKind
 
 @dataclass(frozen=True)
 class Needed:
-    """Holds what the hooks reach.
+    """Files that an export's hooks need.
 
     Attributes:
         own: Paths of the project's files to copy as they are.
@@ -68,20 +68,20 @@ def _list_packages(project: Path, path: str) -> Iterable[str]:
             yield init
 
 
-def _run(tree: ast.AST) -> Iterable[ast.AST]:
-    """Yield all parts of a module but those for type checkers alone."""
+def _walk_runtime_nodes(tree: ast.AST) -> Iterable[ast.AST]:
+    """Yield a module's nodes, except blocks for type checkers only."""
     for node in ast.iter_child_nodes(tree):
         if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
-            yield from _run(ast.Module(node.orelse, []))
+            yield from _walk_runtime_nodes(ast.Module(node.orelse, []))
         else:
             yield node
-            yield from _run(node)
+            yield from _walk_runtime_nodes(node)
 
 
 def _list_imports(project: Path, path: str, package: str) -> list[str]:
-    """Return the files of the package that a module imports as it runs."""
+    """Return the package's files that a module imports at run time."""
     found: list[str] = []
-    for node in _run(parse_hook(project / path)):
+    for node in _walk_runtime_nodes(parse_hook(project / path)):
         if isinstance(node, ast.ImportFrom):
             module = resolve_absolute(node, name_module(path), is_package=is_package(path))
             found += [f"{module}.{alias.name}" for alias in node.names] + [module]

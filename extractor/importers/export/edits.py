@@ -1,4 +1,4 @@
-"""Edits to vendored files, as far as they can be carried over to verl's own source."""
+"""Merge edits of vendored files into verl's own source."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ class UpstreamEdit:
 
     @property
     def applies(self) -> bool:
-        """Tell whether they fit verl's file without a conflict."""
+        """Tell whether the edits fit verl's file without a conflict."""
         return not self.why
 
 
 def merge_edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
-    """Merge each edit of a vendored file into verl's file, from which the emitted one was made."""
+    """Merge each vendored file's edits into verl's original file."""
     base = emitted_base.read(project, lock)
     found = []
     for edit in diff.list_edits(project, lock, base):
@@ -54,7 +54,7 @@ def merge_edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit
 
 
 def _try_patch(upstream_path: str, base: bytes, ours: bytes | None, source: Source) -> tuple[str, bytes]:
-    """Return why an edit does not fit verl's file, and if it does the patch."""
+    """Return why an edit does not fit, otherwise its patch."""
     theirs = source.files.get(upstream_path)
     if theirs is None:
         return f"verl {source.release} has no such file", b""

@@ -1,4 +1,4 @@
-"""The reward in a project's config, and how verl is told of it."""
+"""Read a project's reward config and translate it for verl."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class ManagerClass:
 
 @dataclass(frozen=True)
 class RewardConfig:
-    """Holds what a project's config says of the reward.
+    """The reward settings of a project's config.
 
     Attributes:
         manager: Name of the reward manager.
@@ -65,7 +65,7 @@ class RewardConfig:
     def of(
         cls, config: ProjectConfig, project: Path, package: str, target: ReleaseConfig, interface: VerlInterface
     ) -> RewardConfig:
-        """Read it off the config of a project.
+        """Read the reward settings from a project's config.
 
         Raises:
             UsageError: neither the project nor the release has such a manager, or the release cannot take it.
@@ -88,7 +88,7 @@ class RewardConfig:
 
 
 def _find_first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
-    """Return the first of these that the config has, a value or a section."""
+    """Return the config's first set value among some names, or None."""
     for name in names:
         with contextlib.suppress(KeyError):
             if (value := select(config.config, name)) is not None:
@@ -97,7 +97,7 @@ def _find_first(config: ProjectConfig, names: tuple[str, ...]) -> Any:
 
 
 def _find_manager_class(project: Path, package: str, name: str) -> ManagerClass | None:
-    """Find the class that a project has registered as a reward manager under a name."""
+    """Find the class registered as reward manager under a name."""
     for folder in ("custom", "vendored/workers/reward_manager"):
         for path in readers.list_python_below(project, f"{package}/{folder}"):
             for node in ast.walk(parse_hook(project / path)):
@@ -128,7 +128,7 @@ def _find_adapted(
 
 
 def map_argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Key:
-    """Return what becomes of a key, which may be an argument of the reward manager."""
+    """Map a key that is a reward manager argument to verl's."""
     short = _name_argument(key.key)
     if short is None:
         return key
@@ -145,7 +145,7 @@ def map_argument(key: Key, reward: RewardConfig, interface: VerlInterface) -> Ke
 
 
 def _name_argument(key: str) -> str | None:
-    """Return the name of a reward manager's argument, as the manager knows it; None where the key is none."""
+    """Return a key's reward manager argument name, or None."""
     for prefix in _OVERLONG:
         if key.startswith(f"{prefix}."):
             return f"overlong_buffer_cfg.{key.removeprefix(prefix + '.')}"
@@ -156,13 +156,13 @@ def _name_argument(key: str) -> str | None:
 
 
 def change_manager(config: ProjectConfig, reward: RewardConfig) -> dict[str, tuple[Any, str]]:
-    """Return the key of a manager that the release has under another name: what it is there, and why."""
+    """Return manager keys whose value differs in verl, with reasons."""
     keys = [key for key in REWARD_MANAGER if config.flat.get(key) == _AS_NAIVE != reward.manager]
     return dict.fromkeys(keys, (reward.manager, "it gives every response the score that prime gives it"))
 
 
 def choose_manager(reward: RewardConfig, interface: VerlInterface, file: str) -> dict[str, Any]:
-    """Return what verl must be told to use the project's own reward manager.
+    """Return verl's settings that select the project's own reward manager.
 
     Args:
         reward, interface: The project's, and the release's.

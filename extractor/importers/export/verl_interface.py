@@ -1,4 +1,4 @@
-"""How a release of verl takes what a project brings: its reward manager, its algorithms, its environment."""
+"""Detect how a verl release takes rewards, algorithms and environments."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class ManagerInterface(str, Enum):
 
 @dataclass(frozen=True)
 class VerlInterface:
-    """Says how a release takes a project's hooks.
+    """How a release takes a project's hooks.
 
     Attributes:
         manager: Its interface for reward managers.
@@ -44,7 +44,7 @@ class VerlInterface:
 
     @classmethod
     def of(cls, target: ReleaseConfig) -> VerlInterface:
-        """Read off a release's source how it takes hooks: there is no version of these interfaces to ask for.
+        """Read a release's hook interfaces from its source.
 
         Raises:
             UsageError: it imports no modules of a user's, so that hooks cannot register anything.
@@ -68,11 +68,11 @@ class VerlInterface:
 
     @property
     def reward_section(self) -> str:
-        """Return where the config says which class the reward manager is; "" where it cannot."""
+        """Return the config section for a reward manager class, or ""."""
         sections = {ManagerInterface.LOOP: "reward.reward_manager", ManagerInterface.CLASS: "reward_manager"}
         return sections.get(self.manager, "")
 
     @property
     def arguments_section(self) -> str:
-        """Return where the config has further arguments of the reward manager."""
+        """Return the config section of the reward manager's arguments."""
         return "reward.reward_kwargs" if self.manager is ManagerInterface.LOOP else "reward_model.reward_kwargs"

@@ -1,1 +1,1 @@
-"""From a verl run (a launch script, overrides or a resolved config) to a project with the same experiment."""
+"""Turn a verl run into a project with the same experiment."""

@@ -1,4 +1,4 @@
-"""A project's tree with a run's settings in its config, and its reward function among the hooks."""
+"""Put a run's settings and reward function into a project's tree."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
 
 @dataclass(frozen=True)
 class Assembled:
-    """Holds what is written besides the generated files.
+    """A project's tree with the run's settings written.
 
     Attributes:
         tree: All files, with the run's.
@@ -51,18 +51,18 @@ def select_config(tree: Tree) -> dict[str, str]:
 
 
 def before(tree: Tree) -> Mapping[str, Any]:
-    """Compose the project's config without the run's settings, for a model that is given."""
+    """Return the project's flat config without the run's settings."""
     return load(select_config(tree), ("actor_rollout_ref.model.path=given",)).flat
 
 
 def list_following(tree: Tree) -> set[str]:
-    """Return the keys of a tree's config that follow others: `${data.max_response_length}`."""
+    """Return config keys whose value refers to others, `${data.max_response_length}`."""
     composed = compose(select_config(tree), "ppo_trainer.yaml").config
     return {key for key, value in flatten(composed).items() if isinstance(value, str) and "${" in value}
 
 
 def add_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
-    """Return a tree with the settings that no release has in a file of their own, which only copies read."""
+    """Add a file with settings unknown to every release."""
     if not unknown:
         return tree
     read = any(
@@ -74,7 +74,7 @@ def add_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
 
 
 def add_hook(tree: Tree, path: str, text: str) -> Tree:
-    """Return a tree with another file of its owner's."""
+    """Return a tree with another hook file."""
     return Tree.of([*tree, File(path, FileKind.HOOK, text.encode())])
 
 
@@ -84,7 +84,7 @@ def load_config(tree: Tree) -> Mapping[str, Any]:
 
 
 def write(project: TargetProject, run: Run) -> Assembled:
-    """Put a run's settings into a tree: a recipe of their own, which the config starts from.
+    """Write a run's settings into a tree as a config recipe.
 
     Args:
         project: The project as generated, and the run's settings.
@@ -109,7 +109,7 @@ def write(project: TargetProject, run: Run) -> Assembled:
 
 
 def _override_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
-    """Put what the toy sizes would undo there as well: they come after the recipe."""
+    """Repeat settings in toy configs that would otherwise override them."""
     if settings.get("actor_rollout_ref.model.path") is not None:
         return
     for name in ("scale/toy.yaml", "critic_scale/toy.yaml"):

@@ -1,4 +1,4 @@
-"""What the command line asks of a run: it is read, and matched to the release that knows its settings."""
+"""Read a requested run and match it to a verl release."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _ALIKE, _GROUP = f"{_ROLLOUT}.n_agent", f"{_ROLLOUT}.n=(its value)"
 
 @dataclass(frozen=True)
 class RunRequest:
-    """Holds what the command line says about the run.
+    """The command line's options about the run.
 
     Attributes:
         file: The run.
@@ -69,7 +69,7 @@ class RunRequest:
     keep_unknown: bool = False
 
     def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> MatchedRun:
-        """Read the run and find the release whose config it fits.
+        """Read the run and match it to a release.
 
         Args:
             release: The project's.
@@ -96,7 +96,7 @@ class RunRequest:
     def _match_release(
         self, run: Run, written: frozenset[str], release: str, step: Callable[[str], None]
     ) -> ReleaseMatch:
-        """Return the run in the config of the release that knows most of its keys.
+        """Match a run to the release that knows most keys.
 
         Args:
             run: Under verl's names.
@@ -144,7 +144,7 @@ class RunRequest:
 
 
 def _parse_variables(said: Sequence[str]) -> dict[str, str]:
-    """Return the variables of a script that are given: VAR=VALUE, or @FILE with such lines, as bash writes them."""
+    """Parse script variables from VAR=VALUE or @FILE options."""
     given: dict[str, str] = {}
     for item in said:
         name, equals, value = item.partition("=")
@@ -162,7 +162,7 @@ def _parse_variables(said: Sequence[str]) -> dict[str, str]:
 
 
 def _refuse_names_of_forks(run: Run) -> None:
-    """Refuse settings of forks that change what is learned, and that are not read.
+    """Refuse fork-specific settings that change learning.
 
     Raises:
         UsageError: the run has one.
@@ -183,7 +183,7 @@ def _refuse_names_of_forks(run: Run) -> None:
 
 
 def _rename_for_best(run: Run, best: ReleaseMatch) -> Run:
-    """Return the run under the names of the release that it fits best, with a note on those that it has otherwise."""
+    """Return the run with the release's key names, noting renames."""
     if not best.overrides:
         return run
     pairs = zip(run.overrides, best.overrides, strict=True)
@@ -197,7 +197,7 @@ def _rename_for_best(run: Run, best: ReleaseMatch) -> Run:
 
 
 def _refuse_unknown(file: Path, best: ReleaseMatch, count: int) -> UsageError:
-    """Return the refusal of settings that no release knows; `count` is how many the run has."""
+    """Return the error for unknown settings; the run has `count` settings."""
     unknown = best.unhandled
     if len(unknown) == count > 1:
         return UsageError(

@@ -1,4 +1,4 @@
-"""From a run to a project's options."""
+"""Choose a project's options for a run."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ _OF_PICTURES = re.compile(r"vl\b|-vl-|vision|minicpm|internvl", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Experiment:
-    """A run as a project has it.
+    """A run's options and settings for a project.
 
     Attributes:
         release: The release of verl that the run was written for, as far as its keys tell.
@@ -107,7 +107,7 @@ def convert(
 
 
 def _select_verl_settings(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that are of verl's config: its own, and those of sections that take anything."""
+    """Return the settings that belong to verl's config or open sections."""
     sections = {key.rpartition(".")[0] for key in known}
     tops = {key.partition(".")[0] for key in known}
     return {
@@ -118,7 +118,7 @@ def _select_verl_settings(flat: Mapping[str, Any], known: Mapping[str, Any]) -> 
 
 
 def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> None:
-    """Refuse what cannot be known and matters; what is about the machine is left to the project."""
+    """Refuse unknown values, except those about the machine."""
     missing: dict[str, list[str]] = {}
     for key, value in flat.items():
         names = find_unknowns(value)
@@ -145,7 +145,7 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
 
 
 def _list_to_be_set(unknown: str) -> list[str]:
-    """Return the variables that would make a part known; VAR: the one that a command's output is assigned to."""
+    """Return variables to set for an unknown; VAR for command output."""
     if unknown.startswith("$((") and "$(" not in unknown[3:]:
         return re.findall(r"[A-Za-z_]\w*", unknown)
     return [unknown if re.fullmatch(r"\w+", unknown) else "VAR"]
@@ -167,7 +167,7 @@ def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
 
 
 def _choose_algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
-    """Return the preset that fits the run, or GRPO's with a remark."""
+    """Return the run's preset, or grpo with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
     found = match_preset({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
     if found is None and estimator not in manifest.algorithms:
@@ -178,7 +178,7 @@ def _choose_algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, rem
 
 
 def _read_function(flat: Mapping[str, Any], run: Run, target: ReleaseConfig) -> str | None:
-    """Return the text of the run's reward function; None: it names none, or it is not here."""
+    """Return the text of the run's reward function, or None."""
     path = next((str(flat[name]) for name in REWARD_FILE if flat.get(name)), None)
     try:
         return None if path is None else named.read_function_text(run.places, path, target.source)
@@ -187,12 +187,12 @@ def _read_function(flat: Mapping[str, Any], run: Run, target: ReleaseConfig) -> 
 
 
 def list_loggers(value: Any) -> list[Any]:
-    """Return what `trainer.logger` lists; it may be a single name."""
+    """Return the list of `trainer.logger`; it may be a single name."""
     return [value] if isinstance(value, str) else list(value or [])
 
 
 def _choose_features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) -> tuple[str, ...]:
-    """Return the features that the release has, and remark on the others."""
+    """Return the features the release has; remark on the others."""
     known = {feature.name for feature in manifest.features}
     found = []
     for name in wanted:

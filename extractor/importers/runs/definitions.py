@@ -1,4 +1,4 @@
-"""What the definitions of a module need of it, and its text without what they do not need."""
+"""Find what a module's definitions need, and cut the rest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from extractor.values.reachable import find_reachable
 
 
 def list_loaded_names(node: ast.AST) -> set[str]:
-    """Return the names that code reads: of a definition those of its module, not its own."""
+    """Return the names that code reads, without a definition's own."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
         return set(_list_read_names(ast.unparse(node))) - {node.name}
     return {item.id for item in ast.walk(node) if isinstance(item, ast.Name)}
@@ -32,7 +32,7 @@ def list_loaded_by(module: Module, indices: Collection[int]) -> set[str]:
 
 @lru_cache(maxsize=256)
 def map_attributes(text: str) -> Mapping[str, set[str]]:
-    """Return what a module takes from each name: `x` and `y` of `a.b.x` and `a.b.y`, by "a.b"."""
+    """Return the attributes a module reads, by dotted prefix."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(readers.parse_python_cached(text)):
         if isinstance(node, ast.Attribute) and (chain := read_attribute_chain(node.value)):
@@ -42,7 +42,7 @@ def map_attributes(text: str) -> Mapping[str, set[str]]:
 
 @lru_cache(maxsize=256)
 def map_inherited(text: str) -> Mapping[str, set[str]]:
-    """Return the attributes that a module's classes use, by the classes that they extend."""
+    """Return the attributes that a module's classes use, by base class."""
     found: dict[str, set[str]] = {}
     for node in ast.walk(readers.parse_python_cached(text)):
         if isinstance(node, ast.ClassDef):
@@ -53,7 +53,7 @@ def map_inherited(text: str) -> Mapping[str, set[str]]:
 
 
 def drop_launch(text: str) -> str:
-    """Return a module's text without what it does only as a program: `if __name__ == "__main__"`."""
+    """Return a module's text without its `if __name__ == "__main__"` block."""
     lines = text.split("\n")
     for node in reversed(readers.parse_python_cached(text).body):
         if isinstance(node, ast.If) and is_main_guard(node) and not node.orelse:
@@ -62,9 +62,9 @@ def drop_launch(text: str) -> str:
 
 
 def cut_needed_part(text: str, roots: Collection[str]) -> str:
-    """Return what some definitions of a module need of it, in its order.
+    """Return the part of a module that some definitions need.
 
-    A statement without a name comes along where it is about something needed: `REGISTRY.clear()` with `REGISTRY`.
+    Unnamed statements about needed names are kept: `REGISTRY.clear()` with `REGISTRY`.
 
     Args:
         text: Of the module. One that lacks a root is returned as it is.
@@ -95,7 +95,7 @@ def cut_needed_part(text: str, roots: Collection[str]) -> str:
 
 
 def _drop_statements(text: str, module: Module, indices: Collection[int]) -> str:
-    """Return a module's text without some statements, their comments, and the blank lines that both sides leave."""
+    """Return a module's text without some statements and their comments."""
     lines = text.split("\n")
     for index in sorted(indices, reverse=True):
         node = module.statements[index].node
@@ -112,13 +112,13 @@ def _drop_statements(text: str, module: Module, indices: Collection[int]) -> str
 
 
 def _count_blank_lines(lines: Iterable[str]) -> int:
-    """Return how many lines are blank before one is not."""
+    """Return the number of blank lines at the start."""
     return sum(1 for _ in takewhile(lambda line: not line.strip(), lines))
 
 
 @lru_cache(maxsize=256)
 def list_unused_imports(text: str) -> frozenset[str]:
-    """Return the names that a module's top imports and nothing in it uses or exports."""
+    """Return top-level imported names that the module neither uses nor exports."""
     tree = readers.parse_python_cached(text)
     found = {alias.asname or alias.name for node in _list_imports(tree) for alias in node.names if alias.name != "*"}
     texts = {item.value for item in ast.walk(tree) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
@@ -127,7 +127,7 @@ def list_unused_imports(text: str) -> frozenset[str]:
 
 
 def drop_imports(text: str, locals_: Collection[str]) -> str:
-    """Return a module's text whose top does not import some names."""
+    """Return a module's text without imports of some names."""
     lines = text.split("\n")
     for node in reversed(list(_list_imports(readers.parse_python_cached(text)))):
         kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
@@ -138,7 +138,7 @@ def drop_imports(text: str, locals_: Collection[str]) -> str:
 
 
 def _list_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
-    """Yield the import statements at a module's top that have their lines to themselves."""
+    """Yield top-level imports that share no line with other statements."""
     ends = [(node.lineno, node.end_lineno or 0) for node in tree.body]
     for node in tree.body:
         is_import = isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"

@@ -1,4 +1,4 @@
-"""Find runs that stand in something else: fences, a terminal's prompts and a job's YAML."""
+"""Find runs inside fences, terminal prompts and a job's YAML."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ _FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.D
 
 
 def read_pasted_script(text: str) -> str:
-    """Return a script as it was before it was pasted: without a fence around it, and without a terminal's prompts.
+    """Return a pasted script without fences and terminal prompts.
 
-    Of a page with several fences it is what stands in those that launch a run, on the same lines; where none does, in
-    those that start a program.
+    Of several fences those count that launch a run or, if none does, start a program; lines keep their numbers.
     """
     fences = [*_FENCE.finditer(text)]
     fenced = [found for found in fences if _LAUNCH.search(found[1])]
@@ -35,12 +34,12 @@ def read_pasted_script(text: str) -> str:
 
 
 def starts_python(text: str) -> bool:
-    """Tell whether a text has a command that runs Python, perhaps behind assignments, so that it is no list."""
+    """Tell whether a text has a command that runs Python."""
     return any(_PYTHON.fullmatch(word) for line in text.splitlines() for word in line.split())
 
 
 def read_job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
-    """Return the script of a job's YAML (SkyPilot, dstack, a Ray job), and the variables that the job gives it.
+    """Return a job YAML's script and its variables, or None.
 
     Args:
         body: What is in the file.
@@ -60,7 +59,7 @@ def read_job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
 
 
 def _list_texts(body: Any) -> Iterator[str]:
-    """Yield what may be a script: texts, and lists of them, which are commands or the words of one."""
+    """Yield the texts in a YAML body that may be scripts."""
     if isinstance(body, str):
         yield body
     elif isinstance(body, list) and body and all(isinstance(item, str) for item in body):

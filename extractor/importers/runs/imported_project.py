@@ -1,4 +1,4 @@
-"""A run's settings in a project's tree, step by step: carried, completed by copied code, written, checked, reported."""
+"""Put a run's settings and code into a project's tree."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _FOLLOWED = re.compile(r"\$\{([\w.]+)\}")
 
 @dataclass(frozen=True)
 class ImportedProject:
-    """A project's tree with a run's settings, and what a user should know.
+    """A project's tree with a run's settings, and the report's contents.
 
     Attributes:
         run: As it was read.
@@ -56,7 +56,7 @@ class ImportedProject:
 
 @dataclass
 class _Settings:
-    """The run's settings on their way into a project.
+    """The run's settings while they are carried into a project.
 
     Attributes:
         wanted: The values that the project's keys have to come to.
@@ -73,14 +73,14 @@ class _Settings:
     asked: set[str] = field(default_factory=set)
 
     def list_without_place(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the run's settings that the project has none for."""
+        """Return the run's settings that the project has no key for."""
         lost = {item.key: item.value for item in self.remarks if item.what == "not carried over"}
         return {**{key: value for key, value in lost.items() if key not in before}, **self.unknown}
 
 
 @dataclass(frozen=True)
 class MatchedRun:
-    """A run that was read, and the release of verl that it fits.
+    """A run with the verl release that fits it best.
 
     Attributes:
         run: The run.
@@ -97,7 +97,7 @@ class MatchedRun:
     keeps_unknown: bool = False
 
     def options(self, asked: Options, chosen: AbstractSet[str], without: tuple[str, ...]) -> Options:
-        """Return the options that the run has, where the command line does not say otherwise.
+        """Return the project's options: the run's, unless chosen by the user.
 
         Args:
             asked: By the command line and its defaults.
@@ -137,7 +137,7 @@ class MatchedRun:
     def _carry(
         self, project: TargetProject, before: Mapping[str, Any], adopted: Sequence[str]
     ) -> tuple[TargetProject, _Settings]:
-        """Take over the settings that the project has a place for and reads."""
+        """Select the run's settings that the project has and reads."""
         back = Renames(project.release, self.target.release)
         found, remarks, wanted = settings_of.choose_settings(self.experiment, self.run, before, self.target, back)
         found = {key: value for key, value in found.items() if key not in before or before[key] != value}
@@ -156,7 +156,7 @@ class MatchedRun:
     def _complete_project(
         self, project: TargetProject, before: Mapping[str, Any], settings: _Settings, *, is_adopted: bool
     ) -> TargetProject:
-        """Copy the run's code, mend settings, and have those that copies ask for where these find them."""
+        """Copy the run's code, repair settings, and add what copies read."""
         run, stated, carried = self.run, self._stated, project.settings
         project, about = self._copy(project, before, settings, is_adopted=is_adopted)
         mended, more = setting_repairs.settle(project, before, self.experiment.wanted, stated)
@@ -189,7 +189,7 @@ class MatchedRun:
     def _copy(
         self, project: TargetProject, before: Mapping[str, Any], settings: _Settings, *, is_adopted: bool
     ) -> tuple[TargetProject, list[Remark]]:
-        """Copy what the run's settings name and the project has not."""
+        """Copy the code that the run names or changed."""
         remarks: list[Remark] = []
         places: list[str] = []
         run = self.run
@@ -220,7 +220,7 @@ class MatchedRun:
         return replace(project, settings=kept), remarks
 
     def _write(self, project: TargetProject, before: Mapping[str, Any], settings: _Settings) -> assemble.Assembled:
-        """Write the settings, and again those that the config does not come to as they were written."""
+        """Write the settings; correct those whose composed values come out different."""
         following, wanted = assemble.list_following(project.tree), settings.wanted
         whole = {**flatten(self.experiment.config), **wanted}
         now, followers = keep_references(project.settings, self._stated, before, following, whole)
@@ -236,7 +236,7 @@ class MatchedRun:
         return written
 
     def _report(self, project: TargetProject, written: assemble.Assembled, settings: _Settings) -> ImportedProject:
-        """Add what was put aside and the report to a written tree."""
+        """Return the finished project with its report and unknown settings."""
         told = {**settings.unknown, **{key: settings.aside[key] for key in settings.asked}}
         aside = [
             Remark(key, value, *(("changed", _READ) if key in settings.asked else ("not carried over", _ASIDE)))
@@ -262,7 +262,7 @@ def statements_that_differ(
     renamed: Callable[[str], str | None],
     said: Sequence[Remark],
 ) -> Iterator[Remark]:
-    """Yield a remark on each statement of a run that its project has otherwise, and that no remark is about.
+    """Yield a remark on each unmentioned setting whose value differs.
 
     Args:
         stated: What the run itself sets, resolved, by its release's keys.
@@ -289,7 +289,7 @@ def _is_same(theirs: Any, ours: Any) -> bool:
 
 
 def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:
-    """Tell whether code asks a config, or what it calls it, for a setting: `trainer.task`, `trainer["task"]`."""
+    """Tell whether code reads a setting, as `trainer.task` or `trainer["task"]`."""
     section, last = map(re.escape, key.split(".")[-2:]) if "." in key else ("config", re.escape(key))
     asks = rf"(?:\.get\(|\[)\s*[\"']{last}[\"']"
     named = "" if under_any_name else rf"\b{section}"
@@ -297,7 +297,7 @@ def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:
 
 
 def report_variables(project: TargetProject, environment: Mapping[str, str]) -> list[Remark]:
-    """Report the variables that copies read and the run's script exports."""
+    """Report environment variables that copies read and the script exports."""
     why = "{path} reads it, and the run's script exports it: export it before a run"
     return [
         Remark(f"${name}", None, "to do", why.format(path=path))
@@ -308,7 +308,7 @@ def report_variables(project: TargetProject, environment: Mapping[str, str]) -> 
 
 
 def _drop_unread(project: TargetProject, settings: Mapping[str, Any]) -> tuple[dict[str, Any], list[Remark]]:
-    """Leave out settings that nothing in the project reads, since a run refuses them; a remark says which."""
+    """Drop settings that no project code reads, with a remark each."""
     texts = {file.path: file.data.decode() for file in project.tree if file.path.endswith((".py", ".yaml"))}
     nobodys = unread.find_unread_settings(texts, unread.collect_values(texts), project.package)
     dropped = {key: value for key, value in settings.items() if key in nobodys and value not in nobodys[key]}
@@ -324,7 +324,7 @@ def keep_references(
     following: AbstractSet[str],
     wanted: Mapping[str, Any],
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Take settings that follow others out of literal ones; what they follow is as the run has it.
+    """Write settings as references where the run does.
 
     Args:
         settings: By the project's keys, resolved.

@@ -1,4 +1,4 @@
-"""Read what a script launches: the first launch of a trainer among all that it runs."""
+"""Read the first trainer launch of a script."""
 
 from __future__ import annotations
 
@@ -70,13 +70,13 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
 
 
 def translate(path: Path, found: Translated) -> Run:
-    """Return a run of another library, in verl's names."""
+    """Return the run of a translated launch or config."""
     scored, written = found.scored_by, found.written
     return Run(str(path), found.overrides, remarks=found.remarks, scored_by=scored, written=written)
 
 
 def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the trainer that a command runs, as its module or file, and what it passes to it; None: it runs none."""
+    """Return the trainer a command runs and its arguments, or None."""
     if words and words[0] in _PRINTS:
         return None
     for index, word in enumerate(words):
@@ -87,13 +87,13 @@ def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
 
 
 def _has_trainers_settings(name: str, words: Sequence[str]) -> bool:
-    """Tell whether a program takes settings that only the RL trainer has, or of a policy that it trains."""
+    """Tell whether a program takes settings of verl's RL trainer."""
     trains = any(map(_OF_A_POLICY.match, words)) and any(map(_OF_TRAINING.match, words))
     return (trains and _USES_A_POLICY.search(name) is None) or any(map(_OF_THE_TRAINER.match, words))
 
 
 def _find_python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the module or file that a command has Python run, and what it passes to it."""
+    """Return the Python program a command runs, and its arguments."""
     for index, word in enumerate(words):
         if _PYTHON.fullmatch(word) is not None:
             rest = list(words[index + 1 :])
@@ -109,7 +109,7 @@ def _find_python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
 
 
 def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptReading, _Launches]:
-    """Read a script as it would run where it is started: there most of what it names exists, and its program."""
+    """Read a script from the folder where most paths exist."""
     places = around.places
     best: tuple[int, ScriptReading, _Launches] | None = None
     guessed = not places.is_said and re.search("PWD|pwd", text) is not None
@@ -131,7 +131,7 @@ def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptRe
 
 
 def _read_another_program(path: Path, text: str, reading: ScriptReading, around: Around) -> Run:
-    """Read a script without settings for verl's trainer: a launch of TRL's, or nothing that can be converted."""
+    """Read a script without verl settings: TRL's, or raise UsageError."""
     ran = [
         (command, around.places.change_directory(command.environment.get("PWD", ""))) for command in reading.commands
     ]
@@ -156,7 +156,7 @@ def _read_another_program(path: Path, text: str, reading: ScriptReading, around:
 
 
 def _note_several(lines: Sequence[int]) -> list[str]:
-    """Say which launch of a script is taken, where it has several."""
+    """Return a note on which of several launches is taken."""
     several = f"{len(lines)} launches: the first, in line {lines[0]}, is the one that is taken" if lines else ""
     return [several] if len(lines) > 1 else []
 

@@ -1,4 +1,4 @@
-"""The models and data of a run: found, with their paths, or reported as missing."""
+"""Report a run's models and data as found or missing."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def list_models_and_data(
 
 
 def list_files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
-    """Return absolute paths of other files that settings name: a project is started elsewhere."""
+    """Return absolute paths of other files that settings name, with remarks."""
     changed = {
         key: str(file)
         for key, value in settings.items()
@@ -77,7 +77,7 @@ def list_files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[st
 
 
 def _read_chat_template(template: Any, places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
-    """Replace the path of a chat template, which only the run's own trainer opens, by the file's text."""
+    """Replace a chat template's path by the file's text."""
     if not isinstance(template, str) or not template or "{" in template:
         return {}, []
     file = places.find(template)
@@ -92,7 +92,7 @@ def _is_model(path: Path) -> bool:
 
 
 def _locate_paths(value: Any, places: RunFolders, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:
-    """Return a path, or a list of them, from the root where it leads somewhere, and those that lead nowhere."""
+    """Return absolute paths where files exist, and the missing paths."""
     if isinstance(value, list):
         found = [_locate_paths(item, places, is_there) for item in value]
         return [at for at, _ in found], [path for _, missing in found for path in missing]

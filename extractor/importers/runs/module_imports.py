@@ -1,4 +1,4 @@
-"""The imports of a module, and its text with others in their place."""
+"""List and rewrite a module's imports."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from extractor.values.modules import resolve_absolute
 
 @dataclass(frozen=True)
 class Name:
-    """A name as an import statement binds it.
+    """A name bound by an import statement.
 
     Attributes:
         module: Absolute.
@@ -32,7 +32,7 @@ Moved = Callable[[Name], "tuple[str, str | None] | None"]
 
 
 def list_names(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, needed: bool) -> Iterator[Name]:
-    """Yield the names that a statement of a module binds."""
+    """Yield the names that an import statement binds."""
     for alias in node.names:
         local = alias.asname or alias.name
         if isinstance(node, ast.Import):
@@ -42,14 +42,14 @@ def list_names(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bo
 
 
 def list_top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name]:
-    """Yield the names that a module cannot be imported without."""
+    """Yield names from imports that the module cannot do without."""
     for node, needed in _list_statements(readers.parse_python_cached(text)):
         if needed:
             yield from list_names(node, module, is_package=is_package, needed=True)
 
 
 def _list_statements(node: ast.AST, needed: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
-    """Yield the import statements of a module, and whether it cannot be imported without each."""
+    """Yield import statements, each with whether the module needs it."""
     for child in ast.iter_child_nodes(node):
         if isinstance(child, (ast.Import, ast.ImportFrom)):
             yield child, needed
@@ -104,7 +104,7 @@ def _write_import(place: tuple[str, str | None], local: str, original: str | Non
 
 
 def _find_span(node: ast.stmt | ast.expr, starts: list[int]) -> tuple[int, int]:
-    """Return the bytes that a node takes."""
+    """Return the start and end byte of a node."""
     assert node.end_lineno is not None
     assert node.end_col_offset is not None
     return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset

@@ -1,4 +1,4 @@
-"""Overrides of a config, as a command or a list has them: read by Hydra's parser, with parts that are not known."""
+"""Parse command or list overrides with Hydra's parser, allowing unknown parts."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _KEY = r"\+{0,2}[A-Za-z_][\w.]*"
 
 
 def is_override(word: str) -> bool:
-    """Tell whether a word sets, adds or takes away a setting."""
+    """Tell whether a word sets, adds or deletes a setting."""
     return re.match(r"[\"']?(?:~[\w.@/]+$|(?:\+\+|\+|~)?[A-Za-z_][\w.@/]*=)", word) is not None
 
 
 def read(words: Sequence[str], where: str) -> tuple[Override, ...]:
-    """Read overrides.
+    """Parse overrides.
 
     Args:
         words: As they are written; a part of one may be unknown.

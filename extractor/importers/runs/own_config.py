@@ -1,4 +1,4 @@
-"""The config that a run starts from, where it is not verl's own ppo_trainer."""
+"""Read a run's own config, if not verl's ppo_trainer."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ RESOLVED = "pass what the run resolves to: append `--cfg job --resolve > run.yam
 def read(
     module: str, arguments: Sequence[str], path: Path, config_dirs: Sequence[Path], places: RunFolders
 ) -> tuple[Run, list[str]]:
-    """Take the config's name out of a launch's arguments, and read it; returns the run of it, and the other arguments.
+    """Read the config a launch names; return run and other arguments.
 
     Args:
         module: What is launched: `verl.trainer.main_ppo`, `recipe.dapo.main_dapo`, or its file.
@@ -78,7 +78,7 @@ def read(
 
 
 def _find_named(arguments: Sequence[str]) -> tuple[str, str, list[str]]:
-    """Return the config that arguments name, its folder, and the other arguments."""
+    """Return the config arguments name, its folder, and other arguments."""
     name, folder, words = "", "", []
     items = iter(arguments)
     for item in items:
@@ -99,13 +99,13 @@ def unquote(text: str) -> str:
 
 
 def find_program_file(module: str) -> str:
-    """Return the file of a program as it is launched: its own name, or that of a module below where it is started."""
+    """Return a launched program's file; modules become relative paths."""
     name = module.removesuffix(".py")
     return f"{name if name != module or '/' in name else name.replace('.', '/')}.py"
 
 
 def _find_module_config(module: str, places: RunFolders) -> tuple[str, list[Path]]:
-    """Return the config that a module starts from by itself, and where it is."""
+    """Return a module's default config name and its possible folders."""
     file, inner = places.find_like(find_program_file(module)), find_program_file(module).removesuffix(".py")
     name = "ppo_trainer" if "main_ppo" in module else f"{inner.rpartition('_')[2]}_trainer"
     if file is None:
@@ -127,7 +127,7 @@ def _find_module_config(module: str, places: RunFolders) -> tuple[str, list[Path
 
 @dataclass(frozen=True)
 class _Own:
-    """A config that is the run's own.
+    """A run's own config file.
 
     Attributes:
         main: verl's config that it starts from.
@@ -168,7 +168,7 @@ def _read_own(file: Path, folders: Sequence[Path]) -> _Own:
 
 
 def _refuse_choice(word: str, folders: Sequence[Path], script: Path) -> None:
-    """Refuse a word that chooses a config file which is the run's own.
+    """Refuse a word that chooses one of the run's own configs.
 
     Raises:
         UsageError: it does.
@@ -190,7 +190,7 @@ def _has_verls(folder: Path) -> bool:
 
 
 def _is_verls(file: Path) -> bool:
-    """Tell whether the option of a group lies in a tree that has verl's config, and upstream has or had it so."""
+    """Tell whether a config group's option is verl's own file."""
     if not any(map(_has_verls, file.parents[:_DEEPEST])):
         return False
     try:
@@ -200,7 +200,7 @@ def _is_verls(file: Path) -> bool:
 
 
 def _read_defaults(folder: Path | None, main: str, places: RunFolders) -> Mapping[str, Any]:
-    """Return the config of a name, composed: the launched program's in its folder, or verl's; empty: it is not here."""
+    """Return the composed config of the program, else verl's, else {}."""
     verls = places.find(f"{_CONFIG}/{main}.yaml")
     for place in (folder, None if verls is None else verls.parent):
         if place is None or not (place / f"{main}.yaml").is_file():

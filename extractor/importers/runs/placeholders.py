@@ -1,4 +1,4 @@
-"""Text of which a part may be unknown: what a script would only know when it runs."""
+"""Mark the unknown parts of texts with placeholders."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ _MARK = re.compile("\ue000+([^\ue000\ue001]*)\ue001+")
 
 
 def number_of(text: str) -> int | None:
-    """Return a whole number that is written in digits; None for anything else, and for one of more than 64 bits."""
+    """Return a whole number of at most 18 digits, or None."""
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
 
 
 def make_unknown(name: str) -> str:
-    """Return a stand-in for a text that cannot be known, named after where it would come from."""
+    """Return a placeholder for an unknown text, named after its source."""
     return f"\ue000{name}\ue001"
 
 
 def find_unknowns(value: Any) -> tuple[str, ...]:
-    """Return the names of what is unknown in a text, or in the texts of a setting."""
+    """Return the names of unknown parts in a setting's texts."""
     if isinstance(value, str):
         return tuple(dict.fromkeys(_MARK.findall(value)))
     parts = [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
@@ -29,12 +29,12 @@ def find_unknowns(value: Any) -> tuple[str, ...]:
 
 
 def make_readable(text: str) -> str:
-    """Return the text as it may be shown."""
+    """Return a text with `$NAME` for its unknown parts."""
     return _MARK.sub(lambda found: found[1] if found[1].startswith("$") else f"${found[1]}", text)
 
 
 def shown(value: Any) -> Any:
-    """Return a setting with `$NAME` where a part of it is not known."""
+    """Return a setting with `$NAME` in place of unknown parts."""
     if isinstance(value, list):
         return [shown(item) for item in value]
     if isinstance(value, dict):
@@ -43,7 +43,7 @@ def shown(value: Any) -> Any:
 
 
 def replace_unknowns(text: str) -> tuple[str, Callable[[Any], Any]]:
-    """Put a plain word in place of each unknown part, for parsers that know nothing of these.
+    """Replace unknown parts by plain words, so that parsers accept them.
 
     Returns:
         The text, and what puts the unknown parts back into whatever a parser makes of it.

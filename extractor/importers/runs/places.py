@@ -1,4 +1,4 @@
-"""The folders that a run may have been started from, and the files that its paths name there."""
+"""Find a run's files in folders it may have started from."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _ROWS = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
 
 @dataclass(frozen=True)
 class RunFolders:
-    """The directories that a run may have been started from, the likeliest first.
+    """The folders a run may have started from, likeliest first.
 
     Attributes:
         folders: Absolute paths.
@@ -41,7 +41,7 @@ class RunFolders:
 
     @classmethod
     def of(cls, script: Path, started_in: Path | None) -> RunFolders:
-        """Return the places of a script; `started_in` is what the user says."""
+        """Return a script's folders, beginning with `started_in` if given."""
         own = script.resolve().parent
         home = _find_root(own)
         found = [] if started_in is None else [started_in.resolve()]
@@ -55,7 +55,7 @@ class RunFolders:
         return replace(self, folders=tuple(dict.fromkeys([*self.folders, *filter(Path.is_dir, named)])))
 
     def change_directory(self, path: str) -> RunFolders:
-        """Return the places with the folder first that a script has gone to."""
+        """Return the folders with a script's changed directory first."""
         there = Path(os.path.normpath(path))
         above = self.home is not None and self.home != there and self.home.is_relative_to(there)
         if above and len(there.parts) > _DEEPER and there != Path.home():  # the checkout, which nothing marks as one
@@ -67,11 +67,11 @@ class RunFolders:
 
     @property
     def root(self) -> Path | None:
-        """Return the likeliest root of a checkout; None where there is none."""
+        """Return the likeliest root of a checkout, or None."""
         return next((_find_root(folder) for folder in self.folders if _is_root(folder)), None)
 
     def find_folders_like(self, path: str, *, by_last: bool = False) -> list[Path]:
-        """Return the folders that a path may mean, also without its first parts.
+        """Return folders a path may mean, also without its first parts.
 
         `~/verl/recipe/x/config` may be `recipe/x/config` of the checkout; with `by_last` also its `config`.
         """
@@ -80,16 +80,16 @@ class RunFolders:
         return [folder / end for end in ends for folder in self.folders]
 
     def find(self, path: str) -> Path | None:
-        """Return the file that a path of the run names; None: it is not here."""
+        """Return the file that a run's path names, or None."""
         wanted = Path(path).expanduser()
         return next((folder / wanted for folder in self.folders if is_file(folder / wanted)), None)
 
     def find_like(self, path: str) -> Path | None:
-        """Return the file that a path names, also without its first parts."""
+        """Return a path's file, also without its first parts, or None."""
         return self.find(path) or next((file for file in self.find_folders_like(path) if is_file(file)), None)
 
     def within(self, path: str, folder: str) -> Path | None:
-        """Return what a path of a script names inside the run's checkout.
+        """Return what a script's path names inside its checkout, or None.
 
         Args:
             path: As the script has it; that of another script may begin in a folder of another machine.
@@ -106,17 +106,17 @@ class RunFolders:
 
 
 def is_file(path: Path) -> bool:
-    """Tell whether a path is that of a file, also if it is too long for one."""
+    """Tell whether a path is a file; overlong paths are not."""
     return readers.is_there(path) and path.is_file()
 
 
 def is_on_the_hub(name: str) -> bool:
-    """Tell whether a name may be that of a model or data on the hub."""
+    """Tell whether a name may be a Hub model or dataset."""
     return _ON_THE_HUB.fullmatch(name) is not None and _ROWS.search(name) is None
 
 
 def _find_root(folder: Path) -> Path:
-    """Return the root of the checkout that a folder is in; without one, the folder.
+    """Return the checkout's root above a folder, else the folder itself.
 
     A checkout inside one of verl, as that of upstream's recipes, is started from verl's.
     """
@@ -129,7 +129,7 @@ def _find_root(folder: Path) -> Path:
 
 
 def _list_packages(root: Path) -> Iterator[Path]:
-    """Yield the folders of a checkout that have a verl in them, then those that are installed from it."""
+    """Yield a checkout's folders with verl, then its installed package folders."""
     if not _is_root(root):
         return
     found = [file.parents[1] for depth in range(1, _BELOW + 1) for file in sorted(root.glob("*/" * depth + _VERL))]
@@ -140,7 +140,7 @@ def _list_packages(root: Path) -> Iterator[Path]:
 
 
 def _is_root(folder: Path) -> bool:
-    """Tell whether a folder looks like the root of a checkout: also by a README beside a verl's folder."""
+    """Tell whether a folder looks like the root of a checkout."""
     if any((folder / name).exists() for name in _ROOT):
         return True
     verls = folder.glob(f"*/{_VERL}") if any(folder.glob("README*")) else ()

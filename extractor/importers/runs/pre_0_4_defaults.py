@@ -1,4 +1,4 @@
-"""Runs from before the first release that a project can be of: what they leave to defaults is what those were then."""
+"""Apply old defaults to runs from before the first supported release."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ _COEFFICIENT = "algorithm.kl_ctrl.kl_coef"
 
 
 def add_earlier_defaults(run: Run) -> Run:
-    """Return a run with the defaults of its time, and a note that says so, where it is from before the first release.
+    """Return the run, with old defaults if it predates supported releases.
 
     Until then KL went into the reward of every run that did not have it in the loss, and the entropy counted.
     """
@@ -64,7 +64,7 @@ def add_earlier_defaults(run: Run) -> Run:
 
 
 def is_earlier(run: Run) -> str | None:
-    """Return how one can tell that a run is from before the first release; None where nothing says so."""
+    """Say why a run predates the first release, or return None."""
     if run.resolved is not None:
         return None
     if run.version is not None:
@@ -81,7 +81,7 @@ def is_earlier(run: Run) -> str | None:
 
 
 def _find_said(run: Run, key: str) -> Any:
-    """Return what the run, one of its configs, or its checkout's config sets a key to; None where none does."""
+    """Return what the run or its configs set a key to."""
     found = next((item.value for item in reversed(run.overrides) if item.key == key), None)
     bodies = [*reversed(run.overlay), run.defaults]
     return found if found is not None else next((value for body in bodies if (value := flatten(body).get(key))), None)

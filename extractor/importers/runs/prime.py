@@ -1,4 +1,4 @@
-"""Runs of upstream's recipe for PRIME, `recipe.prime.main_prime`: its process rewards as a project has them."""
+"""Convert process rewards of upstream's PRIME recipe, `recipe.prime.main_prime`."""
 
 from __future__ import annotations
 

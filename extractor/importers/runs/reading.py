@@ -1,4 +1,4 @@
-"""Reading a run: a launch script, a list of overrides or a resolved config, as overrides of verl's config."""
+"""Read a launch script, overrides or a config as a run."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def read_run(
 
 
 def _read_version(places: RunFolders) -> str | None:
-    """Return the version that the checkout's verl says it is, `0.2.0.dev`; None where there is none."""
+    """Return the version of the checkout's verl, or None."""
     file = places.find(_VERSION)
     try:
         text = "" if file is None else readers.read_text(file).strip()
@@ -96,7 +96,7 @@ def _read_yaml(path: Path, text: str, around: Around) -> Run:
 
 
 def _parse_yaml(path: Path, text: str) -> Any:
-    """Return what is in a YAML file; where it is a config of TRL's, of a key that is there twice the last."""
+    """Parse YAML; in TRL configs a repeated key's last value counts."""
     try:
         config = read_yaml(text, last_counts=True)
         return config if trl.is_config(config) else read_yaml(text)
@@ -105,7 +105,7 @@ def _parse_yaml(path: Path, text: str) -> Any:
 
 
 def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
-    """Return the run of a config, or of the list of overrides that Hydra writes."""
+    """Return the run of a config or Hydra's list of overrides."""
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         return Run(str(path), overrides.read(config, str(path)))
     if easyr1.is_config(config):
@@ -122,7 +122,7 @@ def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
 
 
 def _read_words(path: Path, text: str) -> Run | None:
-    """Read a list of overrides, one to a line; None where it is none."""
+    """Read a list of overrides, one per line, or return None."""
     text = embedded_commands.read_pasted_script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     is_list = path.suffix not in (".sh", ".bash") and not embedded_commands.starts_python(text)
@@ -133,7 +133,7 @@ def _read_words(path: Path, text: str) -> Run | None:
 
 
 def _read_hydra(folder: Path, at: RunFolders) -> Run:
-    """Read what Hydra writes of a run: `.hydra/config.yaml`, of which `overrides.yaml` is what the command line set."""
+    """Read Hydra's output: `config.yaml` and the command line's `overrides.yaml`."""
     places = (folder / ".hydra", folder)
     place = next((item for item in places if all((item / name).is_file() for name in _OF_HYDRA)), None)
     if place is None:

@@ -1,4 +1,4 @@
-"""A run in the config of a release of verl."""
+"""Match a run to the config of a verl release."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ TAKES_ANYTHING = (
 
 @dataclass(frozen=True)
 class ReleaseMatch:
-    """A run in the config of a release.
+    """A run's config composed with a release's.
 
     Attributes:
         target: The release.
@@ -63,7 +63,7 @@ class ReleaseMatch:
 
     @property
     def unhandled(self) -> tuple[Problem, ...]:
-        """Return the overrides that name keys which no release has, and which are not of another back end."""
+        """Return overrides unknown to every release, except other back ends'."""
         return tuple(item for item in self.problems if not is_of_another_back_end(item.override.key))
 
 
@@ -113,15 +113,14 @@ def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -
 
 
 def count_strange(run: Run, target: ReleaseConfig) -> int:
-    """Count the keys that a run has or lacks as against a release; 0 where the whole of its config is not known."""
+    """Count key differences from a release; 0 without the whole config."""
     return len(set(flatten(run.defaults)) ^ set(flatten(target.compose().config))) if run.is_whole else 0
 
 
 def _apply_checkout_defaults(run: Run, config: dict[str, Any]) -> dict[str, Any]:
-    """Put the defaults of the run's own checkout, and its own configs, over a release's config.
+    """Apply the checkout's defaults and configs to a release's config.
 
-    Of the defaults those count that the release has, under whatever name, or that are in a section that takes anything:
-    what else is of the checkout alone is nobody's.
+    Defaults count only if the release has the key, under whatever name, or it lies in an open section.
     """
     known, own = set(flatten(config)), flatten(run.defaults)
     for unreleased, given in own.items():
@@ -144,12 +143,12 @@ def _apply_checkout_defaults(run: Run, config: dict[str, Any]) -> dict[str, Any]
 
 
 def _normalize_share(key: str, value: Any) -> Any:
-    """Return the value of a key as releases take it."""
+    """Return a value, turned from percent into a share where needed."""
     return value / 100 if key in _PERCENT and isinstance(value, (int, float)) else value
 
 
 def _find_elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseConfig]) -> str | None:
-    """Return the name in a release of a key that it does not know; None where no release knows it."""
+    """Find a release's name for an unknown key, or None."""
     if not others:
         return None
     if key.endswith(_READ) or key.startswith(TAKES_ANYTHING):

@@ -1,4 +1,4 @@
-"""What became of a run, as a file of its project: every setting that is not simply carried, and why."""
+"""Report every setting of a run that was not simply carried."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FIRST = ("to do", "unhandled", "not carried over", "changed")
 
 
 def write_headline(file: str, release: str, config: Mapping[str, Any], settings: int) -> str:
-    """Say what runs: the algorithm, the engine and the model, and how many settings came along.
+    """Return the headline: algorithm, engine, model and number of settings.
 
     Args:
         file: The run.
@@ -44,7 +44,7 @@ def write_headline(file: str, release: str, config: Mapping[str, Any], settings:
 
 
 def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
-    """Return the file's text.
+    """Return the report's text.
 
     Args:
         head: What runs.

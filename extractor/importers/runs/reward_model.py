@@ -1,4 +1,4 @@
-"""The model that judges a run's responses, as a project has it."""
+"""Convert a run's reward model to the project's settings."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ GENERATIVE = ("reward_router_address", "reward_model_tokenizer")
 def convert_reward_model(
     flat: Mapping[str, Any], stated: Mapping[str, Any], project: Mapping[str, Any], function: str | None
 ) -> tuple[dict[str, Any], set[str], list[Remark]]:
-    """Return how a project runs the run's reward model.
+    """Convert the run's reward model settings to the project's.
 
     verl puts each conversation into the reward model's own chat template: by default where `input_tokenizer` can be
     set, always where it cannot. With `input_tokenizer=null` the model reads the policy's tokens.

@@ -1,4 +1,4 @@
-"""A run of verl, as it was written down, and what it is read with."""
+"""Hold a verl run as written, and its reading options."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from extractor.values.configtree.compose import merge
 
 @dataclass(frozen=True)
 class Run:
-    """A run of verl, as it was written down.
+    """A run of verl as written.
 
     Attributes:
         file: Where.
@@ -60,7 +60,7 @@ class Run:
 
 @dataclass(frozen=True)
 class Around:
-    """Holds what a script is read with besides its text: the arguments of `read_run`, and where it may be started."""
+    """The arguments of `read_run`, and the folders to search."""
 
     given: Mapping[str, str]
     environment: Mapping[str, str]
@@ -68,12 +68,12 @@ class Around:
     places: RunFolders
 
     def with_variables(self, more: Mapping[str, str]) -> Around:
-        """Return the same with variables of the environment besides."""
+        """Return a copy with more environment variables."""
         return replace(self, environment={**self.environment, **more})
 
 
 def flatten_settings(run: Run) -> dict[str, Any]:
-    """Return what a run, its configs and its checkout's config say, by key."""
+    """Return all settings of a run and its configs, by key."""
     if run.resolved is not None:
         return dict(flatten(run.resolved))
     merged: dict[str, Any] = {}

@@ -1,4 +1,4 @@
-"""What a project's own checks would refuse of a run's settings, and what stands in its place."""
+"""Repair a run's settings that a project would refuse."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _Mended = tuple[dict[str, Any], list[Remark]]
 def settle(
     of_run: TargetProject, project: Mapping[str, Any], run: Mapping[str, Any], stated: Collection[str]
 ) -> _Mended:
-    """Change the settings that a project would refuse and verl takes, and name what its owner has to supply.
+    """Change settings that a project would refuse; list missing inputs.
 
     Args:
         of_run: The project and the run, with what was copied.
@@ -60,7 +60,7 @@ def settle(
 
 
 def _repair_batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
-    """Make a step take at most one batch, and a batch something."""
+    """Limit mini-batches to the batch size, and replace batch size 0."""
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     batch = whole.get(_BATCH)
@@ -79,7 +79,7 @@ def _repair_batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: M
 
 
 def _repair_values(settings: Mapping[str, Any], project: Mapping[str, Any], stated: Collection[str]) -> _Mended:
-    """Put the project's own value in the place of one that it could not have: null of a number, 1 of a flag."""
+    """Replace nulls, non-boolean flags and empty names the project cannot take."""
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     for key, value in settings.items():
@@ -101,7 +101,7 @@ def _repair_values(settings: Mapping[str, Any], project: Mapping[str, Any], stat
 
 
 def _repair_filters(settings: Mapping[str, Any], whole: Mapping[str, Any]) -> _Mended:
-    """Name the metric that groups are filtered by as a project does."""
+    """Rename the reward metric that groups are filtered by."""
     if settings.get(_METRIC, "") not in ("reward", None):
         return {}, []
     why = "seq_reward: the sum of a response's rewards"
@@ -110,7 +110,7 @@ def _repair_filters(settings: Mapping[str, Any], whole: Mapping[str, Any]) -> _M
 
 
 def _repair_prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: Mapping[str, Any]) -> _Mended:
-    """Have the rollout's length of prompts follow the data's."""
+    """Make the rollout's prompt length follow the data's."""
     longest = whole.get(_LONGEST)
     length = settings.get(_PROMPT, run.get(_PROMPT, longest))
     if _PROMPT not in settings and length == longest:
@@ -121,9 +121,9 @@ def _repair_prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: 
 
 
 def _rename_rejection(of_run: TargetProject, run: Mapping[str, Any]) -> _Mended:
-    """Name rejection sampling as later releases do, where the project's does not have the run's own.
+    """Rename rejection sampling to a later release's option where needed.
 
-    They compare the logarithm of rollout over policy and not the other way round, so that the bounds change places.
+    Later releases compare log(rollout / policy), so the bounds are inverted and swapped.
     """
     said = of_run.settings.get(_REJECTED)
     option = _REJECTIONS.get(str(said), "")
@@ -138,7 +138,7 @@ def _rename_rejection(of_run: TargetProject, run: Mapping[str, Any]) -> _Mended:
 
 
 def _choose_manager(of_run: TargetProject) -> _Mended:
-    """Choose verl's plain reward manager where the run's gives the same scores, or none is named."""
+    """Choose verl's plain reward manager for equal or unnamed ones."""
     without = managers.AS_NAIVE - managers.list_names(of_run.code)
     keys = [key for key in REWARD_MANAGER if key in of_run.settings and of_run.settings[key] in {None, *without}]
     why = {True: "which gives the same scores one after the other", False: "which verl takes where none is named"}

@@ -1,4 +1,4 @@
-"""From a run to a project's settings."""
+"""Convert a run's settings to a project's."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def choose_settings(
     target: ReleaseConfig,
     renamed_back: Callable[[str], str | None],
 ) -> tuple[dict[str, Any], list[Remark], dict[str, Any]]:
-    """Return the project's settings that differ from what it would have anyway.
+    """Return the project's settings that the run changes, with remarks.
 
     Args:
         experiment: The run.
@@ -104,7 +104,7 @@ def choose_settings(
 
 
 def list_stated(run: Run) -> dict[str, Any]:
-    """Return the keys that the run itself sets, with what it sets them to."""
+    """Return the keys that the run itself sets, with their values."""
     if run.resolved is not None:
         return dict(flatten(run.resolved))
     found: dict[str, Any] = {}
@@ -120,7 +120,7 @@ def list_stated(run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Carrying:
-    """A run beside the project that its settings go to.
+    """A run and the project that its settings go to.
 
     Attributes:
         run: The run.
@@ -142,7 +142,7 @@ class _Carrying:
 
     @classmethod
     def of(cls, experiment: Experiment, run: Run, project: Mapping[str, Any], target: ReleaseConfig) -> _Carrying:
-        """Return a run beside a project; see `settings_for`."""
+        """Collect what a run sets, and by its command line."""
         flat = experiment.wanted
         commanded = frozenset(list_stated(replace(run, overlay=(), resolved=None)))
         usual = VerlDefaults.of(target).flat
@@ -155,11 +155,11 @@ class _Carrying:
 
     @property
     def commanded_last(self) -> dict[str, Any]:
-        """Return the run's config, with what its command says at the end."""
+        """Return the run's config with its command-line settings last."""
         return dict(sorted(self.flat.items(), key=lambda item: item[0] in self.commanded))
 
     def map_by_key(self, renamed_back: Callable[[str], str | None]) -> tuple[dict[str, Any], dict[str, Any], set[str]]:
-        """Return what differs, what is wanted, and the run's keys that this is from."""
+        """Return changed settings, wanted values, and the run's keys used."""
         found: dict[str, Any] = {}
         wanted: dict[str, Any] = {}
         used: set[str] = set()
@@ -188,7 +188,7 @@ class _Carrying:
         return found, wanted, used
 
     def _local(self, key: str, name: str, current: Any) -> tuple[Any, Remark | None]:
-        """Return a setting as the project has it, and a remark."""
+        """Return a setting's value in the project, and a remark."""
         value, is_said = self.flat.get(name, _ABSENT), name in self.stated
         if value is _ABSENT or find_unknowns(value):
             if value is not _ABSENT and key in SUPPLIED:
@@ -220,7 +220,7 @@ class _Carrying:
         return value, None
 
     def open_sections(self) -> dict[str, Any]:
-        """Return the run's settings in sections of the project's config that take anything."""
+        """Return the run's settings in the project's open sections."""
         found = {}
         for key, value in self.commanded_last.items():
             if key in self.project or find_unknowns(value):
@@ -234,7 +234,7 @@ class _Carrying:
         return found
 
     def scale_micro_batches(self) -> dict[str, Any]:
-        """Return sizes for all devices together as sizes of one; one that is not given stays the project's."""
+        """Return micro-batch sizes per device instead of for all devices."""
         numbers = (str(self.flat.get(f"trainer.{name}")) for name in ("nnodes", "n_gpus_per_node"))
         devices = 1
         for number in numbers:
@@ -251,7 +251,7 @@ class _Carrying:
         return {key: value for key, value in found.items() if value != self.project[key] or key in self.flat}
 
     def convert_overlong_penalty(self) -> dict[str, Any]:
-        """Return the penalty on long responses, which the project has a section for."""
+        """Return the overlong penalty's settings under the project's section."""
         found = {}
         for key, value in self.commanded_last.items():
             short = next((key.removeprefix(prefix) for prefix in _OVERLONG if key.startswith(prefix)), None)
@@ -261,7 +261,7 @@ class _Carrying:
         return found
 
     def judge(self) -> tuple[dict[str, Any], set[str]]:
-        """Return the settings of PRIME's model or of a reward model, and the run's keys that they are from."""
+        """Return settings of the judging model, and the run's keys used."""
         if self.run.is_prime:
             found, read, about = prime.convert_prime(self.flat, self.stated, self.project)
             self.remarks[:] = [item for item in self.remarks if item.key not in read]
@@ -273,7 +273,7 @@ class _Carrying:
         return found, read
 
     def episodes(self) -> dict[str, Any]:
-        """Return what a run in turns has: verl's tools give no reward, and are no environment."""
+        """Return settings for multi-turn runs, with a remark on their tools."""
         key = f"{_ROLLOUT}.multi_turn.enable"
         if not self.flat.get(key) or "local.env.is_reward" not in self.project:
             return {}
@@ -284,7 +284,7 @@ class _Carrying:
         return {"local.env.is_reward": False}
 
     def rest(self, used: set[str]) -> list[Remark]:
-        """Return the run's settings that the project has no key for."""
+        """Return remarks on settings that the project has no key for."""
         has_critic = any(key.startswith("critic.") for key in self.project)
         remarks = []
         for key in sorted(self.stated):
@@ -303,6 +303,6 @@ class _Carrying:
 
 
 def _is_below_open(key: str, project: Mapping[str, Any]) -> bool:
-    """Tell whether a key is in a section of the project's config that takes anything."""
+    """Tell whether a key is in the project's open sections."""
     section = next((prefix for prefix in _OPEN if key.startswith(prefix) and "overlong_buffer_cfg" not in key), None)
     return section is not None and any(f"{name}.".startswith(section) for name in project)

@@ -1,4 +1,4 @@
-"""The files that a project gets where its run brings something along: templates/from_run."""
+"""Render the templates of templates/from_run."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from extractor.values import resources
 
 
 def render(file: str, /, **values: object) -> str:
-    """Return the text of a file, by its name without the ending of a template, with values of the run in it."""
+    """Render a template, named without its ending, with the run's values."""
     folder = resources.find_templates() / "from_run"
     if (folder / file).is_file():
         return (folder / file).read_text(encoding="utf-8")

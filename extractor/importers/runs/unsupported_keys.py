@@ -1,4 +1,4 @@
-"""Settings of verl that a project has no key for, and what becomes of them."""
+"""Classify verl settings that a project has no key for."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Remark:
-    """Holds what became of one of the run's settings that is not simply carried.
+    """The outcome of a run's setting that is not simply carried.
 
     Attributes:
         key: verl's.
@@ -27,7 +27,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Rule:
-    """Holds what becomes of the settings whose keys fit a pattern.
+    """The outcome of settings whose keys match a pattern.
 
     Attributes:
         what: "lowered", "dropped" or "not carried over".
@@ -40,7 +40,7 @@ class Rule:
     pattern: str
 
     def fits(self, key: str) -> bool:
-        """Tell whether a key is one of those that the rule is about."""
+        """Tell whether a key matches the rule's pattern."""
         return re.fullmatch(self.pattern, key) is not None
 
 
@@ -135,18 +135,18 @@ _ABOUT_WHERE = re.compile(
 
 
 def find_rule(key: str) -> Rule | None:
-    """Return the first rule that fits a setting which the project has no key for."""
+    """Return the first rule that fits a key, or None."""
     return next((rule for rule in (*_OTHER_BACK_ENDS, *_OTHER_SERVERS, *_OTHER_PARTS) if rule.fits(key)), None)
 
 
 @lru_cache(maxsize=4096)
 def is_of_another_back_end(key: str) -> bool:
-    """Tell whether a key is about machines, Ray, or a back end that a project does not have."""
+    """Tell whether a key concerns machines, Ray or an unsupported backend."""
     return any(rule.fits(key) for rule in _OTHER_BACK_ENDS)
 
 
 def is_about_where(key: str) -> bool:
-    """Tell whether a project does without a key's value: names of runs, directories, machines, when to save."""
+    """Tell whether a key only concerns names, directories, machines or saving."""
     return (
         _ABOUT_WHERE.fullmatch(key) is not None
         or key.endswith(("nnodes", "n_gpus_per_node"))

@@ -1,4 +1,4 @@
-"""Read bash, and never run it: what commands a script would start.
+"""Interpret bash without running it: find the commands a script starts.
 
 `syntax` parses it (`quotes` says where quotes and expansions end), `words` expands its words (`patterns`, `arithmetic`,
 `outputs`), `conditions` decides tests, `statements` goes through it, with `state` and the `other_scripts` it starts.

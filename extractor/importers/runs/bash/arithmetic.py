@@ -32,7 +32,7 @@ _LARGEST, _MAX_EXPONENT, _LONGEST, _REFERENCES = 2**63, 62, 2_000, 20
 
 
 class NotKnown(ValueError):
-    """Raised for what names something unknown, or is not read."""
+    """Raised for unknown names and unsupported expressions."""
 
 
 def has_change(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""Decide `[ ... ]` and `[[ ... ]]`: they hold, do not hold, or that cannot be known (None)."""
+"""Evaluate `[ ... ]` and `[[ ... ]]`; None if unknown."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ _NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge"
 
 
 def decide_words(words: Sequence[str], state: ShellState, expand: WordExpander) -> bool | None:
-    """Return whether `test` holds for words that are expanded."""
+    """Evaluate `test` on expanded words; None if unknown."""
     return _Test(list(words), state, expand, expanded=True).decide()
 
 
 def decide_tokens(tokens: Sequence[str], state: ShellState, expand: WordExpander) -> bool | None:
-    """Return whether `[[ ... ]]` holds for words as they are written."""
+    """Evaluate unexpanded `[[ ... ]]` words; None if unknown."""
     return _Test(list(tokens), state, expand, expanded=False).decide()
 
 

@@ -1,4 +1,4 @@
-"""Read what a script sources, and note the other scripts that it starts: these are not read."""
+"""Read sourced scripts; note other scripts that are started."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _PRINTS = ("echo", "printf", "cat", "ls", "chmod", "cp", "mv", "rm", "grep", "se
 
 
 def source(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool | None:
-    """Read `source FILE ARGUMENT...`: what it sets counts from here on.
+    """Read a sourced script; its assignments stay.
 
     Raises:
         UsageError: it is no bash, or more than is read.
@@ -42,7 +42,7 @@ def source(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool
 
 
 def start(words: Sequence[str], line: int, environment: Mapping[str, str], state: ShellState, run: Run) -> bool:
-    """Read the text of `bash -c TEXT`, and note what else a command has a shell read; returns whether it was read."""
+    """Read `bash -c TEXT` and return True; note other shell scripts."""
     if words[0] in _PRINTS:
         return False
     shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
@@ -60,7 +60,7 @@ def start(words: Sequence[str], line: int, environment: Mapping[str, str], state
 
 
 def _read(text: str, file: str, line: int, state: ShellState, run: Run) -> bool | None:
-    """Read a text at this place, whose commands are said to stand in a line."""
+    """Run a text's statements as if they stood on `line`."""
     if len(text) > limits.MAX_SCRIPT or state.depth >= MAX_CALLS:
         raise refuse_length(
             file, f"it is larger than {readers.write_size(limits.MAX_SCRIPT)}, or scripts start each other"

@@ -9,7 +9,7 @@ from extractor.importers.runs.placeholders import find_unknowns
 
 
 def find_output(words: Sequence[str], folder: str) -> str | None:
-    """Return what a command prints, with its last end of line; None: that is not known.
+    """Return a command's output with its final newline; None if unknown.
 
     Args:
         words: Its name and arguments.

@@ -1,4 +1,4 @@
-"""Match bash's patterns: `*`, `?` and `[a-z]`. What is quoted in one stands behind a backslash."""
+"""Match bash patterns: `*`, `?` and `[a-z]`; quoted characters are backslashed."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ _MOST_STARS, _LONGEST = 4, 2_000
 
 
 def escape_pattern(text: str) -> str:
-    """Return the pattern that fits a text alone."""
+    """Return a pattern that matches only this text."""
     return re.sub(r"([\\*?\[\]()|!+@])", r"\\\1", text)
 
 
 def matches(text: str, pattern: str) -> bool | None:
-    """Tell whether all of a text fits a pattern; None: that is not read."""
+    """Tell whether a text matches; None if the pattern is unsupported."""
     if pattern.count("*") > _MOST_STARS or max(len(text), len(pattern)) > _LONGEST or _EXTENDED.search(pattern):
         return None
     escaped = re.sub(r"\\(.)", lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], pattern, flags=re.S)

@@ -15,7 +15,7 @@ _PLAIN = re.compile(r"[\w./=:,+@%^~ \t-]+")
 
 
 class NotBash(Exception):
-    """Raised with the place in the text that is no bash, and why."""
+    """Raised at the place where a text is not bash."""
 
     def __init__(self, at: int, why: str) -> None:
         super().__init__(why)
@@ -38,7 +38,7 @@ def split_pieces(text: str, quoted: bool = False) -> Iterator[str]:
 
 
 def find_end(text: str, at: int, quoted: bool = False, depth: int = 0) -> int:
-    """Return where the quoted text, expansion or character at a place ends.
+    """Return where the quoted text, expansion or character at `at` ends.
 
     Args:
         text: Of bash.
@@ -71,7 +71,7 @@ def find_end(text: str, at: int, quoted: bool = False, depth: int = 0) -> int:
 
 
 def find_bracket(text: str, at: int, depth: int = 0) -> int:
-    """Return where the round bracket ends that a place stands behind.
+    """Return where the bracket that opens before `at` closes.
 
     Raises:
         NotBash: it does not end.

@@ -1,4 +1,4 @@
-"""Read a launch script: its assignments and expansions are worked out, and nothing of it is ever run."""
+"""Read a launch script's commands without running it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from extractor.values import limits, readers
 
 @dataclass(frozen=True)
 class ScriptReading:
-    """Holds what was made of a script.
+    """The commands, notes and variables of a script.
 
     Attributes:
         commands: Everything that it would run, in order.
@@ -67,6 +67,6 @@ def read_script(
 
 
 def _list_arguments(given: Mapping[str, str]) -> list[str]:
-    """Return the arguments of a script that are given as variables: `1` is `$1`; those between them are empty."""
+    """Return script arguments from variables `1`, `2`...; gaps are empty."""
     last = max((number for name in given if (number := number_of(name)) is not None), default=0)
     return [given.get(str(number), "") for number in range(1, min(last, limits.MAX_ROUNDS) + 1)]

@@ -1,4 +1,4 @@
-"""Hold the variables of a script at the place that is read, and what it has run so far."""
+"""Hold a script's variables and commands at the current line."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Break(Stop):
 
 @dataclass(frozen=True)
 class Command:
-    """Holds a command that the script would run.
+    """A command that the script would run.
 
     Attributes:
         words: Name and arguments, expanded.
@@ -56,7 +56,7 @@ class Command:
 
 
 class ShellState:
-    """Holds what is known at the place that is read.
+    """The state of a script at the current line.
 
     Attributes:
         file: The script that is read here; zero: what `$0` is.
@@ -101,7 +101,7 @@ class ShellState:
         self.notes.append(f"{where}: {text}")
 
     def refuse(self, line: int, why: str) -> UsageError:
-        """Return the error of a line that is not read."""
+        """Return the error for an unsupported line."""
         return refuse_line(self.file, (self.line if self.file == self._main else None) or line, why)
 
     def spend(self, characters: int) -> None:
@@ -115,19 +115,19 @@ class ShellState:
             raise refuse_length(self.file, f"it makes more than {limits.MAX_EXPANDED:,} characters, or does too much")
 
     def counted(self, words: list[str]) -> list[str]:
-        """Return words, counted."""
+        """Count words towards the limits; return them."""
         if len(words) > limits.MAX_WORDS:
             raise refuse_length(self.file, f"a list in it has more than {limits.MAX_WORDS:,} words")
         self.spend(8 * len(words) + sum(map(len, words)))
         return words
 
     def value(self, name: str) -> Value | None:
-        """Return what a variable holds; None: nothing, or it is not known."""
+        """Return a variable's value; None if unset or unknown."""
         held = self.variables.get(name)
         return None if held == [] else held
 
     def text(self, name: str) -> str:
-        """Return a variable's or an argument's text, with a stand-in where it is not known."""
+        """Return a variable's or argument's text, or a placeholder."""
         number = number_of(name)
         if number is not None:
             return self.zero if not number else "".join(self.arguments[number - 1 : number])
@@ -142,7 +142,7 @@ class ShellState:
         return take_scalar(self.variables.get(name, make_unknown(name)))
 
     def put(self, name: str, value: Value) -> None:
-        """Set a variable that the user has not set; one that is all of an expansion is asked for by its name."""
+        """Set a variable unless the user gave its value."""
         self.spend(len(value))
         if len(value) > limits.MAX_WORD:
             raise refuse_length(self.file, f"the variable {name} grows beyond {limits.MAX_WORD:,} characters")
@@ -151,7 +151,7 @@ class ShellState:
             self.variables[name] = make_unknown(name) if is_output else value
 
     def unset(self, name: str) -> None:
-        """Leave a variable without a value."""
+        """Unset a variable unless the user gave it."""
         if name not in self.given:
             self.variables[name] = []
             self.exported.discard(name)
@@ -162,16 +162,16 @@ class ShellState:
         return {key: value for key, value in self.variables.items() if key in self.exported and isinstance(value, str)}
 
     def found(self, path: str) -> Path | None:
-        """Return what a path names in the checkout; None: nothing, or it is not known."""
+        """Find a path in the checkout; None if missing or unknown."""
         return None if find_unknowns(path) or not path else self.there(path, self.text("PWD"))
 
     def absolute(self, path: str) -> str:
-        """Return a path from the root on."""
+        """Return a path as absolute."""
         return posixpath.normpath(posixpath.join(self.text("PWD"), path))
 
     @contextlib.contextmanager
     def apart(self, environment: Mapping[str, str] | None = None) -> Iterator[None]:
-        """Run a subshell, which changes nothing behind it.
+        """Run a subshell and discard its changes.
 
         Args:
             environment: All that it sees, where it is a shell of its own; None: it sees everything.
@@ -190,7 +190,7 @@ class ShellState:
 
     @contextlib.contextmanager
     def inside(self, file: str, line: int | None) -> Iterator[None]:
-        """Read another script, whose commands are said to stand in a line; None: their own."""
+        """Enter another script; report its commands at `line`, if given."""
         kept = self.file, self.line
         self.file, self.line = file, self.line or line
         self.depth += 1
@@ -202,17 +202,17 @@ class ShellState:
 
 
 def take_scalar(value: Value) -> str:
-    """Return what a variable's name alone stands for: of an array, its first item."""
+    """Return a variable's plain value: an array's first item."""
     return value if isinstance(value, str) else "".join(value[:1])
 
 
 def split_fields(text: str) -> list[str]:
-    """Return the words of a text that is expanded outside of quotes."""
+    """Split unquoted expanded text into words."""
     return _FIELD.findall(text)
 
 
 def refuse_length(file: str, what: str) -> UsageError:
-    """Return the error of a script that would take long to read."""
+    """Return the error for a script too large to read."""
     return UsageError(
         f"{file}: too large to be read: {what}",
         hint="pass what the run resolved to instead: .hydra/config.yaml, or what `--cfg job --resolve` prints",

@@ -1,4 +1,4 @@
-"""Go through a script's statements as bash would, as far as their outcomes are known."""
+"""Interpret a script's statements as bash would, where outcomes are known."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "read", "reada
 
 
 class Interpreter:
-    """Reads statements; the outcome of one is whether it ends well, None where that is not known.
+    """Interprets statements; an outcome is True, False, or None if unknown.
 
     Args:
         state: Of the script.
@@ -46,8 +46,8 @@ class Interpreter:
         self._words = WordExpander(state, self._capture)
         self._handlers: dict[str, Callable[[ShellStatement], bool | None]] = {
             "simple": self._run_simple,
-            "group": self._group,
-            "subshell": self._group,
+            "group": self._run_group,
+            "subshell": self._run_group,
             "pipeline": lambda node: [self._run_apart(part) for part in node.parts][-1],
             "!": self._negate,
             "&&": self._run_both,
@@ -114,11 +114,11 @@ class Interpreter:
         if not words:
             return True
         start = len(self._state.commands)
-        outcome = self._call(node.line, words, before)
+        outcome = self._run_call(node.line, words, before)
         self._redirect(node, start)
         return outcome
 
-    def _call(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
+    def _run_call(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
         state, name = self._state, words[0]
         if name in self._builtins:
             return self._builtins[name](line, words)
@@ -131,7 +131,7 @@ class Interpreter:
         return other_scripts.source(words, line, state, self.run)
 
     def _start(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
-        """Read what a command starts: another script, or a program."""
+        """Record a started program, or read a started script."""
         state = self._state
         environment = {**state.environment(), **before}
         if _OVERRIDE.match(words[0]):
@@ -144,14 +144,14 @@ class Interpreter:
         return False if words[0] == "false" else True if words[0] in _QUIET else None
 
     def _redirect(self, node: ShellStatement, start: int) -> None:
-        """Mark the commands whose output goes elsewhere than to their caller."""
+        """Mark commands as silent if their output is redirected."""
         commands = self._state.commands
         into_files = [item for item in node.redirects if item.number in ("", "1") and item.sign in _INTO_FILES]
         if into_files or any((item.sign, item.target) == (">&", "2") for item in node.redirects):
             commands[start:] = [replace(command, is_silent=True) for command in commands[start:]]
 
     def _read_document(self, redirects: Sequence[Redirect]) -> str | None:
-        """Return the text of a here-document; None: there is none."""
+        """Return the text of a here-document, or None."""
         for item in redirects:
             if item.sign in ("<<", "<<-"):
                 is_quoted = item.target[:1] in ("'", '"', "\\")
@@ -174,7 +174,7 @@ class Interpreter:
             state.put(name, f"{take_scalar(old or '')}{value}")
 
     def _declare(self, line: int, kind: str, words: Sequence[str]) -> bool:
-        """`export X`, `readonly X=1`, `declare X=1`: an array with keys, a number and a reference are not known."""
+        """Apply `export`, `readonly` and `declare`; typed variables become unknown."""
         state = self._state
         flags = "".join(word[1:] for word in words if word.startswith("-"))
         for word in words:
@@ -238,7 +238,7 @@ class Interpreter:
             self._refuse(line, words)
         self._state.note(line, "what `eval` runs here is not known")
 
-    def _group(self, node: ShellStatement) -> bool | None:
+    def _run_group(self, node: ShellStatement) -> bool | None:
         start = len(self._state.commands)
         outcome = self._run_apart(node.parts[0]) if node.kind == "subshell" else self.run(node.parts[0])
         self._redirect(node, start)
@@ -289,12 +289,12 @@ class Interpreter:
         return True
 
     def _run_while(self, node: ShellStatement) -> bool | None:
-        """Take a loop whose condition may hold for one that may run: what its body changes is not known."""
+        """Run a loop unless its condition fails; its changes become unknown."""
         condition, body = node.parts
         return True if self.run(condition) is False else self._run_perhaps([body, ()], node.line)
 
     def _run_body(self, body: Sequence[ShellStatement]) -> bool:
-        """Read the body of a loop once; return whether the loop ends with it."""
+        """Run a loop's body once; return True if the loop ends."""
         try:
             self.run(body)
         except Break as left:
@@ -310,7 +310,7 @@ class Interpreter:
         return None if value is None else value != 0
 
     def _run_checked(self, statements: Sequence[ShellStatement], line: int) -> bool | None:
-        """Read what a condition leads to; a check that fails here may not fail where the script is started."""
+        """Run conditional statements; note a failing exit and read on."""
         try:
             return self.run(statements)
         except Failure:
@@ -318,7 +318,7 @@ class Interpreter:
             return None
 
     def _run_perhaps(self, ways: Sequence[Sequence[ShellStatement]], line: int) -> bool | None:
-        """Follow all ways of a condition that is not known: what they differ in is not known behind it."""
+        """Run all branches of an unknown condition; differing variables become unknown."""
         state = self._state
         state.doubts += 1
         state.spend(50 * len(state.variables))
@@ -352,7 +352,7 @@ class Interpreter:
         return None
 
     def _capture(self, statements: Sequence[ShellStatement]) -> str | None:
-        """Return what the statements of `$(...)` print; None: that is not known."""
+        """Return what the statements of `$(...)` print; None if unknown."""
         state = self._state
         commands, notes, doubts = state.commands, list(state.notes), state.doubts
         state.commands = []
@@ -382,7 +382,7 @@ class Interpreter:
 
 
 def _find_added(before: Value | None, after: Value | None) -> str | None:
-    """Return the words that a value has behind all those of another; None: it is not made so."""
+    """Return words appended to a value; None if otherwise changed."""
     if before == after:
         return ""
     if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:

@@ -21,7 +21,7 @@ _CLOSERS = ("then", "elif", "else", "fi", "do", "done", "esac", "}")
 
 @dataclass
 class Redirect:
-    """Holds a redirection; `document` is the text of a here-document."""
+    """A redirection; `document` is the text of a here-document."""
 
     sign: str
     number: str
@@ -31,7 +31,7 @@ class Redirect:
 
 @dataclass(frozen=True)
 class ShellStatement:
-    """Holds a statement.
+    """A parsed statement.
 
     Attributes:
         kind: "simple", "group", "subshell", "pipeline", "!", "&&", "||", "if", "for", "while", "case",
@@ -65,7 +65,7 @@ def parse(text: str) -> tuple[ShellStatement, ...]:
 
 
 def split_words(text: str) -> list[str]:
-    """Return the words of a text as they are written, over several lines.
+    """Split a text into its words as written, across lines.
 
     Raises:
         NotBash: there is something else in it.
@@ -99,7 +99,7 @@ class _Parser:
         return bisect.bisect_left(self.lines, self.at) + 1
 
     def statements(self, *ends: str) -> tuple[ShellStatement, ...]:
-        """Parse up to one of some words or signs."""
+        """Parse statements up to one of the given words or signs."""
         self.depth += 1
         if self.depth > limits.MAX_SCRIPT_DEPTH:
             raise NotBash(self.at, f"nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
@@ -112,7 +112,7 @@ class _Parser:
             if self.text.startswith(";;", self.at):
                 break
             start = self.at
-            statement = self._list()
+            statement = self._parse_list()
             if self.at == start:
                 raise NotBash(start, f"`{self.text[start]}` is not expected here")
             if self.text.startswith("&", self.at):
@@ -123,7 +123,7 @@ class _Parser:
         return tuple(found)
 
     def skip_lines(self, more: str = "") -> None:
-        """Skip blanks, comments and ends of lines, with the documents behind these."""
+        """Skip blanks, comments, line ends and the here-documents after them."""
         while True:
             self._skip_blanks()
             if self.text.startswith("\n", self.at):
@@ -135,7 +135,7 @@ class _Parser:
                 return
 
     def word(self) -> str:
-        """Take a word as it is written."""
+        """Take the next word as written."""
         start = self.at
         while self.at < len(self.text):
             letter = self.text[self.at]
@@ -199,7 +199,7 @@ class _Parser:
         if not self._take(word):
             raise NotBash(self.at, f"`{word}` is missing here")
 
-    def _list(self) -> ShellStatement:
+    def _parse_list(self) -> ShellStatement:
         left = self._parse_pipeline()
         self._skip_blanks()
         while self.text[self.at : self.at + 2] in ("&&", "||"):
@@ -294,7 +294,7 @@ class _Parser:
         self._expect("fi")
         return ShellStatement("if", line, parts=tuple(parts))
 
-    def _loop(self) -> tuple[ShellStatement, ...]:
+    def _parse_loop(self) -> tuple[ShellStatement, ...]:
         self._expect("do")
         body = self.statements("done")
         self._expect("done")
@@ -314,11 +314,11 @@ class _Parser:
             while self.at < len(self.text) and self.text[self.at] not in ";\n":
                 words.append(self.word())
                 self._skip_blanks()
-        return ShellStatement("for", line, tuple(words), (self._loop(),))
+        return ShellStatement("for", line, tuple(words), (self._parse_loop(),))
 
     def _parse_while(self, line: int) -> ShellStatement:
         self._expect("while")
-        return ShellStatement("while", line, parts=(self.statements("do"), self._loop()))
+        return ShellStatement("while", line, parts=(self.statements("do"), self._parse_loop()))
 
     def _parse_case(self, line: int) -> ShellStatement:
         self._expect("case")

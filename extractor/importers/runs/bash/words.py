@@ -1,4 +1,4 @@
-"""Expand words: quotes, variables, defaults, arrays, braces, and what commands in `$(...)` print."""
+"""Expand bash words: quotes, variables, arrays, braces and command output."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CASES: dict[str, Callable[[str], str]] = {
 
 
 class WordExpander:
-    """Expands them.
+    """Expands bash words.
 
     Args:
         state: Of the script.
@@ -46,7 +46,7 @@ class WordExpander:
         self._capture = capture
 
     def expand(self, raw: str) -> list[str]:
-        """Return the words that a word stands for."""
+        """Return the words that a word expands to."""
         plain = (
             "".join("_" if piece[0] in "\\'\"$`\ue000" else piece for piece in split_pieces(raw)) if "{" in raw else ""
         )
@@ -54,23 +54,23 @@ class WordExpander:
         return [make_unknown(raw)] if is_unread else self._split_fields(raw)
 
     def text(self, raw: str) -> str:
-        """Return the text of a word that is not split."""
+        """Expand a word to one text, without splitting."""
         text = " ".join("".join(piece for piece, _ in group) for group in _split_words(self._split_pieces(raw)))
         return self._check_text(self._expand_home(raw, text))
 
     def document(self, text: str) -> str:
-        """Return a here-document's text."""
+        """Expand a here-document's text."""
         return self._check_text(
             "".join(piece if kind != "end" else " " for piece, kind in self._split_pieces(text, True))
         )
 
     def pattern(self, raw: str) -> str:
-        """Return a pattern in which what is quoted stands behind backslashes."""
+        """Return a pattern with its quoted characters escaped."""
         pieces = self._split_pieces(raw)
         return "".join(escape_pattern(piece) if kind == "quoted" else piece for piece, kind in pieces)
 
     def value(self, raw: str) -> Value:
-        """Return what is assigned: a text, or an array's words."""
+        """Expand an assigned text or array."""
         if not raw.startswith("("):
             return self.text(raw)
         words = split_words(raw[1:-1])
@@ -79,7 +79,7 @@ class WordExpander:
         return self._state.counted([text for word in words for text in self.expand(word)])
 
     def compute(self, text: str) -> int | None:
-        """Return what an expression comes to; None: that is not known.
+        """Return an expression's value; None if unknown.
 
         Raises:
             UsageError: it changes a variable.
@@ -93,14 +93,14 @@ class WordExpander:
             return None
 
     def number(self, name: str) -> str | None:
-        """Return a variable's text in arithmetic; None where it is not known."""
+        """Return a variable's text for arithmetic; None if unknown."""
         self._state.spend(100)
         held = self._state.value(name)
         text = None if held is None else take_scalar(held).strip() or "0"
         return None if text is None or find_unknowns(text) else text
 
     def place(self, index: str) -> int | None:
-        """Return an array's place; None where it is not known."""
+        """Return an array index's value; None if unknown."""
         return self.compute(index)
 
     def _split_fields(self, raw: str) -> list[str]:
@@ -234,7 +234,7 @@ class WordExpander:
             yield value, "expanded"
 
     def _find_item(self, name: str, index: str | None, held: Value | None, is_list: bool) -> str | None:
-        """Return what an expansion is about; None: it has no value."""
+        """Return the value or array item to expand, or None."""
         if is_list or held is None:
             return " ".join(held) if isinstance(held, list) and held else held if isinstance(held, str) else None
         if isinstance(held, str) or index is None:
@@ -247,7 +247,7 @@ class WordExpander:
         return held[place] if -len(held) <= place < len(held) else None
 
     def _expand_default(self, name: str, value: str | None, found: re.Match[str], quoted: bool) -> Iterator[_Piece]:
-        """`${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
+        """Expand `${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
         if name.isdigit() or name == "#":
             value = self._state.text(name) or None
         sign, kind = found["sign"], found["sign"][-1]
@@ -285,7 +285,7 @@ class WordExpander:
 
 
 def _split_words(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
-    """Yield the pieces of one word after another."""
+    """Yield the pieces of each word."""
     for is_end, group in itertools.groupby(pieces, lambda piece: piece[1] == "end"):
         if not is_end:
             yield list(group)

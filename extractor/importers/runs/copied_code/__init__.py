@@ -1,4 +1,4 @@
-"""The code of a run's owner, copied among the hooks of the run's project.
+"""Copy a run's own code into its project's hooks.
 
 `named` copies what the config names by a file or module, `managers` and `easyr1` what scores responses; `registered`
 reports names that the project does not know, `own_verl` what stays behind of a changed copy of verl. They stand on

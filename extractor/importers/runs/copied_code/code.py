@@ -1,4 +1,4 @@
-"""The Python code of a checkout: its files, and what they register and define."""
+"""Find a checkout's Python files and what they define."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MOST_FILES = 4000
 
 
 def parse_checkout_file(text: str) -> ast.Module:
-    """Parse a file of a checkout. Nobody may have run it: one that is no Python defines nothing."""
+    """Parse a checkout's file; invalid Python gives an empty module."""
     try:
         return readers.parse_python(text)
     except SyntaxError:
@@ -22,7 +22,7 @@ def parse_checkout_file(text: str) -> ast.Module:
 
 
 def list_python_files(places: RunFolders) -> Iterator[tuple[str, str]]:
-    """Yield the path, below its root, and the text of the checkout's Python files."""
+    """Yield path and text of the checkout's Python files."""
     root = places.root
     if root is None:
         return
@@ -57,13 +57,13 @@ def list_required_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) ->
 
 
 def map_methods(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef]:
-    """Return the methods that a module's class of a name defines itself, by name."""
+    """Return the methods that a module's class defines, by name."""
     own = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == cls)
     return {item.name: item for node in own for item in node.body if isinstance(item, ast.FunctionDef)}
 
 
 def drop_decorators(text: str, pattern: str) -> str:
-    """Return a module's text without the decorators at its top that fit a pattern."""
+    """Return a module's text without matching decorators at its top."""
     lines = text.split("\n")
     for node in reversed(parse_checkout_file(text).body):
         for item in reversed(getattr(node, "decorator_list", ())):

@@ -1,4 +1,4 @@
-"""Copies of a run's files, with what they import: the owner's own modules, and verl's that a project lacks."""
+"""Copy a run's files with the modules that they import."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ _Place = tuple[str, str | None]
 
 @dataclass(frozen=True)
 class Copied:
-    """A file of the run as the project has it.
+    """A copied file, and what it lacks.
 
     Attributes:
         text: With its imports redirected.
@@ -75,7 +75,7 @@ class Copied:
 
 @dataclass
 class _Gathered:
-    """What copies need besides themselves.
+    """Modules, files and packages that the copies need.
 
     Attributes:
         taken: Modules, each with the names that were asked of it.
@@ -88,7 +88,7 @@ class _Gathered:
     packages: set[str] = field(default_factory=set)
 
     def copy(self) -> _Gathered:
-        """Return another that holds the same."""
+        """Return an independent copy."""
         return _Gathered(dict(self.taken), dict(self.files), set(self.packages))
 
 
@@ -117,16 +117,16 @@ class Copying:
 
     @property
     def files(self) -> dict[str, str]:
-        """Return what was gathered besides the files asked for, by path below the package."""
+        """Return the files gathered besides those asked for, by path."""
         return self._gathered.files
 
     def name_module(self, path: str) -> str:
-        """Return what a file of the checkout is called as a module."""
+        """Return the module name of a checkout file."""
         file = self._modules.places.find(path)
         return path if file is None else self._modules.name_of(file)
 
     def defining(self, module: str, name: str) -> str:
-        """Return the module that defines a name which another may only hand on, in the checkout too."""
+        """Return the module that defines a name, following re-exports."""
         return self._modules.defined(module, name, in_checkout=True)[0]
 
     def copy(
@@ -138,7 +138,7 @@ class Copying:
         *,
         only_part: bool = False,
     ) -> Copied:
-        """Copy a file; only what the roots need of it, where the whole cannot be had.
+        """Copy a file, or the part the roots need if necessary.
 
         Args:
             text: Of the file.
@@ -166,18 +166,18 @@ class Copying:
         return Copied(copied, tuple(missing), is_part, tuple(sorted(self._gathered.packages)))
 
     def undo(self) -> None:
-        """Forget what the last copy has gathered."""
+        """Discard what the last copy has gathered."""
         self._gathered = self._before.copy()
 
     def _drop_unused(self, text: str, module: str, roots: Collection[str], *, is_package: bool = False) -> str:
-        """Return a module's text without unused imports that do nothing: not of what may register something."""
+        """Return a module's text without unused imports that have no effect."""
         idle = definitions.list_unused_imports(text).difference(roots)
         names = list_top_names(text, module, is_package=is_package) if idle else ()
         left = {name.local for name in names if name.local in idle and self._is_idle(name, inside=is_package)}
         return definitions.drop_imports(text, left) if left else text
 
     def _is_idle(self, name: Name, *, inside: bool) -> bool:
-        """Tell whether an import only binds a name; `inside` is whether it stands in a package's own module."""
+        """Tell whether an import has no effect but binding a name."""
         if self._is_package(name.module.partition(".")[0]):
             return True
         is_module = name.name is None or self._modules.find_file(f"{name.module}.{name.name}") is not None
@@ -185,13 +185,13 @@ class Copying:
         return not (inside or is_module or name.name == "*") and bool(text) and "register" not in text
 
     def _is_package(self, root: str) -> bool:
-        """Tell whether a module's first name is that of a package which a project does not require."""
+        """Tell whether a root module is a third-party package not required."""
         if root in ("verl", self._package) or root in sys.stdlib_module_names or root in self._required:
             return False
         return self._modules.find_file(root) is None and not self._modules.is_folder(root)
 
     def _redirect_imports(self, text: str, module: str, *, is_package: bool) -> tuple[str, list[str]]:
-        """Return a module's text with its imports redirected, and what it needs and cannot have."""
+        """Return a module's text with redirected imports, and missing names."""
         missing: list[str] = []
         name_of_it = module or self._itself
         attributes, inherited = definitions.map_attributes(text), definitions.map_inherited(text)
@@ -203,7 +203,7 @@ class Copying:
             if missing and module:  # it cannot be had, whatever else it imports
                 return None
             used = attributes.get(name.local, ())
-            place = self._place(name, used, module.startswith("verl."), inherited.get(name.local, ()))
+            place = self._locate_name(name, used, module.startswith("verl."), inherited.get(name.local, ()))
             if not isinstance(place, str):
                 return place
             if name.needed:
@@ -212,10 +212,10 @@ class Copying:
 
         return rewrite_imports(text, name_of_it, moved, is_package=is_package), missing
 
-    def _place(
+    def _locate_name(
         self, name: Name, attributes: Collection[str], verls: bool, inherited: Collection[str]
     ) -> _Place | str | None:
-        """Return where a name is in the project; why it is not there; or None where it stays as it is."""
+        """Return a name's place, an error, or None if unchanged."""
         root = name.module.partition(".")[0]
         if root in _NO_PROJECT_HAS:
             return f"{root}: no project has it"
@@ -225,9 +225,9 @@ class Copying:
             return None
         if name.name == PYEXT_NAME and self._modules.is_pyext(name.module):
             self.files[f"custom/{FOLDER}/{_PYEXTS_PLACE}.py"] = templates.render(f"{_PYEXTS_PLACE}.py")
-            return self._new(_PYEXTS_PLACE), name.name
+            return self._name_copy(_PYEXTS_PLACE), name.name
         if root == "verl":
-            return self._place_of_verl(name, attributes, inherited)
+            return self._locate_verl_name(name, attributes, inherited)
         if self._is_package(root):
             if name.needed or not verls:
                 full = name.module if name.name is None else f"{name.module}.{name.name}"
@@ -237,8 +237,8 @@ class Copying:
         module, inner = (f"{name.module}.{name.name}", None) if is_module else (name.module, name.name)
         return self._copy_module(module, inner, attributes if inner is None else {inner})
 
-    def _place_of_verl(self, name: Name, attributes: Collection[str], inherited: Collection[str]) -> _Place | str:
-        """Return where a name of verl's is: in the project, or in a copy; why it cannot be had."""
+    def _locate_verl_name(self, name: Name, attributes: Collection[str], inherited: Collection[str]) -> _Place | str:
+        """Return where a verl name is placed, or why it cannot."""
         module, inner = name.module, name.name
         if inner is not None and self._modules.is_module(f"{module}.{inner}"):
             module, inner = f"{module}.{inner}", None
@@ -261,17 +261,17 @@ class Copying:
             gone = _list_methods(self._modules.index[module], inner) - _list_methods(known, inner)
             if wanted <= known.bindings.keys() and not gone & set(inherited):
                 return place, inner
-        return self._take(module, wanted) or (self._new(module), inner)
+        return self._take(module, wanted) or (self._name_copy(module), inner)
 
     def _copy_module(self, module: str, inner: str | None, wanted: Collection[str]) -> _Place | str:
-        """Copy a module of the checkout; returns where a name of it is then, or why it cannot be had."""
+        """Copy a checkout module; return a name's place or the problem."""
         problem = self._take(module, wanted) or self._modules.lacks(module, inner)
-        return problem or (self._new(module), inner)
+        return problem or (self._name_copy(module), inner)
 
     def _take(self, module: str, names: Collection[str]) -> str | None:
-        """Copy a module from which names are taken, with those asked for before; returns why it cannot be had.
+        """Copy a module with the given names; return any problem.
 
-        Where the whole cannot be had, or needs more packages, it is the part that the names need.
+        If the whole cannot be copied or needs more packages, only the part that the names need is copied.
         """
         found, taken = self._modules.text_of(module), self._gathered.taken
         if module in taken and taken[module].issuperset(names):
@@ -302,7 +302,7 @@ class Copying:
         return self._problems[module, wanted]
 
     def _gather(self, module: str, text: str, names: Collection[str], is_package: bool) -> list[str]:
-        """Copy a module's text, and the files that it opens beside itself; returns what it cannot have."""
+        """Copy a module and files it opens; return what is missing."""
         self._gathered.taken[module] = set(names)
         redirected, missing = self._redirect_imports(text, module, is_package=is_package)
         if missing:
@@ -315,17 +315,17 @@ class Copying:
             self.files.update({f"{folder}/{name}": held for name, held in _find_opened(text, place)})
         return []
 
-    def _new(self, module: str) -> str:
+    def _name_copy(self, module: str) -> str:
         return f"{self._package}.custom.{FOLDER}.{module}"
 
 
 def _list_methods(module: Module, cls: str | None) -> set[str]:
-    """Return the methods of a module's class; of anything else there are none."""
+    """Return a class's method names; empty for anything else."""
     return {method.name for index in module.bindings.get(cls or "", ()) for method in module.methods(index)}
 
 
 def _find_opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
-    """Yield the text files that a module names below its own folder, by their paths there."""
+    """Yield path and text of data files that a module names."""
     if "__file__" not in text or place is None:
         return
     constants = (node.value for node in ast.walk(readers.parse_python_cached(text)) if isinstance(node, ast.Constant))
@@ -342,7 +342,7 @@ def _find_opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
 
 
 def _map_vendored(tree: Tree) -> Iterator[tuple[str, tuple[str, Module]]]:
-    """Yield the path upstream of each module of verl in a project, its name there and what it is."""
+    """Yield upstream path, project name and index of vendored modules."""
     for file in tree:
         if file.kind is FileKind.VENDORED and file.upstream_path and file.path.endswith(".py"):
             name = name_module(file.path)
@@ -350,14 +350,14 @@ def _map_vendored(tree: Tree) -> Iterator[tuple[str, tuple[str, Module]]]:
 
 
 def name_package(module: str) -> str:
-    """Return the package to install for a module: of its full name, as several packages have parts of `google`."""
+    """Return the package to install for a module's full name."""
     parts = module.split(".")
     names = (".".join(parts[:end]) for end in range(len(parts), 0, -1))
     return next((_PACKAGES[name] for name in names if name in _PACKAGES), parts[0])
 
 
 def _list_required_modules(tree: Tree) -> set[str]:
-    """Return the modules of the packages that a project requires, and its own."""
+    """Return the module names of a project's required packages."""
     data: Mapping[str, object] = {}
     for file in tree:
         if file.path == "pyproject.toml":

@@ -1,4 +1,4 @@
-"""What a run of EasyR1's scores by and adds to its prompts, among the hooks of its project."""
+"""Copy EasyR1 reward functions and prompt text into a project's hooks."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _TYPE, _TYPES = "REWARD_TYPE", {"batch": _BATCH, "sequential": _ONE}
 
 
 def take_prompts(project: TargetProject, written: Written | None) -> CopyResult:
-    """Write a dataset class that adds to prompts what the run adds."""
+    """Write a dataset class that adds the run's text to prompts."""
     if written is None or not project.has("data/datasets") or project.settings.get("data.custom_cls.path"):
         return CopyResult(project.tree)
     text = templates.render(
@@ -50,12 +50,12 @@ def take_prompts(project: TargetProject, written: Written | None) -> CopyResult:
 
 
 def take_rewards(project: TargetProject, scored_by: FileScored | None) -> CopyResult:
-    """Copy the function that scores, with what it needs, and have a reward manager call it."""
+    """Copy the scoring function and a reward manager that calls it."""
     if scored_by is None or not project.has(IMPORTED_BY) or not project.has("rewards/manager"):
         return CopyResult(project.tree)
     name, place = scored_by.function, scored_by.place
     copying = project.copying(scored_by.folder)
-    call, further = _call(parse_checkout_file(scored_by.text), name)
+    call, further = _find_call_form(parse_checkout_file(scored_by.text), name)
     unknown = [item for item in further if item not in scored_by.settings]
     why = ""
     try:
@@ -85,8 +85,8 @@ def take_rewards(project: TargetProject, scored_by: FileScored | None) -> CopyRe
     return CopyResult(tree, remarks, project.choose_manager(_NAME))
 
 
-def _call(tree: ast.Module, name: str) -> tuple[str | None, list[str]]:
-    """Return how a function is called, and what it has to be given besides; None: it takes something else."""
+def _find_call_form(tree: ast.Module, name: str) -> tuple[str | None, list[str]]:
+    """Return how to call a function, and extra arguments it needs."""
     assigned = [node for node in tree.body if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == _TYPE]
     said = ast.unparse(assigned[-1].value).strip("'") if assigned else ""
     for node in tree.body:

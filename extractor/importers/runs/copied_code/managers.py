@@ -1,4 +1,4 @@
-"""What scores a run's responses where no setting names its file: a reward manager, or the default scorers.
+"""Copy the code that scores a run without a reward file.
 
 A run may name a manager that its checkout or its release registers. Forks also change verl's managers, the class in
 their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they are no version of verl's, or know a
@@ -56,7 +56,7 @@ _OF_CONFIG = re.compile(r"config(\.\w+)+(?:(?<=\.get)\('\w+'(, [\w.'-]+)?\))?")
 
 
 class _Scorer(NamedTuple):
-    """A class or a function of the checkout that scores.
+    """A scoring class or function of the checkout.
 
     Attributes:
         path: Its file, below a root of the checkout.
@@ -74,12 +74,12 @@ class _Scorer(NamedTuple):
 
     @property
     def what(self) -> str:
-        """Return what it is called in a remark."""
+        """Return its description for remarks."""
         return f"{self.path}, which scores by rules of its own ({self.new}),"
 
 
 def list_names(code: Mapping[str, str]) -> set[str]:
-    """Return the names of the reward managers that a package has, by its Python files' texts and paths."""
+    """Return the names of a package's reward managers from its files."""
     found = {name for path, text in code.items() if "reward" in path for name in _REGISTERED.findall(text)}
     return found | {PLAIN}  # which is in no registry in projects of 0.4.0
 
@@ -90,7 +90,7 @@ def find_chosen(project: TargetProject) -> str | None:
 
 
 def take_named(project: TargetProject) -> CopyResult:
-    """Copy the registered reward manager that a run names; `custom/reward_manager.py` imports it."""
+    """Copy the reward manager a run names; `custom/reward_manager.py` imports it."""
     name, known = find_chosen(project), list_names(project.code)
     if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
@@ -117,7 +117,7 @@ def take_named(project: TargetProject) -> CopyResult:
 
 
 def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]) -> CopyResult:
-    """Copy what scores the responses of a run that names no function and no manager.
+    """Copy the scoring code of a run without function and manager.
 
     Args:
         project: The project, and the run.
@@ -153,7 +153,7 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
 
 
 def list_not_taken(project: TargetProject) -> list[str]:
-    """Return the settings that hand a run's manager arguments which its class does not take."""
+    """Return settings for arguments the run's reward manager doesn't take."""
     name = find_chosen(project) or PLAIN
     decorator = _write_decorator(PLAIN if name in AS_NAIVE - list_names(project.code) else name)
     text = next((text for text in project.code.values() if decorator.search(text)), "")
@@ -167,12 +167,12 @@ def list_not_taken(project: TargetProject) -> list[str]:
 
 
 def _write_decorator(name: str) -> re.Pattern[str]:
-    """Return what registers a reward manager under a name."""
+    """Return the pattern of a decorator that registers a manager."""
     return re.compile(rf"@register\(\s*[\"']{re.escape(name)}[\"']")
 
 
 def _copy_file(copying: Copying, text: str, *roots: str, **more: Any) -> Copied | None:
-    """Copy a file; None where it is no Python, or cannot be read."""
+    """Copy a file; return None if unreadable or not Python."""
     try:
         return copying.copy(text, roots, **more)
     except (SyntaxError, UsageError, OSError):
@@ -180,7 +180,7 @@ def _copy_file(copying: Copying, text: str, *roots: str, **more: Any) -> Copied 
 
 
 def _find_registered(name: str, project: TargetProject) -> Iterator[tuple[str, str, str]]:
-    """Yield the file, class and module of each manager that is registered under a name; "": found by its file."""
+    """Yield file, class and module of managers registered under a name."""
     decorator, source = _write_decorator(name), project.source
     for place, text in list_python_files(project.places):
         if decorator.search(text) and (classes := list_registered_by(text, decorator)):
@@ -191,7 +191,7 @@ def _find_registered(name: str, project: TargetProject) -> Iterator[tuple[str, s
 
 
 def _write_hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its_own: bool) -> dict[str, str]:
-    """Return the hook that registers a class from before there was a registry, and what it imports, by path."""
+    """Return the hook that registers a reward manager class, by path."""
     default = "None" if has_its_own else "function"
     values = {"name": _OF_THE_RUN, "place": found.path, "cls": found.name, "imports": imports, "default": default}
     text = templates.render("run_manager.py", **values, handed=handed)
@@ -200,9 +200,9 @@ def _write_hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its
 
 
 def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
-    """Return what programs make a reward manager with besides what verl does.
+    """Return what programs pass a reward manager beyond verl's own arguments.
 
-    That is constants and settings of the run's `config`, by argument, and the arguments that are of something else.
+    First constants and `config` settings by argument, then the names of the other arguments.
     """
     found: dict[str, str] = {}
     others: set[str] = set()
@@ -225,7 +225,7 @@ def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[s
 
 
 def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
-    """Return the checkout's class of the manager that a run goes by, where no version of verl's is the same."""
+    """Return the checkout's changed class of the run's manager, or None."""
     name = find_chosen(project) or PLAIN
     path = f"verl/workers/reward_manager/{name}.py"
     if not own_verl.is_changed(project, path):
@@ -244,7 +244,7 @@ def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
 
 
 def _list_known_sources(project: TargetProject) -> set[str]:
-    """Return the sources of data that the scorers of the run's release, or the project's, know."""
+    """Return data sources that the run's or project's scorers support."""
     texts = [file.data.decode() for file in project.tree if file.upstream_path == _SCORERS]
     texts += [project.source.read(_SCORERS)] if _SCORERS in project.source.files else []
     return set().union(*map(_list_sources, texts))
@@ -256,7 +256,7 @@ def _explain_lack(found: _Scorer, copied: Copied | None, project: TargetProject)
 
 
 def _copy_function(found: _Scorer, project: TargetProject) -> CopyResult:
-    """Copy the checkout's scorers, with a hook that calls them as a project does."""
+    """Copy the checkout's scoring function, with a hook that calls it."""
     copying = project.copying()
     copied = _copy_file(copying, f"from {SCORERS} import {found.name}\n", found.name)
     if copied is None or copied.missing:
@@ -301,7 +301,7 @@ def _copy_class(found: _Scorer, project: TargetProject, program: str) -> CopyRes
 
 
 def _list_sources(text: str) -> set[str]:
-    """Return the names of sources of data that a module compares with."""
+    """Return data source names that a module compares with."""
     found: set[str] = set()
     for node in ast.walk(parse_checkout_file(text)):
         inside: list[ast.expr] = []

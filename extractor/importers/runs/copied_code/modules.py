@@ -1,4 +1,4 @@
-"""The modules that a run's files import: verl's of its release, or those of its checkout."""
+"""Resolve the modules a run imports, from its release or checkout."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Modules:
         self._known: dict[str, Module] = {}
 
     def text_of(self, module: str) -> tuple[str, bool] | None:
-        """Return a module's text, and whether it is a package; None where there is no such module."""
+        """Return a module's text and whether it's a package, or None."""
         if module not in self._texts:
             self._texts[module] = self._read(module)
         return self._texts[module]
@@ -55,24 +55,24 @@ class Modules:
         return readers.read_text(file), file.name == "__init__.py"
 
     def is_folder(self, module: str) -> bool:
-        """Tell whether a module is a folder of the checkout with Python files in it."""
+        """Tell whether a module is a checkout folder with Python files."""
         places = [folder / module.replace(".", "/") for folder in self.places.folders]
         found = any(next(place.glob(pattern), None) for place in places for pattern in ("*.py", "*/*.py", "*/*/*.py"))
         return module == _RECIPES or found
 
     def find_file(self, module: str) -> Path | None:
-        """Return the checkout's file of a module; None where it has none."""
+        """Return the checkout's file of a module, or None."""
         path = module.replace(".", "/")
         paths = dict.fromkeys([path, path.removeprefix(f"{_RECIPES}/")])
         names = [f"{path}{end}" for path in paths for end in (".py", "/__init__.py")]
         return next(filter(None, map(self.places.find, names)), None)
 
     def is_module(self, name: str) -> bool:
-        """Tell whether a dotted name is that of a module, of verl's or the checkout's."""
+        """Tell whether verl or the checkout has a module so named."""
         return name in self.index or self.find_file(name) is not None
 
     def is_of_checkout(self, module: str, name: str | None) -> bool:
-        """Tell whether the checkout has what the release lacks: a module, a name in it, a scorer of its own."""
+        """Tell whether only the checkout has a module, name or scorer."""
         file = self.find_file(module)
         if file is None or module not in self.index or module in self._changed:
             return file is not None
@@ -82,7 +82,7 @@ class Modules:
         return not (name in (None, "*") or name in known.bindings or name in known.imports)
 
     def take_checkouts(self, module: str) -> bool:
-        """Read a module from the checkout from now on; tells whether it was the release's until now."""
+        """Use the checkout's module from now on; return True if switched."""
         if module not in self.index or self.is_of_checkout(module, None):
             return False
         self._changed.add(module)
@@ -90,19 +90,19 @@ class Modules:
         return True
 
     def parsed(self, module: str) -> Module:
-        """Return a module, or an empty one if there is no such module."""
+        """Return a module, or an empty one if there is none."""
         if module not in self._known:
             text, is_package = self.text_of(module) or ("", False)
             self._known[module] = Module(module, "__init__.py" if is_package else "", text)
         return self._known[module]
 
     def _forget(self) -> None:
-        """Forget what was looked up: the places, or whose a module is, have changed."""
+        """Clear cached lookups after places or modules' origins have changed."""
         self._texts.clear()
         self._known.clear()
 
     def defined(self, module: str, name: str, *, in_checkout: bool = False) -> tuple[str, str]:
-        """Return where a name of verl is defined: modules that only hand it on are followed."""
+        """Return the module and name of a definition, following re-exports."""
         for _ in range(_HANDED_ON):
             if module not in self.index and not in_checkout:
                 break
@@ -121,7 +121,7 @@ class Modules:
         return module, name
 
     def lacks(self, module: str, name: str | None) -> str | None:
-        """Say that a module has no such name; None where it may have it."""
+        """Say that a module lacks a name, or return None."""
         text, _ = self.text_of(module) or ("", False)
         known = self.parsed(module)
         if name in (None, "*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
@@ -129,12 +129,12 @@ class Modules:
         return f"{module}: it has no {name}"
 
     def is_pyext(self, module: str) -> bool:
-        """Tell whether a module is pyext, or the checkout's copy of it."""
+        """Tell whether a module is pyext or a copy of it."""
         text, _ = self.text_of(module) or ("", False)
         return module.partition(".")[0] == PYEXT or (_PYEXT_NEEDS in text and PYEXT_NAME in text)
 
     def name_of(self, file: Path) -> str:
-        """Return what a file is called as a module; others are looked for where its package is, too."""
+        """Return a file's module name; add its package's folder to places."""
         folder = file.resolve().parent
         while (folder / "__init__.py").is_file():
             folder = folder.parent

@@ -1,4 +1,4 @@
-"""The Python files and modules that a run's config names, among the hooks of its project."""
+"""Copy Python files and modules that a run's config names."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from extractor.values.errors import UsageError
 
 @dataclass(frozen=True)
 class _Kind:
-    """Something that a run's config names by its file, and the name that it has there by default.
+    """A kind of file that a config names, with its defaults.
 
     Its base class, in the package `of_verl`, has other methods from release to release: it has that of its own.
     """
@@ -39,7 +39,7 @@ _MODELS = "custom/verl_models"
 
 
 def read_function_text(places: RunFolders, path: str, source: Source) -> str | None:
-    """Return the text of a file that a run names: on disk, or one of verl's own; None where there is none."""
+    """Return the text of a named file, or None."""
     path = _name_file(path)
     place = places.find_like(path)
     if place is not None:
@@ -49,14 +49,14 @@ def read_function_text(places: RunFolders, path: str, source: Source) -> str | N
 
 
 def _name_file(path: str) -> str:
-    """Return the path of a file as verl loads it: a module's (`pkg://mine.rewards`) or a file's (`file://...`)."""
+    """Return a file's path from verl's notation, such as `pkg://mine.rewards`."""
     if path.startswith(_OF_A_MODULE):
         return f"{path.removeprefix(_OF_A_MODULE).replace('.', '/')}.py"
     return path.removeprefix(_OF_A_FILE)
 
 
 def take_files(project: TargetProject) -> CopyResult:
-    """Copy the reward function's and the dataset's file; the settings name the copies then."""
+    """Copy the reward and dataset files; point the settings to them."""
     texts: dict[str, str] = {}
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
@@ -90,7 +90,7 @@ def take_files(project: TargetProject) -> CopyResult:
 
 
 def take_modules(project: TargetProject) -> CopyResult:
-    """Copy the modules that a run imports before its model is loaded; the settings name a hook that imports them."""
+    """Copy modules imported before loading models; settings name a hook instead."""
     module = f"{project.package}.{_MODELS.replace('/', '.')}"
     named = {key: project.settings.get(key) for key in _LIBRARIES}
     named = {key: value for key, value in named.items() if value and value != module and str(value)[0] != "$"}
@@ -114,6 +114,6 @@ def take_modules(project: TargetProject) -> CopyResult:
 
 
 def _defines(text: str, name: str) -> bool:
-    """Tell whether a module has a name, as far as can be seen: a star may bring any."""
+    """Tell whether a module may have a name; star imports count."""
     module = Module("file", "file.py", text)
     return name in module.bindings or name in module.imports or bool(module.stars)

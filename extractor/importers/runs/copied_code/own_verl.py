@@ -1,4 +1,4 @@
-"""A checkout whose copy of verl was changed: what of it decides the training, and is no version of upstream's."""
+"""Find changed files and reward managers in a checkout's verl."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ _ADOPTED = "What has a place here was carried over, and the rest lies below orph
 
 
 def find_changed(project: TargetProject) -> list[str]:
-    """Return the files of the checkout's verl that compute what no version of upstream's does."""
+    """Return the checkout's verl files that match no upstream version."""
     return [path for path in fingerprint.load_upstream_files() if is_changed(project, path)]
 
 
 def is_changed(project: TargetProject, path: str) -> bool:
-    """Tell whether the checkout's file of verl is no version of upstream's; one that upstream never had is not."""
+    """Tell whether the checkout's version of an upstream file was changed."""
     known = fingerprint.load_upstream_files().get(path)
     text = project.checkouts(path) if known else ""
     if not text or not known or (path in project.source.files and project.source.read(path) == text):
@@ -37,7 +37,7 @@ def _compute_fingerprint(text: str) -> str:
 
 
 def find_program_classes(tree: ast.Module) -> list[str]:
-    """Return the classes of a program that it makes reward managers of; last the one that trains."""
+    """Return a program's reward manager classes, the training one last."""
     defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
     calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
     made = [ast.unparse(call.func) for call in calls if any(item.arg == "num_examine" for item in call.keywords)]
@@ -47,7 +47,7 @@ def find_program_classes(tree: ast.Module) -> list[str]:
 
 
 def find_program_managers(tree: ast.Module) -> ast.Module | None:
-    """Return the reward managers that a program defines, with the functions that they use; None: it has none."""
+    """Return a program's reward managers and their functions, or None."""
     names = set(find_program_classes(tree))
     if not names:
         return None
@@ -61,13 +61,13 @@ def find_program_managers(tree: ast.Module) -> ast.Module | None:
 
 
 def is_own_manager(text: str) -> bool:
-    """Tell whether a program defines a reward manager that no version of upstream's programs did."""
+    """Tell whether a program defines a reward manager unlike upstream's programs."""
     manager = find_program_managers(parse_checkout_file(text))
     return manager is not None and fingerprint.fingerprint(manager) not in fingerprint.load_upstream_programs()
 
 
 def remark_on_changed(project: TargetProject, copied: tuple[str, ...], *, is_adopted: bool = False) -> list[Remark]:
-    """Report in one line the changed files that the project has as upstream has them.
+    """Report the changed verl files that were not carried over.
 
     Args:
         project: The project, and the run.

@@ -1,4 +1,4 @@
-"""Algorithms and other choices that a run makes by a name which its project does not know."""
+"""Handle algorithm and manager names that a project does not know."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _ONE_OF = (
 
 
 def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
-    """Tell whether a package has the algorithm of a name: registered, or as a constant that its own code goes by.
+    """Tell whether a package's code knows an algorithm by this name.
 
     Args:
         code: Its Python files' texts, by path.
@@ -52,7 +52,7 @@ def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
 
 
 def remark_on_unknown(project: TargetProject) -> Iterator[Remark]:
-    """Yield a "to do" for each name that a project does not know: where to register it."""
+    """Yield a "to do" for each choice unknown to the project."""
     known = {managers.PLAIN, *managers.AS_NAIVE, *managers.list_names(project.code)}
     for key in (*_REGISTRIES, *REWARD_MANAGER):
         name, is_manager = project.settings.get(key), key in REWARD_MANAGER
@@ -70,7 +70,7 @@ def remark_on_unknown(project: TargetProject) -> Iterator[Remark]:
 
 
 def put_aside(project: TargetProject, before: Mapping[str, Any]) -> tuple[CopyResult, dict[str, Any]]:
-    """Put the project's own values in the place of unknown names; returns that, and the names.
+    """Replace unknown names by the project's values; return both.
 
     Args:
         project: The project and the run.

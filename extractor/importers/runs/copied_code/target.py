@@ -1,4 +1,4 @@
-"""The project that a run's code is copied into, and what a copy makes of it."""
+"""Hold the project that a run's code is copied into."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class TargetProject:
 
     @property
     def copies(self) -> dict[str, str]:
-        """Return the Python files that were copied from the run's checkout, by path."""
+        """Return the Python files copied from the run's checkout, by path."""
         below = tuple(f"{self.package}/custom/{name}" for name in (f"{FOLDER}/", "verl_", "easyr1_"))
         return {path: text for path, text in self.code.items() if path.startswith(below)}
 
     def text_of(self, path: str) -> str:
-        """Return the text of one of the package's files; "" where it has none."""
+        """Return the text of a package file, or ""."""
         return next((file.data.decode() for file in self.tree if file.path == f"{self.package}/{path}"), "")
 
     def has(self, module: str) -> bool:
@@ -61,17 +61,17 @@ class TargetProject:
         return f"{self.package}/{module}.py" in self.code
 
     def choose_manager(self, name: str) -> dict[str, str]:
-        """Return the settings that choose a reward manager, as the project's release calls them."""
+        """Return settings that choose a reward manager in the project's release."""
         text = self.text_of("settings/reward_keys.py")
         return dict.fromkeys(re.findall(r'^MANAGER = "(.+)"$', text, re.MULTILINE), name)
 
     def copying(self, *folders: Path) -> Copying:
-        """Return what copies files of the run into the project; `folders` are looked in first."""
+        """Return a copier of run files that searches `folders` first."""
         places = replace(self.places, folders=(*folders, *self.places.folders))
         return Copying(self.package, self.tree, self.source, places)
 
     def checkouts(self, path: str) -> str:
-        """Return the text of a Python file of the run's checkout; "" where there is none."""
+        """Return the text of a checkout's Python file, or ""."""
         file = self.places.find(path)
         try:
             text = "" if file is None else readers.read_text(file)
@@ -119,7 +119,7 @@ class CopyResult:
 
 
 def remark_on_copy(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:
-    """Say from where to where something was copied, what it lacks there, and which packages it needs.
+    """Report where something was copied, what it lacks, and needed packages.
 
     Args:
         key, value: The setting that names it.

@@ -1,4 +1,4 @@
-"""The tools that a run's model calls: the classes of its YAML file, and its file of functions."""
+"""Copy a run's tools: classes named in YAML, and function files."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MODULE, _TABLE, _FUNCTIONS = "custom/verl_tools.py", "custom/verl_tools.yaml", 
 
 
 def take_tools(project: TargetProject) -> CopyResult:
-    """Copy the files of tools that a run names, with what they import; the settings name the copies then."""
+    """Copy a run's tool files; point the settings to them."""
     result = CopyResult(project.tree)
     for key, take in ((CLASSES, _take_classes), (FUNCTIONS, _take_functions)):
         path = str(project.settings.get(key) or "")
@@ -42,7 +42,7 @@ def take_tools(project: TargetProject) -> CopyResult:
 
 
 def _take_classes(project: TargetProject, text: str, key: str, path: str) -> tuple[Tree, str, list[Remark]]:
-    """Copy the modules of the classes, and the YAML file that names them where they are then."""
+    """Copy the tool classes' modules and the YAML that names them."""
     table = read_yaml(text)
     listed = (table.get("tools") or ()) if isinstance(table, dict) else ()
     tools = [item for item in listed if isinstance(item, dict) and "class_name" in item]

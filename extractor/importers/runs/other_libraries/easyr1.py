@@ -1,4 +1,4 @@
-"""Runs of EasyR1, a fork of verl with a config of its own: its settings under verl's names."""
+"""Translate EasyR1's config and launches to verl's settings."""
 
 from __future__ import annotations
 
@@ -132,13 +132,13 @@ _OF_THE_MACHINE = ("worker.ref.", "worker.actor.fsdp.", "worker.actor.offload.")
 
 
 def is_launch(module: str, arguments: Sequence[str]) -> bool:
-    """Tell whether a program that is started is EasyR1's, or one of somebody's that takes its settings."""
+    """Tell whether a launch is EasyR1's, or takes its settings."""
     names_config = any(word.startswith("config=") for word in arguments)
     return module == MODULE or (names_config and any(map(_OF_ITS_WORKERS.match, arguments)))
 
 
 def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> Translated:
-    """Translate `python -m verl.trainer.main config=FILE key=value ...`; values are YAML, not Hydra's grammar.
+    """Translate an EasyR1 launch; its override values are YAML.
 
     Args:
         path: The script.
@@ -161,12 +161,12 @@ def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -
 
 
 def is_config(body: Any) -> bool:
-    """Tell whether a config is one of EasyR1's."""
+    """Tell whether a config is EasyR1's."""
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
 def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) -> Translated:
-    """Return a config of EasyR1 as overrides of verl's, and what it has that verl has not.
+    """Translate an EasyR1 config to verl overrides, with remarks.
 
     Args:
         body: Nested.
@@ -190,7 +190,7 @@ def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) 
 
 
 def _list_remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remark]:
-    """Yield what has no name in verl, or has to be supplied; `done` are settings that files here answer."""
+    """Yield remarks on settings verl lacks, except those in `done`."""
     to_do = {key: why for key, why in _TO_DO.items() if stated.get(key) and key not in done}
     yield from (Remark(key, stated[key], "to do", why) for key, why in to_do.items())
     of_both = {f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH}
@@ -208,7 +208,7 @@ def _list_remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[
 
 
 def _find_scorer(stated: Mapping[str, Any], places: RunFolders) -> FileScored | None:
-    """Return the function that scores, `path/to/file.py:function`; None where it is not here."""
+    """Return the scoring function named as `path/to/file.py:function`, or None."""
     key = next((name for name in (_REWARD, _SCORE, _SCORER) if stated.get(name)), _REWARD)
     said = str(stated.get(key) or "")
     path, _, function = (
@@ -223,7 +223,7 @@ def _find_scorer(stated: Mapping[str, Any], places: RunFolders) -> FileScored | 
 
 
 def _read_prompt_text(stated: Mapping[str, Any], places: RunFolders) -> Written | None:
-    """Return what the run adds to its prompts; None where it is nothing, or not here."""
+    """Return the text added to prompts; None if absent or missing."""
     named, answer = stated.get(_PROMPT), stated.get(_ANSWER)
     file = places.find_like(str(named)) if named else None
     system = str(stated.get(_SYSTEM) or "")
@@ -246,7 +246,7 @@ def _name_choices(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _locate_kl(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return where KL counts: in the loss, in the reward, or nowhere."""
+    """Return settings that put KL into the loss, reward, or neither."""
     off, in_loss = bool(whole.get("algorithm.disable_kl")), bool(whole.get("algorithm.use_kl_loss"))
     found = {f"{_ACTOR}.use_kl_loss": in_loss and not off, "algorithm.use_kl_in_reward": not in_loss and not off}
     if off:

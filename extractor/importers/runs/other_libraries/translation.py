@@ -1,4 +1,4 @@
-"""What runs of other libraries have in common: their settings become overrides of verl's, and remarks."""
+"""Share what translations of other libraries to verl's settings need."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from extractor.values.errors import UsageError
 
 @dataclass(frozen=True)
 class FileScored:
-    """The function that scores a run's responses, in a file that the run names.
+    """A run's scoring function, in a file that the run names.
 
     Attributes:
         text: Of the file.
@@ -34,7 +34,7 @@ class FileScored:
 
 @dataclass(frozen=True)
 class Written:
-    """What a run adds to its prompts.
+    """Text that a run adds to its prompts.
 
     Attributes:
         template: Of Jinja; `content` is the prompt.
@@ -50,7 +50,7 @@ class Written:
 
 
 class Translated(NamedTuple):
-    """A run of another library: its settings under verl's names, what became of the others, what scores, prompts."""
+    """A translated run of another library, with remarks and reward code."""
 
     overrides: tuple[Override, ...]
     remarks: tuple[Remark, ...]
@@ -66,12 +66,12 @@ ROWS = (
 
 
 def is_nothing(value: Any) -> bool:
-    """Tell whether a setting turns something off, or leaves it: a number never does."""
+    """Tell whether a value is None, False or an empty container."""
     return value is None or value is False or value in ([], {})
 
 
 def find_config_file(path: Path, named: object, places: RunFolders) -> Path | None:
-    """Return the config that a launch names; None where it names none.
+    """Return the config file that a launch names, or None.
 
     Args:
         path: The script.
@@ -90,7 +90,7 @@ def find_config_file(path: Path, named: object, places: RunFolders) -> Path | No
 
 
 def write_overrides(found: Mapping[str, Any]) -> tuple[Override, ...]:
-    """Return settings, by verl's keys, as overrides; where verl has an empty mapping a key is a new one."""
+    """Return overrides for settings; keys of open sections are added."""
     return tuple(
         Override("++" if key.startswith(_OPEN) else "", key, value, f"{key}={value}") for key, value in found.items()
     )

@@ -1,4 +1,4 @@
-"""Runs of TRL's GRPOTrainer: their YAML and their commands' options, under verl's names."""
+"""Translate TRL's GRPOTrainer runs from YAML and command options."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def is_training(text: str) -> bool:
 
 
 def refuse_program(path: object) -> UsageError:
-    """Return the refusal of a program that has its settings in Python."""
+    """Return the error for a program with its settings in Python."""
     return UsageError(f"{path}: its settings for TRL's trainer are in Python, which is not read", hint=_AS_YAML)
 
 
@@ -80,12 +80,12 @@ def translate_launch(path: Path, words: Sequence[str], places: RunFolders) -> Tr
 
 
 def translate_config(config: Mapping[str, Any], path: Path) -> Translated:
-    """Translate a config that is here without its command."""
+    """Translate a config without its command."""
     return translate_settings(config, path.stem)
 
 
 def _find_started(words: Sequence[str]) -> tuple[str, Sequence[str]]:
-    """Return the program of a command, `trl grpo` for TRL's own, and its options."""
+    """Return a command's program, such as `trl grpo`, and its options."""
     for index, (one, two) in enumerate(itertools.pairwise(words)):
         if one == "trl" and two in ("grpo", "rloo"):
             return f"trl {two}", words[index + 2 :]
@@ -96,7 +96,7 @@ def _find_started(words: Sequence[str]) -> tuple[str, Sequence[str]]:
 
 
 def _read_text(script: str, places: RunFolders) -> str:
-    """Return the text of a program as a command names it; "" where it is not here."""
+    """Return the text of a command's program, or "" if missing."""
     file = places.find(script if script.endswith(".py") else f"{script.replace('.', '/')}.py")
     with contextlib.suppress(OSError, UsageError):
         return "" if file is None else readers.read_text(file)
@@ -125,7 +125,7 @@ def _parse_value(text: str) -> Any:
 
 
 def _count_processes(words: Sequence[str]) -> int | None:
-    """Return how many processes a command starts by `--num_processes`; None: not said."""
+    """Return the number given by `--num_processes`, or None."""
     flags = dict(
         _parse_arguments([*itertools.takewhile(lambda word: not word.endswith(".py") and word != "trl", words)])
     )

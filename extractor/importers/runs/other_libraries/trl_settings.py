@@ -1,4 +1,4 @@
-"""What the settings of TRL's trainers mean under verl's names."""
+"""Translate settings of TRL's trainers to verl's."""
 
 from __future__ import annotations
 
@@ -114,7 +114,7 @@ _NUMBERS: Mapping[str, float] = {name: least for least, names in _AT_LEAST.items
 
 
 def translate_settings(stated: Mapping[str, Any], name: str, processes: int | None = None) -> Translated:
-    """Return settings of TRL's GRPOTrainer as overrides of verl's, and remarks on what verl has not.
+    """Translate GRPOTrainer settings to verl overrides, with remarks.
 
     Args:
         stated: By their names on the command line.
@@ -147,7 +147,7 @@ def translate_settings(stated: Mapping[str, Any], name: str, processes: int | No
 
 
 def _check_value(key: str, value: Any) -> Any:
-    """Return the value of a setting.
+    """Return a setting's value, as a number where required.
 
     Raises:
         UsageError: it has to be a number, and is none, or too small.
@@ -170,7 +170,7 @@ def _check_value(key: str, value: Any) -> Any:
 
 
 def _translate_loss(whole: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is learned and how fast: schedule, advantages, KL and the loss."""
+    """Return settings for schedule, advantages, KL and the loss."""
     low, beta = whole["epsilon"], whole["beta"]
     high = whole.get("epsilon_high", low)
     found: dict[str, Any] = {
@@ -194,7 +194,7 @@ def _translate_loss(whole: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _Batches:
-    """What a run's batches are.
+    """The sizes of a run's batches.
 
     Attributes:
         of_device: Responses in a pass of one process.
@@ -213,12 +213,12 @@ class _Batches:
         self.updates = math.ceil(self.drawn / self.prompts) * int(whole.get("num_iterations", 1))
 
     def steps(self, count: float) -> int:
-        """Return how many steps of verl's so many of TRL's optimizer steps are."""
+        """Convert a count of TRL's optimizer steps to verl steps."""
         return max(math.ceil(count / self.updates), 1)
 
 
 def _translate_lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str, Any]:
-    """Return batches, of prompts and for one device, and how long the run is."""
+    """Return settings for batch sizes, run length and intervals."""
     loggers = whole.get("report_to", [])
     named = loggers if isinstance(loggers, list) else [loggers]
     last, epochs = int(whole.get("max_steps", -1)), float(whole["num_train_epochs"])
@@ -252,7 +252,7 @@ def _translate_lengths(whole: Mapping[str, Any], batches: _Batches) -> dict[str,
 
 
 def _remark_on_keys(stated: Mapping[str, Any]) -> Iterator[Remark]:
-    """Yield settings that verl has not, or whose value is not known."""
+    """Yield remarks on settings verl lacks or with unknown values."""
     if all(stated.get(key) is None for key in ("reward_funcs", "reward_model_name_or_path")):
         yield Remark("reward_funcs", None, "to do", "not stated: say in custom/reward_manager.py what scores")
     for key, value in sorted(stated.items()):
@@ -266,7 +266,7 @@ def _remark_on_keys(stated: Mapping[str, Any]) -> Iterator[Remark]:
 
 
 def _remark_on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
-    """Yield settings whose value means something else here."""
+    """Yield remarks on settings whose value changes."""
     if str(whole["lr_scheduler_type"]) not in _SCHEDULES:
         why = "verl has constant and cosine: constant"
         yield Remark("lr_scheduler_type", whole["lr_scheduler_type"], "changed", why)
@@ -289,7 +289,7 @@ def _remark_on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> It
 
 
 def _remark_on_batches(known: Mapping[str, Any], batches: _Batches, processes: int | None) -> Iterator[Remark]:
-    """Yield what is counted otherwise: batches by devices, steps by updates."""
+    """Yield remarks on batch sizes and steps that are counted differently."""
     if processes is None:
         sizes = ("per_device_train_batch_size", "gradient_accumulation_steps")
         size = math.prod(known.get(key, _DEFAULTS[key]) for key in sizes)
