@@ -53,7 +53,7 @@ class OnBatch:
         self._make = make
 
     def __call__(self, method: str, *args: Any, size: int = inputs.BATCH, meta: Any = None, **kwargs: Any) -> Any:
-        """Return a case: a method of a new batch of a size with more meta information."""
+        """Return a case that calls a method of a new batch."""
         return self._call.on(lambda: self._make(self._call.side, size, **(meta or {})), method, *args, **kwargs)
 
 
@@ -129,7 +129,7 @@ def indexing(call: Call) -> Cases:
 
 
 def _selected(side: Side, deepcopy: bool | None) -> Any:
-    """Change what was selected, and see what that does to where it comes from."""
+    """Modify a selection; return it with its source batch."""
     data = batch(side, nested={"a": [1]})
     taken = data.select(["scores"], **({} if deepcopy is None else {"deepcopy": deepcopy}))
     taken.non_tensor_batch["extra"][0]["index"] = 70
@@ -286,7 +286,7 @@ def functions(call: Call) -> Cases:
 
 @family("protocol.fold", MODULE, fixes=("reshape-newshape",))
 def folding(call: Call) -> Cases:
-    """Yield a second batch dimension; upstream's fails on numpy 2.4 and later."""
+    """Yield cases of folding batch dimensions; upstream fails on numpy 2.4+."""
 
     def folded() -> Any:
         return call.get("fold_batch_dim")(batch(call.side), 4)

@@ -18,7 +18,7 @@ _NUMBERS = (bool, int, float, str)
 
 
 def register(declared: Mapping[str, Sequence[str]]) -> None:
-    """Register a family for each module: its names as "function", "Class", "Class.method", "CONSTANT"."""
+    """Register a case family per module, for names like "Class.method"."""
     for module, names in sorted(declared.items()):
         family(f"declared.{module}", module)(functools.partial(_cases, names))
 
@@ -42,7 +42,7 @@ def _told(found: Any, name: str) -> Any:
 
 
 def _decorated(function: Any, name: str) -> Any:
-    """Return the function of this name that a decorator, which says nothing of it, holds."""
+    """Unwrap a decorated function by searching closures for its name."""
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # an empty cell
             if inspect.isfunction(cell.cell_contents) and cell.cell_contents.__name__ == name:
@@ -68,7 +68,7 @@ def _of_field(field: Any) -> Any:
 
 
 def _plain(value: Any) -> Any:
-    """Return values that can be compared; of registries and everything else only what it is."""
+    """Convert a value to comparable data; return other values' type names."""
     if isinstance(value, Enum):
         return [value.name, _plain(value.value)]
     if value is None or isinstance(value, _NUMBERS):

@@ -23,7 +23,7 @@ NOTED = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}
 
 @family("distillation.losses", LOSSES)
 def distillation_losses(call: Call) -> Cases:
-    """Yield every registered loss, by itself and beside rewards, as a loss and as an advantage, clamped and not."""
+    """Yield cases of every distillation loss, with rewards, clamped and chunked."""
     names = sorted(call.side.module(LOSSES).DISTILLATION_LOSS_REGISTRY)
     for name, use_policy_gradient, use_task_rewards in product(names, (True, False), (True, False)):
         kind = f"{'advantage' if use_policy_gradient else 'loss'}{'/rewards' if use_task_rewards else ''}"
@@ -39,7 +39,7 @@ def distillation_losses(call: Call) -> Cases:
 
 
 def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) -> Any:
-    """Return the loss, the metrics and the gradient; an exception as it is."""
+    """Return loss, metrics and gradient, or the exception raised."""
     losses = side.module(LOSSES)
     settings: Any = outcome(
         side.get("verl.workers.config.distillation:DistillationLossConfig"), loss_mode=name, topk=TOPK, **changes
@@ -65,7 +65,7 @@ def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) 
 
 
 def _batch(side: Side, *, by_topk: bool) -> Any:
-    """Return the shared batch as the engine takes it, with what a teacher says of it."""
+    """Return the shared batch without padding, with teacher log-probabilities."""
     meet_attention(side)
     data = tokens(side)
     ids = data.batch["input_ids"]

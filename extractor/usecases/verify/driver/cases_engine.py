@@ -36,7 +36,7 @@ def made_engine(
     clip: float | None = 1.0,
     **changes: Any,
 ) -> Any:
-    """Return an engine around a model that is there: what upstream builds itself is left out on both sides."""
+    """Return an engine around a ready model, skipping upstream's own building."""
     process_group()
     kind = "Qwen2ForTokenClassification" if name == "FSDPEngineWithValueHead" else "Qwen2ForCausalLM"
     module = inputs.model(kind, attention_dropout=dropout)
@@ -140,14 +140,14 @@ def _infer(
 
 
 def _given(side: Side, packed: bool, fused: bool) -> Any:
-    """Return what a model is given of a batch, and what is kept to read its answer by."""
+    """Return a batch's model inputs and the arguments to decode outputs."""
     made = made_engine(side, remove_padding=packed)
     batch = unpadded(side, use_remove_padding=packed, use_fused_kernels=fused)
     return made.prepare_model_inputs(micro_batch=batch)
 
 
 def _asked(side: Side, dynamic: bool) -> Any:
-    """Return what a pass adds up over processes, of which there is one here; what they know is told to it."""
+    """Return all-reduce calls, output and batch sizes of a training pass."""
     made, config = made_engine(side), losses_config(side)
     batch, read = unpadded(side, use_dynamic_bsz=dynamic), side.get(f"{TENSORS}:get_non_tensor_data")
     with _other_processes(lambda values: values.mul_(2)) as seen, made.train_mode(disable_auto_offload=True):
@@ -158,7 +158,7 @@ def _asked(side: Side, dynamic: bool) -> Any:
 
 @contextlib.contextmanager
 def _other_processes(answer: Callable[[torch.Tensor], object]) -> Iterator[list[Any]]:
-    """Stand in for processes whose sums `answer` changes in place; yields what they are asked, which grows."""
+    """Mock all-reduce with `answer`; yield the growing list of calls."""
     seen: list[Any] = []
 
     def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
@@ -175,7 +175,7 @@ def _gradients(module: Any) -> list[bool]:
 
 @family("engine.modes", "verl.workers.engine.base")
 def modes(call: Call) -> Cases:
-    """Enter and leave the modes: what is moved, trained and zeroed, also where there was an error."""
+    """Yield cases of entering and leaving modes, and of optimizer steps."""
     side, kept = call.side, {"zero_grad_on_exit": False}
     for mode in ("train", "eval"):
         for offloaded in ((), ("param_offload",), ("optimizer_offload",)):
@@ -228,7 +228,7 @@ def _stepped(side: Side, gradient: float, scaled: bool, *, clip: float = 1.0) ->
 
 
 def _deterministic(side: Side) -> Any:
-    """Return what is set for runs to be alike, and set it back."""
+    """Return what determinism sets and the numbers drawn; restore settings."""
     backends = torch.backends.cudnn
     before = backends.deterministic, backends.benchmark, backends.enabled
     environment = dict(os.environ)
@@ -287,7 +287,7 @@ def _train(
 
 
 def _shard(side: Side, engine: Any) -> list[bool]:
-    """Share a model out in one process; returns the list of when its gradients are synchronised, which grows."""
+    """Shard a model; return the growing list of gradient sync flags."""
     mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
     wrap = inputs.config(wrap_policy={"transformer_layer_cls_to_wrap": ["Qwen2DecoderLayer"]})
     side.get("verl.utils.fsdp_utils:apply_fsdp2")(engine.module, {"mesh": mesh}, wrap)
@@ -328,7 +328,7 @@ def value_model(call: Call) -> Cases:
 
 
 def _value_loss(side: Side) -> Any:
-    """Verl's loss; upstream's gets what a named fix gives the project's: sizes of the batch, a metric to add up."""
+    """Return the value loss; upstream's with the named fix's counterpart."""
     loss = side.get(f"{LOSSES}:value_loss")
     if not side.upstream or "value-loss-over-the-batch" not in side.fixes:
         return loss

@@ -27,7 +27,7 @@ UNSET = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl
 
 @family("core_algos.policy_loss", CORE)
 def policy_losses(call: Call) -> Cases:
-    """Yield every registered loss with its gradient, in every aggregation mode, near and far from the old policy."""
+    """Yield cases of every policy loss, by mode and situation."""
     side = call.side
     for name in sorted(getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})):
         for mode in AGG_MODES[:-1]:
@@ -82,7 +82,7 @@ def _loss_config(side: Side, name: str, kind: str, situation: str) -> Any:
 
 
 def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.AbstractContextManager[object]:
-    """Give upstream's side what a named fix gives the project's: GMPO's mean over the batch in place of the pass."""
+    """Patch upstream's GMPO to average over the batch, as fixed."""
     if not side.upstream or name != "geo_mean" or "geo-mean-over-the-batch" not in side.fixes:
         return contextlib.nullcontext()
     mean, batch = torch.mean, getattr(config, "global_batch_info", {})
@@ -94,7 +94,7 @@ def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.Abstra
 
 
 def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
-    """Return the same settings as upstream's dataclass, where the release has one."""
+    """Return the settings as upstream's actor dataclass."""
     cls = side.get("verl.workers.config.actor:FSDPActorConfig")
     kind = side.get("verl.workers.config.actor:PolicyLossConfig")
     more = {"dro_beta": 0.3} if "dro_beta" in kind.__dataclass_fields__ else {}
@@ -150,7 +150,7 @@ def corrected_loss(call: Call) -> Cases:
 
 
 def rejections(side: Side) -> tuple[str, ...]:
-    """Return the ways to reject tokens and responses by name; since 0.7.1 the module lists them."""
+    """Return the names of rejection methods; none without the module."""
     try:
         helper = side.module(HELPER)
     except NotVendored:
@@ -160,7 +160,7 @@ def rejections(side: Side) -> tuple[str, ...]:
 
 @family("core_algos.bypass", CORE)
 def bypassing_loss(call: Call) -> Cases:
-    """Yield the loss that takes the rollout's log-probabilities as the old ones, clipped and by REINFORCE."""
+    """Yield cases of the bypass-mode loss, clipped and by REINFORCE."""
     ways = (None, *rejections(call.side))
     for kind, sampling, rejection in product(("ppo_clip", "reinforce", "none"), (None, "token", "sequence"), ways):
         settings = inputs.actor_settings(global_batch_info={})

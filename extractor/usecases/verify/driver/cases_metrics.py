@@ -17,7 +17,7 @@ TIMING = {"gen": 2.5, "ref": 0.5, "values": 0.25, "adv": 0.125, "update_critic":
 
 
 def trained_batch(side: Side, *, aborted: bool = False, rows: int = inputs.BATCH, holes: bool = False) -> Any:
-    """Return a batch as it is at the end of a step; `rows` of 0 aborts all."""
+    """Return a finished step's batch; rows from `rows` are aborted."""
     mask = inputs.response_mask(empty=aborted, holes=holes)
     mask[rows:] = 0
     tensors = {

@@ -27,7 +27,7 @@ DTYPES = ("float32", "bfloat16")
 
 
 def process_group() -> None:
-    """Set up a process group of one: upstream asks for the rank."""
+    """Initialize a process group of one; upstream asks for its rank."""
     if not torch.distributed.is_initialized():
         store = torch.distributed.HashStore()
         torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -60,7 +60,7 @@ def tokens(side: Side, **meta: Any) -> Any:
 
 @contextlib.contextmanager
 def autocast_counterpart(side: Side, fix: str, dtype: str) -> Iterator[None]:
-    """Give upstream the dtype that a named fix takes from the configuration, and the device that another one does.
+    """Patch upstream's autocast to the dtype and device of named fixes.
 
     Upstream itself has bfloat16 fixed; and 0.4.0 has CUDA fixed, for a rollout.
     """
@@ -83,7 +83,7 @@ def autocast_counterpart(side: Side, fix: str, dtype: str) -> Iterator[None]:
 
 
 def with_gradients(module: Any, gradient: float) -> list[Any]:
-    """Return a model's weights, of which the second has this gradient, and the others small ones."""
+    """Return a model's weights with gradients; the second has `gradient`."""
     weights = list(module.parameters())
     for index, parameter in enumerate(weights):
         parameter.grad = torch.full_like(parameter, gradient if index == 1 else 0.01 * index)
@@ -91,7 +91,7 @@ def with_gradients(module: Any, gradient: float) -> list[Any]:
 
 
 def trained_state(module: Any) -> Any:
-    """Return which gradients are left, and whether the model is being trained."""
+    """Return which parameters have nonzero gradients, and the training mode."""
     left = [parameter.grad is not None and bool(parameter.grad.any()) for parameter in module.parameters()]
     return left, module.training
 
@@ -130,7 +130,7 @@ UPDATES: dict[str, dict[str, Any]] = {
 
 @family("dp_actor", ACTOR)
 def actor(call: Call) -> Cases:
-    """Yield cases of log-probabilities and updates, by loss and setting, in both precisions."""
+    """Yield cases of the actor's log-probabilities and updates."""
     side = call.side
     yield "reference", lambda: _log_probs(side)
     for dtype, dynamic in product(DTYPES, (False, True)):
@@ -180,7 +180,7 @@ def _log_probs(
     training: bool = False,
     **meta: Any,
 ) -> Any:
-    """Return what the actor makes of the shared batch; `training`: also whether its model is being trained."""
+    """Return the actor's log-probabilities, and training mode if asked."""
     with autocast_counterpart(side, "actor-autocast-dtype", dtype):
         actor = _actor(side, dtype, **{"optimizer": False, **(made or {})})
         found = actor.compute_log_prob(tokens(side, **meta), **(asked or {}))
@@ -336,7 +336,7 @@ def _wrapping(layers: Any) -> dict[str, Any]:
 
 @family("fsdp_utils", "verl.utils.fsdp_utils")
 def sharding(call: Call) -> Cases:
-    """Wrap, load and clip by FSDP2 in one process. Without a wrap policy it raises on some transformers."""
+    """Yield cases of wrapping, loading and clipping with FSDP2."""
     yield "apply, load, clip", call(_sharded, call)
     yield "wrap policy", lambda: _sharded(call, **_wrapping("Qwen2MLP"))
     yield "prefetch", lambda: _sharded(call, **_wrapping(["Qwen2MLP"]), forward_prefetch=True)

@@ -85,7 +85,7 @@ async def score_later(*args: Any, **kwargs: Any) -> Any:
 
 
 def answers(side: Side, *, scored: bool = False, told: bool = False) -> Any:
-    """Return a batch of responses; `told`: with what episodes add to a row, and without what a dataset adds."""
+    """Return a response batch; `told` uses episode instead of dataset columns."""
     generator = torch.Generator().manual_seed(601)
     mask, rows = inputs.response_mask(), range(inputs.BATCH)
     tensors = {
@@ -135,7 +135,7 @@ LOOP_MANAGERS: dict[str, dict[str, Any]] = {
 
 
 def _of_manager(name: str, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the settings that a manager has; those that catch every error say otherwise why they have no scorer."""
+    """Return the settings that apply to a reward manager."""
     catches = name in ("prime", "rate_limited")
     return {
         label: settings
@@ -196,7 +196,7 @@ def _rewards(
 
 
 def _settings(side: Side, path: str | None = None, function: str | None = "score", manager: str = "naive") -> Any:
-    """Write scorers, and return a configuration that names one of them and a manager."""
+    """Write scorer files; return a config that selects one."""
     (side.scratch / "scorer.py").write_text(SCORER, encoding="utf-8")
     (side.scratch / "broken.py").write_text("raise ValueError('broken')\n", encoding="utf-8")
     # Upstream keeps the loaded file under this name for good.
@@ -227,7 +227,7 @@ def _scored(side: Side, path: str | None = None, function: str = "score", **give
 
 @family("reward", REWARD)
 def loading(call: Call) -> Cases:
-    """Go from the configuration to a manager, and from a batch to rewards."""
+    """Yield cases of loading reward managers and computing rewards."""
     side = call.side
 
     def loaded(function: str, manager: str) -> Any:

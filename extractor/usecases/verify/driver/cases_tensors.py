@@ -74,7 +74,7 @@ def log_probabilities(call: Call) -> Cases:
 
 @family("torch_functional.padding", MODULE)
 def padding(call: Call) -> Cases:
-    """Yield cases of padding, truncation, and the mask that ends at the end-of-sequence token."""
+    """Yield cases of padding, truncation and end-of-sequence masks."""
     tokens = torch.tensor([[5, 6, 2, 0, 0], [2, 5, 2, 6, 2], [5, 5, 5, 5, 5], [9, 8, 7, 3, 1]])
     ones = torch.ones_like(tokens)
     for eos, dtype in product((2, [2, 7], [1]), (torch.int64, torch.bool)):
