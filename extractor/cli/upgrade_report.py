@@ -103,7 +103,7 @@ def _describe_settings(found: Upgrade) -> list[str]:
 
 
 def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
-    """Return what a user should know or do now, a line each."""
+    """Return one line per thing a user should know or do."""
     lines = []
     if dry_run and found.unanswered:
         lines.append(
