@@ -23,7 +23,7 @@ _SHOWN = 200
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Loads YAML as OmegaConf does: 1e-6 is a number, dates are text."""
+    """Loads YAML like OmegaConf: 1e-6 is a number, dates are text."""
 
     last_counts = False
 
@@ -51,7 +51,7 @@ _Loader.add_implicit_resolver(
 
 
 class _Lenient(_Loader):
-    """The same, where of a key that stands twice the last counts."""
+    """Loads the same, but the last of duplicate keys wins."""
 
     last_counts = True
 
@@ -287,7 +287,7 @@ class _Tree:
         return self._read_file(path)[0]
 
     def _read_file(self, path: str) -> tuple[list[Any], Any]:
-        """Return a file's defaults list and keys, or its list of values."""
+        """Return a file's defaults list and keys, or its value list."""
         if path not in self._read:
             try:
                 self._read[path] = read_config(self._files[path])
