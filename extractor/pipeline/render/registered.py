@@ -1,4 +1,4 @@
-"""Read what code registers by name, and the parameters of such functions."""
+"""Read what code registers by name, and such functions' parameters."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _Definition = ast.FunctionDef | ast.ClassDef
 
 
 def list_registrations(tree: ast.Module) -> Iterator[tuple[str, str, _Definition]]:
-    """Yield decorator, registered name and definition of what decorators with an argument stand above."""
+    """Yield decorator, registered name and definition for each registration."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in tree.body:
         if not isinstance(node, _Definition):
@@ -49,7 +49,7 @@ def _find_words(node: ast.AST) -> Iterator[str]:
 
 
 def _name(argument: ast.expr, classes: Mapping[str, ast.ClassDef]) -> str | None:
-    """Return a name that is registered: a literal, or a member of an enumeration of the module; None if computed."""
+    """Return a registered name from its argument; None if computed."""
     if isinstance(argument, ast.Constant):
         return argument.value if isinstance(argument.value, str) else None
     if not isinstance(argument, ast.Attribute):
