@@ -1,4 +1,4 @@
-"""Find where a name of upstream is defined, through re-exports, stars, cuts and replacements."""
+"""Find where upstream defines a name, through re-exports and replacements."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Definitions:
         return next((name for name, patterns in self._cut if matches(symbol, patterns)), None)
 
     def _is_asked(self, symbol: str) -> bool:
-        """Return True for what the owner's manifest or code asks for: it stays where a feature would cut it."""
+        """Tell whether the owner's manifest or code asks for a symbol."""
         return matches(symbol, self._asked)
 
     def define(self, module: str, name: str) -> Definition:
