@@ -56,7 +56,7 @@ def find_own_files(project: Path, locked: Lock) -> Iterator[str]:
                 yield relative
 
 
-def _code_files(project: Path) -> Iterator[str]:
+def _list_code_files(project: Path) -> Iterator[str]:
     """Yield Python files and notebooks, skipping hidden and foreign folders."""
     for folder, below, files in os.walk(project):
         place = Path(folder)
@@ -80,7 +80,7 @@ def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Ite
         base: What was emitted, by path, for all but hooks.
     """
     kinds = {file.path: file.kind for file in lock.files}
-    for path in dict.fromkeys((*kinds, *_code_files(project))):
+    for path in dict.fromkeys((*kinds, *_list_code_files(project))):
         text = _read_text(project, path)
         if text is None:
             continue
@@ -139,12 +139,12 @@ def _read_text(project: Path, path: str) -> str | None:
         return None
     try:
         text = (project / path).read_bytes().decode("utf-8")
-        return text if path.endswith(".py") else _cells(readers.parse_json(text))
+        return text if path.endswith(".py") else _read_cells(readers.parse_json(text))
     except (OSError, ValueError, AttributeError, TypeError, KeyError):
         return None
 
 
-def _cells(notebook: Any) -> str:
+def _read_cells(notebook: Any) -> str:
     """Return a notebook's code without magic and shell commands."""
     cells = ("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
     lines = (line for cell in cells for line in cell.split("\n") if not line.lstrip().startswith(("%", "!", "?")))

@@ -217,12 +217,12 @@ def drop_imports(text: str, unused: AbstractSet[str]) -> str:
         kept = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) not in unused]
         if len(kept) < len(node.names):
             lines = split_lines(text)
-            new = [_import_text(node, kept)] if kept else []
+            new = [_write_import(node, kept)] if kept else []
             text = "".join([*lines[: node.lineno - 1], *new, *lines[node.end_lineno or node.lineno :]])
     return text
 
 
-def _import_text(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> str:
+def _write_import(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> str:
     """Write an import of some of its names, in ruff's format."""
     words = [f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names]
     if isinstance(node, ast.Import):

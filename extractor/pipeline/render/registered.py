@@ -20,7 +20,7 @@ def list_registrations(tree: ast.Module) -> Iterator[tuple[str, str, _Definition
             continue
         calls = (call for call in node.decorator_list if isinstance(call, ast.Call) and call.args)
         for call in calls:
-            name = _name(call.args[0], classes)
+            name = _read_name(call.args[0], classes)
             if isinstance(call.func, ast.Name) and name:
                 yield call.func.id, name, node
 
@@ -48,7 +48,7 @@ def _find_words(node: ast.AST) -> Iterator[str]:
             yield from _WORD.findall(part.value)
 
 
-def _name(argument: ast.expr, classes: Mapping[str, ast.ClassDef]) -> str | None:
+def _read_name(argument: ast.expr, classes: Mapping[str, ast.ClassDef]) -> str | None:
     """Return a registered name from its argument; None if computed."""
     if isinstance(argument, ast.Constant):
         return argument.value if isinstance(argument.value, str) else None

@@ -259,7 +259,7 @@ class FixTransform(cst.CSTTransformer):
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement | cst.RemovalSentinel:
         if self.edit.op == "rename_import":
-            return self._renamed(updated_node)
+            return self._rename_imported(updated_node)
         if self.edit.op != "drop_statement" or not self.inside:
             return updated_node
         keep = [not self._is_match(small) for small in original_node.body]
@@ -292,7 +292,7 @@ class FixTransform(cst.CSTTransformer):
 
     # rename_import
 
-    def _renamed(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+    def _rename_imported(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         module, _, old = (self.edit.match or "").partition(":")
         new = (self.edit.replacement or "").partition(":")[2]
         body: list[cst.BaseSmallStatement] = []

@@ -64,7 +64,7 @@ class Definitions:
             self._known[key] = self._define(module, name)
         return self._known[key]
 
-    def _ours(self, module: str, name: str, feature: str | None) -> Definition | None:
+    def _find_ours(self, module: str, name: str, feature: str | None) -> Definition | None:
         """Return the stub or replacement that a name gives way to."""
         if feature is not None:
             return Definition("ours", module, name, Target(STUBS, name))
@@ -79,12 +79,12 @@ class Definitions:
             return MISSING
         found = self.index[module]
         if name in found.bindings:
-            return self._ours(module, name, self.find_feature(symbol)) or Definition("local", module, name)
+            return self._find_ours(module, name, self.find_feature(symbol)) or Definition("local", module, name)
         if name in found.imports and not found.imports[name].dotted:
             item = found.imports[name]
             if item.module.partition(".")[0] != "verl":
                 named = next((feature for feature, patterns in self._cut if symbol in patterns), None)
-                return self._ours(module, name, named) or Definition("external", module, name)
+                return self._find_ours(module, name, named) or Definition("external", module, name)
             if item.name is None:
                 return Definition("module", item.module) if item.module in self.index else MISSING
             inner = self.define(item.module, item.name)

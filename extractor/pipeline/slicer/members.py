@@ -119,7 +119,7 @@ class Members:
         if not isinstance(node, ast.ClassDef) or module.bindings[node.name] != (statement,):
             return ""
         symbol = f"{module.name}:{node.name}"
-        bases = tuple(self._base(module, base) for base in node.bases)
+        bases = tuple(self._resolve_base(module, base) for base in node.bases)
         self._holders[symbol] = Holder(symbol, module, statement, bases, {item.position: item for item in methods})
         return symbol
 
@@ -189,7 +189,7 @@ class Members:
 
     # What stands above a class
 
-    def _base(self, module: Module, node: ast.expr) -> Base:
+    def _resolve_base(self, module: Module, node: ast.expr) -> Base:
         chain = read_attribute_chain(node.value if isinstance(node, ast.Subscript) else node)
         return self._resolve_named(module, chain) if chain else Base(outside="?")
 

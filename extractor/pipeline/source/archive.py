@@ -117,7 +117,7 @@ def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name:
             hint="pass a wheel, an sdist or a complete checkout of verl",
         )
     return Source(
-        release=_release(members, name),
+        release=_read_release(members, name),
         kind=kind,
         sha256=sha,
         files=_select_below("verl/", members),
@@ -191,7 +191,7 @@ def _read_requirements(members: Mapping[str, bytes]) -> tuple[str, ...] | None:
     return tuple(sorted(line for line in lines if "extra ==" not in line))
 
 
-def _release(members: Mapping[str, bytes], name: str) -> str:
+def _read_release(members: Mapping[str, bytes], name: str) -> str:
     stated = members.get("verl/version/version")
     text = stated.decode("utf-8", errors="replace").strip() if stated is not None else ""
     if not re.fullmatch(r"\d+(\.\w+)*", text):

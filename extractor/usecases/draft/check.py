@@ -59,7 +59,7 @@ class _Check:
         for item in self._manifest.replacements:
             yield from self._check_swapped(item.symbol, Kind.REPLACEMENT, f"replacements.{item.symbol}")
         for fix in self._manifest.fixes:
-            yield from self._fix(fix)
+            yield from self._check_fix(fix)
 
     def _check_layout(self) -> Iterator[Finding]:
         for path in self._manifest.layout:
@@ -102,7 +102,7 @@ class _Check:
                 more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
                 yield Finding(Kind.SIGNATURE, where, symbol, f"has another signature: {'; '.join(said[:3])}{more}")
 
-    def _fix(self, fix: Fix) -> Iterator[Finding]:
+    def _check_fix(self, fix: Fix) -> Iterator[Finding]:
         where, module = f"fixes.{fix.id}", fix.module
         if module not in self._old:
             return  # left over from an earlier release

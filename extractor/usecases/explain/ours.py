@@ -50,7 +50,7 @@ class Ours:
             return Explanation(path, path, OWNER, symbols=tuple(self._names(path))) if path in self._own else None
         if entry.kind is FileKind.VENDORED and path.endswith(".py"):
             return None
-        return self._of(entry)
+        return self._explain_entry(entry)
 
     def named(self, name: str) -> tuple[Explanation, ...]:
         """Explain files matching a path ending or module, else matching symbols."""
@@ -91,7 +91,7 @@ class Ours:
     def _paths(self) -> Iterator[str]:
         yield from sorted({*self._files, *self._own})
 
-    def _of(self, entry: LockedFile) -> Explanation:
+    def _explain_entry(self, entry: LockedFile) -> Explanation:
         made = entry.kind is FileKind.VENDORED or entry.path in self._templates
         return Explanation(
             subject=entry.path,

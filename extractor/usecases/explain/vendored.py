@@ -108,7 +108,7 @@ class Vendored:
             changes=("nothing: its text is upstream's",)
             if text == here
             else (*describe_dropped_methods(methods), *done),
-            fixes=self._fixes(module, text),
+            fixes=self._list_fixes(module, text),
         )
 
     def _explain_file(self, module: KeptModule) -> Explanation:
@@ -120,7 +120,7 @@ class Vendored:
             chain=min(map(self._find_chain, symbols), key=len, default=()),
             symbols=tuple(name for name in names if "." not in name),
             changes=tuple(self._list_changes(module)),
-            fixes=self._fixes(module),
+            fixes=self._list_fixes(module),
             note="\n".join(f"module-level effect kept: {place}" for place in effects),
         )
 
@@ -136,7 +136,7 @@ class Vendored:
         done = next((item.changes for item in self._generated.emitted if item.path == module.target_path), ())
         return [change for change in done if not change.startswith("fix ")]
 
-    def _fixes(self, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
+    def _list_fixes(self, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
         """Describe the named fixes of a file or one symbol's text."""
         applied = [fix for fix in list_applied_fixes(self._manifest, self._found) if fix.module == module.module]
         return tuple(f"{fix.id}: {fix.why}" for fix in applied if text is None or touches(fix, text))

@@ -81,7 +81,7 @@ def group_curves(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], lis
     """
     axes = [Axes(run) for run in runs]
     parted = list(_list_charts(list_metric_names(runs)))
-    limit = _limit(runs, parted)
+    limit = _limit_points(runs, parted)
     groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": [], "constant": []} for title, _ in GROUPS}
     for name, parts in parted:
         group = groups[_group(parts[0])]
@@ -166,7 +166,7 @@ def _is_never_finite(runs: Sequence[RecordedRun]) -> list[str]:
     return sorted({name for run in runs for name in run.metrics} - set(list_metric_names(runs)))
 
 
-def _limit(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
+def _limit_points(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
     """Return the maximum points per series, to limit page size."""
     counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
     numbers = sum(min(rows, POINTS) * (3 if rows > POINTS else width) for rows, width in counts)

@@ -84,7 +84,7 @@ def find_former_parts(
         keys = [key for key, feature in settings.items() if feature == name]
         pattern = _make_pattern(modules, keys, read_words(name), package)
         if name == FORMER_NAMES:
-            pattern = _former_imports(package)
+            pattern = _match_former_imports(package)
         others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
         using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
@@ -112,7 +112,7 @@ def _make_pattern(modules: list[str], keys: list[str], words: tuple[str, ...], p
     return re.compile("|".join(found))
 
 
-def _former_imports(package: str) -> re.Pattern[str]:
+def _match_former_imports(package: str) -> re.Pattern[str]:
     """Build a pattern for imports of modules under former names."""
     found = []
     for module in map_former_modules():

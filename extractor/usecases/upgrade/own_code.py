@@ -74,8 +74,8 @@ def check_own_code(
         release: What the new side is called.
     """
     conflicts, emitted_now = plan.paths(Verdict.CONFLICT), {file.path: file.data for file in tree}
-    theirs, writes = ({path: _text(data) for path, data in side.items()} for side in (emitted_now, plan.writes()))
-    there = {path: _text(data) for path, data in disk.items() if data is not None}
+    theirs, writes = ({path: _decode(data) for path, data in side.items()} for side in (emitted_now, plan.writes()))
+    there = {path: _decode(data) for path, data in disk.items() if data is not None}
     losses, own = [], {path: there[path] for path in users if path in there}
     for item in code:
         text, was = item.text, item.emitted or ""
@@ -111,5 +111,5 @@ def _analyse(path: str, text: str) -> Analysis:
     return Analysis(readers.parse_python_or_nothing(text), name_module(path), is_package=is_package(path))
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")

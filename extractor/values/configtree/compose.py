@@ -252,7 +252,7 @@ class _Tree:
         self._folders = {posixpath.dirname(path) for path in files} - {""}
         self._choices = {item.key: item for item in overrides if self.is_group(item)}
         self._read: dict[str, tuple[list[Any], Any]] = {}
-        self._walk = Defaults(files.get, self._entries, self._chosen)
+        self._walk = Defaults(files.get, self._list_entries, self._list_chosen)
         self.used: set[Override] = set()
 
     def is_group(self, item: Override) -> bool:
@@ -283,7 +283,7 @@ class _Tree:
         except TooManyParts as error:
             raise yaml.YAMLError(str(error)) from None
 
-    def _entries(self, path: str) -> list[Any]:
+    def _list_entries(self, path: str) -> list[Any]:
         return self._read_file(path)[0]
 
     def _read_file(self, path: str) -> tuple[list[Any], Any]:
@@ -295,7 +295,7 @@ class _Tree:
                 raise yaml.YAMLError(f"{path}: {' '.join(str(error).split())}") from None
         return self._read[path]
 
-    def _chosen(self, group: str, package: str, at: str | None, by_itself: str) -> list[Any] | None:
+    def _list_chosen(self, group: str, package: str, at: str | None, by_itself: str) -> list[Any] | None:
         item = self._find_choice(group, package, at, by_itself)
         if item is None:
             return None

@@ -76,7 +76,7 @@ class _SettingTree:
     def __init__(self, files: Mapping[str, str]) -> None:
         self._files = files
         self._parsed: dict[str, yaml.MappingNode | yaml.SequenceNode | None] = {}
-        self._walk = Defaults(files.get, self._entries, self._list_all, forgiving=True)
+        self._walk = Defaults(files.get, self._list_entries, self._list_all, forgiving=True)
         # Path of a file -> the packages that its keys have been given.
         self.seen: dict[str, tuple[str, ...]] = {}
 
@@ -106,7 +106,7 @@ class _SettingTree:
                 self._parsed[path] = None
         return self._parsed[path]
 
-    def _entries(self, path: str) -> list[Any]:
+    def _list_entries(self, path: str) -> list[Any]:
         lists = [value for key, value in _list_pairs(self._parse_node(path)) if _is_defaults(key, value)]
         return [_simplify_entry(item) for entries in lists for item in entries.value]
 

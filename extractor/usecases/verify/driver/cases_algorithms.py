@@ -44,10 +44,10 @@ def advantages(call: Call) -> Cases:
     """Yield cases of every estimator, on outcome and on dense rewards."""
     for name in sorted(estimators(call.side), key=str):
         for variant in VARIANTS:
-            yield f"{getattr(name, 'value', name)}/{variant}", lambda: _advantage(call.side, name, variant)
+            yield f"{getattr(name, 'value', name)}/{variant}", lambda: _compute_advantage(call.side, name, variant)
 
 
-def _advantage(side: Side, name: Any, variant: str) -> Any:
+def _compute_advantage(side: Side, name: Any, variant: str) -> Any:
     mask = inputs.response_mask(holes=variant == "holes", empty=variant.startswith("empty row"))
     rewards = inputs.rewards(dense=variant in ("dense", "holes", "weights"), mask=mask)
     if variant == "equal":

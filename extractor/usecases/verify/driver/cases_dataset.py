@@ -127,10 +127,10 @@ def dataset(call: Call) -> Cases:
     for parts in (2, 3, 6, 0, "2") if hasattr(call.get("RLHFDataset"), "split") else ():
         yield f"split/{parts!r}", call(divided, parts)
     yield "loader", looped
-    yield from _states(call)
+    yield from _yield_states(call)
 
 
-def _states(call: Call) -> Cases:
+def _yield_states(call: Call) -> Cases:
     """Yield cases of dataset state after downloading, pickling and resuming."""
     side = call.side
 

@@ -74,7 +74,7 @@ def padding(call: Call) -> Cases:
         mask = torch.nested.as_nested_tensor([row[row.bool()] for row in batch["response_mask"]], layout=torch.jagged)
         return list(function(ids if name == "response_from_nested" else batch["advantages"], mask).unbind())
 
-    yield "left_right_2_no_padding", lambda: _unnested(unpadded(side))
+    yield "left_right_2_no_padding", lambda: _unnest_batch(unpadded(side))
     yield f"{back}/flat", call(padded_again, lambda values: values.values())
     yield f"{back}/short", call(padded_again, lambda values: values.values()[:-1])
     yield f"{back}/no prompt", call(padded_again, lambda values: values, prompts=False)
@@ -83,7 +83,7 @@ def padding(call: Call) -> Cases:
             yield name, lambda: nested(name)
 
 
-def _unnested(batch: Any) -> dict[str, Any]:
+def _unnest_batch(batch: Any) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         return list(value.unbind()) if isinstance(value, torch.Tensor) and value.is_nested else value
 
@@ -109,10 +109,10 @@ def losses(call: Call) -> Cases:
         ("scale", {}, {"loss_scale_factor": 5, "loss_agg_mode": "seq-mean-token-sum-norm"}),
         ("all", {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}, {"use_kl_loss": False}),
     ):
-        yield label, call(_called, call.side, {**nothing, **known}, changes)
+        yield label, call(_call_loss, call.side, {**nothing, **known}, changes)
 
 
-def _called(side: Side, known: dict[str, Any], changes: dict[str, Any]) -> Any:
+def _call_loss(side: Side, known: dict[str, Any], changes: dict[str, Any]) -> Any:
     config, batch = losses_config(side, **changes), unpadded(side)
     side.get(f"{TENSORS}:assign_non_tensor")(batch, **known)
     offsets = batch["input_ids"].offsets()

@@ -14,7 +14,7 @@ MODULE = "verl.utils.torch_functional"
 DTYPES = (("f32", torch.float32), ("f64", torch.float64), ("bf16", torch.bfloat16))
 
 
-def _first(count: int) -> torch.Tensor:
+def _make_first_mask(count: int) -> torch.Tensor:
     """Return a mask of the first tokens of the first row."""
     return torch.nn.functional.pad(torch.ones(1, count), (0, inputs.LENGTH - count, 0, inputs.BATCH - 1))
 
@@ -27,7 +27,7 @@ def masked(call: Call) -> Cases:
         "ragged": mask,
         "empty row": inputs.response_mask(empty=True),
         "bool": mask.bool(),
-        "one": _first(1),
+        "one": _make_first_mask(1),
         "nothing": torch.zeros(inputs.BATCH, inputs.LENGTH),
     }
     for kind, dtype in DTYPES:
@@ -41,7 +41,7 @@ def masked(call: Call) -> Cases:
     for (label, axis), name in product((("first axis", 0), ("both axes", (0, 1))), averages):
         yield f"{name}/{label}", call(name, values, mask, axis=axis)
     for count, name in product((2, 3), ("masked_var", "masked_whiten")):
-        yield f"{name}/{count} tokens", call(name, values, _first(count))
+        yield f"{name}/{count} tokens", call(name, values, _make_first_mask(count))
     yield "clip_by_value", call("clip_by_value", values, values - 0.1, values + 0.2)
 
 

@@ -95,7 +95,7 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
         "old_log_prob": torch.randn(shape) * 0.3,
         "log_prob": log_prob,
         "advantages": torch.randn(shape),
-        "response_mask": _mask(),
+        "response_mask": _make_mask(),
         "loss_agg_mode": "token-mean",
         "config": config.actor_rollout_ref.actor,
         "rollout_is_weights": None,
@@ -111,7 +111,7 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
 def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
     rows = _PROMPTS * _EACH
     shape, whole = (rows, _LENGTH), (rows, 2 * _LENGTH)
-    mask = _mask()
+    mask = _make_mask()
     rewards = torch.zeros(shape)
     rewards[torch.arange(rows), mask.sum(-1).long() - 1] = torch.randint(0, 2, (rows,)).float()
     tensors = {
@@ -140,7 +140,7 @@ def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
     return batch
 
 
-def _mask() -> torch.Tensor:
+def _make_mask() -> torch.Tensor:
     lengths = torch.tensor([_LENGTH - row % 3 for row in range(_PROMPTS * _EACH)])
     return (torch.arange(_LENGTH)[None, :] < lengths[:, None]).float()
 
