@@ -1,4 +1,4 @@
-"""Write a plan to disk; a journal makes kills recoverable."""
+"""Write a plan to disk so that kills are recoverable."""
 
 from __future__ import annotations
 
