@@ -1,4 +1,4 @@
-"""The command line. Only this package prints; the commands are modules of their own.
+"""Define one module per command; only this package prints.
 
 Modules with options do without `from __future__ import annotations`: typer reads the annotations at every start, and
 would compile each of them from its text. Names that only type checkers import are quoted there.

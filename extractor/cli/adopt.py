@@ -1,4 +1,4 @@
-"""`vextract adopt`: turn a copy of verl that was edited by hand into a project."""
+"""`vextract adopt`: turn a hand-edited copy of verl into a project."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -112,7 +112,7 @@ def _show(found: "Recognised", adoption: "Adoption", verbose: bool) -> None:
 
 
 def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
-    """Say whether the method runs, which release was copied, and how much of the edits came along."""
+    """Return report lines on methods, copied release and edits carried over."""
     from extractor.importers.adopt.method_states import Runs, summarize
 
     copy, score, older = found.copy, found.score, found.older

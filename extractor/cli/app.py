@@ -55,7 +55,7 @@ def _top(
 
 
 def run(arguments: list[str]) -> int:
-    """Run a command line and return its exit code; only SystemExit escapes."""
+    """Run a command line; return its exit code. Only SystemExit escapes."""
     arguments, debug = _take_debug(arguments)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
@@ -82,7 +82,7 @@ def run(arguments: list[str]) -> int:
 
 
 def _describe(error: Exception, debug: bool) -> int:
-    """Print an error of ours, of the machine or the input, or a bug, and return its exit code."""
+    """Print an error and return its exit code."""
     if isinstance(error, VextractError):
         for line in error.details:
             output.note(f"  {line}")
@@ -113,7 +113,7 @@ def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
 
 
 def _explain_usage(error: Any, commands: list[str]) -> tuple[str, str]:
-    """Return message and hint for a command line that does not parse."""
+    """Return message and hint for an invalid command line."""
     from extractor.values.nearest import find_nearest
 
     text = str(error.format_message())

@@ -71,7 +71,7 @@ def count_kinds(found: "Changes") -> str:
 def write_sections(
     found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool, verbose: bool
 ) -> list[screen.Section]:
-    """Return the report: what may change numbers first, the rest for `verbose`."""
+    """Return report sections: numeric changes first, the rest if `verbose`."""
     told = [item for item in chosen if item.change.value != "unchanged"]
     owner = [f"  {key.file}:{key.line}: {key.problem}" for key in found.owner_keys]
     owner += [f"  {path}: not valid YAML, so its keys were not checked" for path in found.unreadable]
@@ -123,7 +123,7 @@ def _name_computing(told: "Sequence[SymbolChange]") -> list[str]:
 
 
 def _list_changed_inside(item: "SymbolChange") -> list[str]:
-    """Return the names of a symbol, its methods or fields that compute something else."""
+    """Return the names in a symbol whose computation changed."""
     name = item.place.name
     if item.old is None or item.new is None or item.change.value not in ("body", "signature"):
         return []

@@ -41,7 +41,7 @@ def command(
 
 
 def _split(paths: list[Path]) -> tuple[Path, list[str]]:
-    """Return the project of the paths, and the paths relative to it."""
+    """Return the project of the paths, and paths relative to it."""
     from extractor.project import location
     from extractor.values.errors import UsageError
 
@@ -64,7 +64,7 @@ def _split(paths: list[Path]) -> tuple[Path, list[str]]:
 
 
 def _show_diff(diff: bytes) -> None:
-    """Print a diff: byte for byte, or on a terminal escaped and in colour."""
+    """Print a diff: raw, or escaped and coloured on a terminal."""
     if not sys.stdout.isatty():
         try:
             sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""`vextract explain`: say why a file or a symbol is in the project."""
+"""`vextract explain`: say why the project has a file or symbol."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -49,7 +49,7 @@ def command(
 
 
 def _find_in_project(root: Path, name: str) -> str:
-    """Return a file's path in the project; any other name as it is."""
+    """Return a file's path in the project; other names unchanged."""
     for place in (Path(name), root / name):
         if place.is_file() and place.resolve().is_relative_to(root):
             return place.resolve().relative_to(root).as_posix()

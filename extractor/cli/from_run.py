@@ -1,4 +1,4 @@
-"""Read the options about a run, and print what was found in it."""
+"""Read options about a run and print what was found."""
 
 from __future__ import annotations
 

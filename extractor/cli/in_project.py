@@ -1,4 +1,4 @@
-"""`vextract plan` and `vextract attack`: commands that a project's own Python runs."""
+"""`vextract plan` and `vextract attack`: run by a project's Python."""
 
 import os
 import subprocess
@@ -65,7 +65,7 @@ def attack(
 
 
 def _run(path: Path, name: str, python: str | None, settings: list[str], **flags: object) -> int:
-    """Run `templates/command/NAME` as part of a project's package, by the project's Python; return its exit code.
+    """Run `templates/command/NAME` with the project's Python; return its exit code.
 
     Args:
         path: The project, or a directory in it.

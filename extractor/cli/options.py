@@ -17,7 +17,7 @@ FEATURES = (
 
 
 def make_features_option(flag: str, purpose: str) -> Any:
-    """Make an option that takes feature names, separated by commas or repeated."""
+    """Make an option for feature names, repeatable or separated by commas."""
 
     def split(values: list[str] | None) -> list[str]:
         names = [name.strip() for value in values or () for name in value.split(",")]

@@ -1,4 +1,4 @@
-"""`vextract outdated`: say what the newest release of verl would change of the owner's."""
+"""`vextract outdated`: report what the newest verl release would change."""
 
 from pathlib import Path
 from typing import Annotated

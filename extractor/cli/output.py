@@ -1,4 +1,4 @@
-"""Printing: data to stdout, everything else to stderr; plain off a terminal and under NO_COLOR."""
+"""Print data to stdout and everything else to stderr."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def data(text: str, *, styled: bool = False) -> None:
 
 
 def silence_flush() -> NoReturn:
-    """Silence Python's flush at exit after the reader of stdout has gone."""
+    """Exit quietly with 141 because stdout's reader has gone."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     raise SystemExit(141) from None
 
@@ -98,7 +98,7 @@ def _say(word: str, code: str, text: str) -> None:
 
 @contextlib.contextmanager
 def steps(text: str) -> Iterator[Callable[[str], None]]:
-    """Show progress on a terminal; yields a function that names the step."""
+    """Show progress on a terminal; yield a function naming the step."""
     if not is_fancy(sys.stderr):
         yield lambda step: None
         return

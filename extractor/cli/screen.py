@@ -1,4 +1,4 @@
-"""Print reports: the verdict and what fits 24 rows first, the rest with `-v`."""
+"""Print reports: what fits 24 rows, or everything with `-v`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Section:
     prefix: str = "  "
 
     def shown(self, rows: int | None = None) -> list[str]:
-        """Return its lines, as many as fit into the rows, and how many more there are."""
+        """Return the section's lines, cut to `rows` if given."""
         whole = [*([self.title] if self.title else []), *self.lines]
         if rows is None or len(whole) <= rows:
             return whole

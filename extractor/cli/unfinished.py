@@ -1,4 +1,4 @@
-"""Open a project; refuse commands while the conflicts of an upgrade are open."""
+"""Open a project; refuse commands while upgrade conflicts are open."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RESOLVE = (
 
 
 def open_project(path: Path, *, answers: bool = False) -> tuple[Path, Lock]:
-    """Return the directory of the project around a path, and its lock.
+    """Return the project directory around a path, and its lock.
 
     Args:
         path: A directory.

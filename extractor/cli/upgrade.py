@@ -1,4 +1,4 @@
-"""`vextract upgrade`, `add` and `remove`: change a project, and keep the owner's edits."""
+"""`vextract upgrade`, `add` and `remove`: change a project, keeping edits."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -97,7 +97,7 @@ def command(
 
 
 def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
-    """Make the command that adds features, or the one that removes them."""
+    """Make the command that adds or removes features."""
 
     def command(
         names: Names,
@@ -263,7 +263,7 @@ def _abort(root: Path, json: bool) -> int:
 
 
 def _refuse(root: Path, what: str) -> Exception:
-    """Return the error of a project without an upgrade; removes what one left behind."""
+    """Return the error for no pending upgrade, after removing leftovers."""
     from extractor.project import journal
     from extractor.values.errors import UsageError
 

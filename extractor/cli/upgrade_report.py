@@ -103,7 +103,7 @@ def _describe_settings(found: Upgrade) -> list[str]:
 
 
 def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
-    """Return what a user should know or do now, a line each."""
+    """Return one line per thing a user should know or do."""
     lines = []
     if dry_run and found.unanswered:
         lines.append(
@@ -145,7 +145,7 @@ def write_json(
         "setup": found.changes_what_is_installed,
         **dict(zip(("from", "to"), sides, strict=True)),
         "verdicts": [
-            output.pick(action, "path verdict kind reason", note=action.note or None, writes=_writes(action))
+            output.pick(action, "path verdict kind reason", note=action.note or None, writes=_list_written(action))
             for action in found.plan.actions
         ],
         "counts": found.counts,
@@ -163,5 +163,5 @@ def write_json(
     return report
 
 
-def _writes(action: Action) -> list[str]:
+def _list_written(action: Action) -> list[str]:
     return [*([action.path] if action.data is not None else []), *(path for path, _ in action.beside)]

@@ -1,4 +1,4 @@
-"""`vextract verify`: prove that a project is closed, Ray-free, as locked, and equal to upstream."""
+"""`vextract verify`: check imports, Ray use, hashes and parity with verl."""
 
 from dataclasses import asdict
 from pathlib import Path
@@ -76,7 +76,7 @@ def command(
 def _finish(
     root: Path, report: "Report", hint: str, left_out: tuple[str, ...] = (), *, verbose: bool, json: bool
 ) -> int:
-    """Print the report: failures first, uncovered code only with `verbose`, and the verdict with what was left out."""
+    """Print the report, failures first, and return the exit code."""
     from extractor.usecases.verify import CheckStatus
 
     failed = [check.name for check in report.checks if not check.ok]

@@ -40,7 +40,7 @@ def command(
 
 
 def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
-    """Describe a feature, preset or engine, and the releases that have it.
+    """Describe a feature, preset or engine and the releases having it.
 
     Raises:
         UsageError: nothing is called that.
@@ -66,7 +66,7 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
 
 
 def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
-    """One row for each engine and feature, one column for each release."""
+    """Print a table of engines and features by release."""
     engines = sorted({name for manifest in manifests for name in manifest.engines})
     offered = [{feature.name for feature in manifest.features} for manifest in manifests]
     everywhere = set.intersection(*offered)

@@ -1,4 +1,4 @@
-"""Write a plan to disk. A kill leaves the old state, the new one, or a journal to resume from."""
+"""Write a plan to disk so that kills are recoverable."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def build_journal(
 
 
 def resume(project: Path, entry: journal.Journal) -> None:
-    """Finish an interrupted upgrade; the journal stays where a conflict is left.
+    """Finish an interrupted upgrade; keep the journal if conflicts remain.
 
     Raises:
         CheckFailed: a file cannot be written, or was changed since; it can be tried again.
@@ -167,7 +167,7 @@ def resume(project: Path, entry: journal.Journal) -> None:
 
 
 def undo(project: Path, entry: journal.Journal) -> tuple[str, ...]:
-    """Restore every file as it was, and return where later work is kept.
+    """Restore every file; return where later work is kept.
 
     Raises:
         CheckFailed: a file cannot be written; it can be tried again.

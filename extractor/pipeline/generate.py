@@ -1,4 +1,4 @@
-"""Generate a project's tree from a source and options: Source to Render."""
+"""Generate a project's tree from a source and options."""
 
 from __future__ import annotations
 

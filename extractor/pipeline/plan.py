@@ -1,4 +1,4 @@
-"""Decide what happens to each file of a project, before anything is written."""
+"""Decide what happens to each project file before writing."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Verdict(str, Enum):
 
 
 class Reason(str, Enum):
-    """Why a file has its verdict; the words that a user reads."""
+    """Says why a file has its verdict, in words for users."""
 
     NEW = "new"
     MISSING = "missing"
@@ -79,7 +79,7 @@ class Plan:
             raise ValueError("the actions of a plan must be sorted by path and unique")
 
     def paths(self, verdict: Verdict, reason: Reason | None = None) -> tuple[str, ...]:
-        """Return the paths with a verdict, and with a reason if given."""
+        """Return the paths with a verdict and, if given, a reason."""
         return tuple(
             action.path for action in self.actions if action.verdict is verdict and reason in (None, action.reason)
         )
@@ -92,7 +92,7 @@ class Plan:
         return dict(sorted(found.items()))
 
     def removals(self) -> tuple[str, ...]:
-        """Return the files that are removed; an orphan's bytes are written elsewhere."""
+        """Return paths to remove, including orphans kept elsewhere."""
         return tuple(action.path for action in self.actions if action.verdict in (Verdict.DELETE, Verdict.ORPHAN))
 
 

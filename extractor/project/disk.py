@@ -1,4 +1,4 @@
-"""Write files so that a kill leaves the old bytes or the new ones; lock out a second writer.
+"""Write files atomically, and lock out a second writer.
 
 Every path of a project that any command writes or removes goes through `gate`.
 """
@@ -24,7 +24,7 @@ _GATE_HINT = "restore vextract.lock and .vextract/ from a version that you trust
 
 
 def write_new(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Write a file that does not exist yet, down to the disk.
+    """Write a file that must not exist yet, and sync it.
 
     Args:
         path: Where; its directory exists.
@@ -44,7 +44,7 @@ def write_new(path: Path, data: bytes, mode: int | None = None) -> None:
 
 
 def replace(path: Path, data: bytes, mode: int | None = None, check: Callable[[], None] | None = None) -> None:
-    """Replace a file by one rename, and remove leftovers of killed calls.
+    """Replace a file atomically, removing leftovers of killed calls.
 
     Args:
         path: Where.
@@ -114,12 +114,12 @@ def lock_exclusively(folder: Path) -> Iterator[bool]:
 
 
 def is_inside(path: str) -> bool:
-    """Return True for a relative path below its start and outside .git."""
+    """Tell whether a path stays below its start and outside .git."""
     return readers.is_plain_path(path) and not any(map(_GIT.fullmatch, path.split("/")))
 
 
 def gate(project: Path, path: str) -> Path:
-    """Return a path's place on disk if a command may write there.
+    """Return a path on disk if a command may write there.
 
     Raises:
         CheckFailed: it leads out of the project or into Git's own files, or a link or a file is on the way.

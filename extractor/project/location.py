@@ -1,4 +1,4 @@
-"""Find a project on disk, and check where a new one may go."""
+"""Find a project, and check where a new one may go."""
 
 from __future__ import annotations
 

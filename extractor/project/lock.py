@@ -1,4 +1,4 @@
-"""Read and write `vextract.lock`: what a project was made from, and its digests."""
+"""Read and write `vextract.lock`: a project's origin and digests."""
 
 from __future__ import annotations
 
@@ -264,7 +264,7 @@ def _require_sorted(table: Table, name: str, *, optional: bool = False) -> tuple
 
 
 def _is_version(text: str) -> bool:
-    """Tell whether a text is a version: it becomes part of paths and pip's arguments."""
+    """Tell whether a text is a version, safe in paths."""
     try:
         return bool(Version(text))
     except InvalidVersion:

@@ -1,4 +1,4 @@
-"""Make temporary directories, and remove those that a kill has left behind."""
+"""Make temporary directories, and remove those left by killed processes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MARK = ".vextract-tmp-"
 
 @contextlib.contextmanager
 def make_workplace(target: Path) -> Iterator[Path]:
-    """Make a fresh directory beside the target, and remove killed ones' leftovers.
+    """Make a directory beside the target; remove killed runs' leftovers.
 
     It is locked while this process lives, so that no other one takes it for a leftover. It may be renamed away.
     """

@@ -1,4 +1,4 @@
-"""Name the files that vextract puts beside a project's own: orphans and new versions."""
+"""Name files put beside a project's own: orphans and new versions."""
 
 ORPHANED = "orphaned"
 NOTE_SUFFIX = ".note"

@@ -70,7 +70,7 @@ def explain_unreadable(path: str, error: OSError) -> CheckFailed:
 
 
 def diff_file(path: str, old: bytes, new: bytes | None) -> FileDiff:
-    """Return the edits of one file; None as new side: it is missing."""
+    """Return the diff of one file; `new` is None if missing."""
     text = write_unified_diff(path, old, new)
     body = text.split(b"\n")[2:]
     added = sum(line.startswith(b"+") for line in body)
@@ -92,7 +92,7 @@ def write_unified_diff(path: str, old: bytes, new: bytes | None) -> bytes:
 
 
 def undo_unified(new: bytes, text: bytes) -> bytes | None:
-    """Return the old side of a diff by `unified`; None where the new one is another by now.
+    """Return a unified diff's old side; None if not applicable.
 
     Args:
         new: The new side.

@@ -1,4 +1,4 @@
-"""Make a project for an environment of another package, by its name there: `gym:FrozenLake-v1`."""
+"""Choose options for another package's environment, such as `gym:FrozenLake-v1`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NAME = b'"ADAPTER:NAME"'  # in the recipe's env_wrapper.py
 
 
 def choose_environment(options: Options, name: str, manifest: Manifest) -> Options:
-    """Choose the recipe of environments, and the feature that plays this one.
+    """Choose the environment recipe and the adapter feature for an environment.
 
     Args:
         options: As asked for.

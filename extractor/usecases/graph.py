@@ -1,4 +1,4 @@
-"""Group the modules of a project by folder, with sizes and imports."""
+"""Group a project's modules by folder, with sizes and imports."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Graph:
 
 
 def build(project: Path, lock: Lock) -> Graph:
-    """Read the graph of a project from its files; verl itself is not needed."""
+    """Build a project's module graph from its files, without verl."""
     package = lock.options.package
     locked = {file.path: file for file in lock.files}
     paths = {*readers.list_python_below(project, package), *(path for path in locked if _is_at_top(path))}
@@ -118,6 +118,6 @@ def _find_imports(path: str, tree: ast.Module, modules: Mapping[str, str], packa
 
 
 def _group(path: str) -> str:
-    """Return the folder below the package, of upstream's files one more; "." for what lies at the top."""
+    """Return a file's folder group; "." for the top level."""
     _, *folders = PurePosixPath(path).parent.parts or (".",)
     return "/".join(folders[: 2 if folders[:1] == [VENDORED] else 1]) or "."

@@ -1,4 +1,4 @@
-"""Vendor methods and symbols that the slice would drop and the owner's code uses or edits."""
+"""Keep dropped methods and symbols that the owner's code needs."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class MethodDemand:
         )
 
     def roots(self, found: Slice, source: Source) -> frozenset[str]:
-        """Return the imported symbols that the release has and the slice does not."""
+        """Return imported symbols that the release has but the slice lacks."""
         if not self.imported:
             return frozenset()
         wanted = self.imported - (found.edges.keys() - {stub.symbol for stub in found.stubs})
@@ -72,7 +72,7 @@ class MethodDemand:
 def generate_with_methods(
     options: Options, source: Source, manifest: Manifest, wanted: MethodDemand
 ) -> tuple[Options, Generated]:
-    """Generate a project with the methods and symbols that the owner's code asks for.
+    """Generate a project including methods and symbols the owner's code needs.
 
     Args:
         options, source, manifest: As for `generate`; the methods and roots that the options name do not count.
@@ -95,7 +95,7 @@ def generate_with_methods(
 
 
 def read_demands(text: str, package: str) -> MethodDemand:
-    """Return the demands of an owner's file; none if it is no Python.
+    """Return what an owner's file demands; nothing if not Python.
 
     Args:
         text: The file.
@@ -139,7 +139,7 @@ def read_owner_demands(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
 
 
 def _list_parts(tree: ast.Module) -> Iterator[ast.AST]:
-    """Yield the statements, and of classes the members, that show a change."""
+    """Yield a module's statements, and the parts of its classes."""
     for node in tree.body:
         if isinstance(node, ast.ClassDef):
             yield from (*node.bases, *node.keywords, *node.decorator_list, *node.body)

@@ -1,4 +1,4 @@
-"""Merge two Git branches of a project: both are taken to the newer release of the two, and then their edits meet."""
+"""Merge two Git branches of a project at their newer release."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ Files = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Revision:
-    """A commit's files of the project, by path, with Git's modes; links are not among them."""
+    """Holds a commit's project files and Git modes, without links."""
 
     name: str
     files: dict[str, bytes]
@@ -65,7 +65,7 @@ class BranchMerge:
 
 
 def merge_in_memory(project: Path, branch: str | None, *, origin: Path | None, offline: bool) -> BranchMerge:
-    """Merge a branch in memory; without one, that of the merge that Git has begun.
+    """Merge a branch in memory; without one, Git's pending merge.
 
     Raises:
         UsageError: there is nothing to merge, changes are not committed, or the branches are of two packages.
@@ -87,7 +87,7 @@ def merge_in_memory(project: Path, branch: str | None, *, origin: Path | None, o
 
 
 def write(project: Path, found: BranchMerge, branch: str | None) -> None:
-    """Let Git begin the merge, then put the merged files into the work tree and its index.
+    """Start the Git merge, then write merged files and index entries.
 
     Raises:
         CheckFailed: a file that Git does not know is in the way; nothing is written then.
@@ -146,7 +146,7 @@ def _merge(was: Revision, mine: Revision, new: Revision, origin: Path | None, of
 
 
 def _choose(was: Lock | None, mine: Lock, new: Lock) -> Options:
-    """Return the newer release, and the options as both branches have changed them."""
+    """Combine both branches' options, with the newer release."""
     ours, theirs = mine.options, new.options
     old = was.options if was is not None else ours
     if ours.package != theirs.package:
@@ -165,7 +165,7 @@ def _choose(was: Lock | None, mine: Lock, new: Lock) -> Options:
 
 
 def _take(side: Revision, options: Options, manifest: bytes, origin: Path | None, offline: bool) -> tuple[Files, Files]:
-    """Take a side's files to the options of the merge; return them, and what is emitted."""
+    """Convert a side to merged options; return its and emitted files."""
     if side.lock is None:
         return side.files, {}
     present = side.lock.options

@@ -123,7 +123,7 @@ class NewProject:
 
 
 class NotSupported(UsageError):
-    """Refuses a release without a manifest, and says how far the last one holds."""
+    """Refuses a release without manifest; says how far the last fits."""
 
     def __init__(self, found: ManifestFit) -> None:
         release = found.release
@@ -204,7 +204,7 @@ def write(target: Path, made: NewProject) -> None:
 def create(
     target: Path, plan: Plan, emitted: Tree, options: Options, source: Source, borrowed_from: str | None = None
 ) -> None:
-    """Write the files of a plan, and the lock and the base of what was emitted.
+    """Write a plan's files with the lock and emitted base.
 
     Raises:
         UsageError: as for `write`.
@@ -237,7 +237,7 @@ def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest)
 
 
 def _name_agent(tree: Tree, agent: str) -> Tree:
-    """Put an agent program into the config, which counts as its owner's edit.
+    """Put an agent program into the config as an owner's edit.
 
     Raises:
         UsageError: it is not named as "module:function".

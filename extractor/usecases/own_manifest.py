@@ -1,4 +1,4 @@
-"""Read the owner's `vextract.toml`, and write what `vextract add` changes in it."""
+"""Read `vextract.toml`, and write changes of `vextract add` to it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Read the owner's code, and find what it imports of the vendored files."""
+"""Read the owner's code and find imports of vendored files."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_OTHERS = ("pyvenv.cfg", "conda-meta", ".git")  # a folder with one of these 
 
 @dataclass(frozen=True)
 class OwnerCode:
-    """A Python file or notebook of the owner's: a hook, one of their own, or an emitted one with edits.
+    """Holds an owner's Python file or notebook: hook, added or edited.
 
     Attributes:
         path: POSIX path relative to the project.
@@ -40,13 +40,13 @@ class OwnerCode:
 
     @cached_property
     def imports(self) -> tuple[tuple[str, str], ...]:
-        """The module, made absolute, and the name of each import that is the owner's; "*" for a whole module."""
+        """Return the owner's imports as (absolute module, name or "*")."""
         known = set(_find_imports(self.path, self.emitted or ""))
         return tuple(item for item in _find_imports(self.path, self.text) if item not in known)
 
 
 def find_own_files(project: Path, locked: Lock) -> Iterator[str]:
-    """Yield the files that the owner has added to the package, the config or the tests."""
+    """Yield files that the owner added to the generated folders."""
     known = {file.path for file in locked.files}
     for top in sorted({path.split("/")[0] for path in known if "/" in path}):
         below = readers.list_files_below(project / top, lambda folder: not folder.name.startswith((".", "__pycache__")))
@@ -56,8 +56,8 @@ def find_own_files(project: Path, locked: Lock) -> Iterator[str]:
                 yield relative
 
 
-def _code_files(project: Path) -> Iterator[str]:
-    """Yield a project's Python files and notebooks, but those of environments, other repositories, hidden folders."""
+def _list_code_files(project: Path) -> Iterator[str]:
+    """Yield Python files and notebooks, skipping hidden and foreign folders."""
     for folder, below, files in os.walk(project):
         place = Path(folder)
         below[:] = sorted(
@@ -72,7 +72,7 @@ def _code_files(project: Path) -> Iterator[str]:
 
 
 def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Iterator[OwnerCode]:
-    """Yield a project's hooks, its owner's own files and edited files, as far as they are Python or notebooks.
+    """Yield hooks and the owner's added or edited Python code.
 
     Args:
         project: Its directory.
@@ -80,7 +80,7 @@ def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Ite
         base: What was emitted, by path, for all but hooks.
     """
     kinds = {file.path: file.kind for file in lock.files}
-    for path in dict.fromkeys((*kinds, *_code_files(project))):
+    for path in dict.fromkeys((*kinds, *_list_code_files(project))):
         text = _read_text(project, path)
         if text is None:
             continue
@@ -91,7 +91,7 @@ def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Ite
 
 
 def list_imported(code: Iterable[OwnerCode], lock: Lock) -> Iterator[str]:
-    """Yield the symbols of verl that the owner's code imports from vendored files, as "module:name"."""
+    """Yield verl symbols ("module:name") that the owner imports from vendored files."""
     upstream = {name_module(file.path): name_module(file.upstream_path) for file in lock.files if file.upstream_path}
     for module, name in (item for file in code for item in file.imports):
         if f"{module}.{name}" in upstream:  # `from package.vendored import protocol`
@@ -101,7 +101,7 @@ def list_imported(code: Iterable[OwnerCode], lock: Lock) -> Iterator[str]:
 
 
 def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: AbstractSet[str]) -> dict[str, str]:
-    """Map modules that the new tree lacks to the first file that imports them: the owner's, or one of those.
+    """Map modules missing from the new tree to their first importer.
 
     Args:
         project, lock: As for `read_owner_code`.
@@ -134,18 +134,18 @@ def _find_imports(path: str, text: str) -> Iterator[tuple[str, str]]:
 
 
 def _read_text(project: Path, path: str) -> str | None:
-    """Read a Python file or the code of a notebook; None if it is neither, or cannot be read."""
+    """Read a Python file or a notebook's code, or None."""
     if not path.endswith((".py", ".ipynb")):
         return None
     try:
         text = (project / path).read_bytes().decode("utf-8")
-        return text if path.endswith(".py") else _cells(readers.parse_json(text))
+        return text if path.endswith(".py") else _read_cells(readers.parse_json(text))
     except (OSError, ValueError, AttributeError, TypeError, KeyError):
         return None
 
 
-def _cells(notebook: Any) -> str:
-    """Return the code of a notebook, without what only a notebook runs."""
+def _read_cells(notebook: Any) -> str:
+    """Return a notebook's code without magic and shell commands."""
     cells = ("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
     lines = (line for cell in cells for line in cell.split("\n") if not line.lstrip().startswith(("%", "!", "?")))
     return "\n".join(lines)

@@ -31,7 +31,7 @@ class OwnerEdit:
 
 
 def find_edits(before: Document, mine: Document) -> Iterable[OwnerEdit]:
-    """Return the keys that the owner changed or added, without defaults lists."""
+    """Yield keys that the owner changed or added, except defaults lists."""
     for path, entry in mine.entries.items():
         if entry.section or path == ("defaults",):
             continue
@@ -69,13 +69,13 @@ def undo_edits(
 
 
 def find_own_remarks(mine: Document, entry: Entry, before: Document) -> list[str]:
-    """Return the lines of comment above an entry that its owner wrote."""
+    """Return the comment lines above an entry that the owner wrote."""
     known = set(before.text.splitlines())
     return list(takewhile(lambda line: line not in known, reversed(mine.remarks(entry))))[::-1]
 
 
 def rename_references(raw: str, named: Callable[[str], str | None]) -> str:
-    """Rename the keys in a value's references; None from `named` keeps one."""
+    """Rename keys in a value's references; None from `named` keeps one."""
     return _REFERENCE.sub(lambda found: found.group(1) + (named(found.group(2)) or found.group(2)), raw)
 
 

@@ -1,4 +1,4 @@
-"""Check a project against what this vextract makes of the options in its lock."""
+"""Check a project against a fresh generation from its lock."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def check_provenance(
 
 
 def _check_emitted(lock: Lock, made: Lock) -> Check:
-    """Compare what vextract emits now with what the lock says that it emitted, files that may be edited or not."""
+    """Compare newly emitted files with those recorded in the lock."""
     old, new = {file.path: file for file in lock.files}, {file.path: file for file in made.files}
     lines = [f"{path}: in vextract.lock, and not made from this verl by this vextract" for path in old.keys() - new]
     lines += [f"{path}: made from this verl by this vextract, and not in vextract.lock" for path in new.keys() - old]

@@ -1,4 +1,4 @@
-"""Restore the bytes that a project was emitted with, from its base or by generating them again."""
+"""Restore a project's emitted bytes, from its base or by regenerating."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Again:
 def read_emitted(
     project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False
 ) -> tuple[Mapping[str, bytes], str | None]:
-    """Return the emitted bytes of a project by path, and why its base has to be written anew, if so.
+    """Return emitted bytes by path, and any damage to the base.
 
     Args:
         project: Its directory.

@@ -34,7 +34,7 @@ _Element = dict[str, Any]
 
 
 def write_sbom(project: Path, lock: Lock) -> _Element:
-    """Return the document, as JSON knows it; equal projects give equal ones."""
+    """Return the SPDX document as JSON data; deterministic."""
     known = {item.path: item for item in read_status(project, lock).files if (project / item.path).is_file()}
     files = {item: _make_file(project, item, lock) for item in known.values() if not (project / item.path).is_symlink()}
     missing = [file.path for file in lock.files if not any(item.path == file.path for item in files)]
@@ -114,7 +114,7 @@ def _make_verl_package(lock: Lock) -> _Element:
 
 
 def _name_source(lock: Lock) -> str | None:
-    """Return the name of verl's file on the package index, if the project was made from one that is known."""
+    """Return verl's file name on the package index, or None."""
     if lock.options.verl not in releases.list_supported():
         return None
     pin = releases.load(lock.options.verl).pin
@@ -129,7 +129,7 @@ def _make_vextract_package(lock: Lock) -> _Element:
 
 
 def _read_pins(path: Path) -> Iterator[_Element]:
-    """Yield a package for each exact version in pip's lock file; other lines are passed over."""
+    """Yield an SPDX package per exact version in pip's lock file."""
     text = readers.read_text(path).replace("\\\n", " ") if path.is_file() else ""
     for line in text.splitlines():
         wanted, *digests = re.split(r"\s--hash=sha256:", line)
@@ -205,6 +205,6 @@ def _write_purl(name: str, version: str) -> _Element:
 
 
 def _identify(readable: str, more: str = "") -> str:
-    """Turn a text into what SPDX lets an identifier hold, without two texts becoming one."""
+    """Convert text to a valid, unique SPDX identifier."""
     digest = hashlib.sha256(f"{readable}\n{more}".encode(errors="surrogateescape")).hexdigest()[:8]
     return f"{re.sub('[^A-Za-z0-9.]+', '-', readable)}-{digest}"

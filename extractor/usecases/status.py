@@ -145,7 +145,7 @@ def _read_file_state(project: Path, path: str, kind: FileKind, found: str | None
 
 
 def _follows_manifest(project: Path, lock: Lock) -> list[FileStatus]:
-    """Tell whether the project follows the owner's manifest, where it has one."""
+    """Return the status of the owner's manifest, if there is one."""
     text = read_own_manifest(project / OWN_MANIFEST)
     if text == lock.options.manifest:
         return [FileStatus(OWN_MANIFEST, State.YOURS, None)] if text else []

@@ -35,7 +35,7 @@ class CheckFailed(VextractError):
 
 
 class UsageError(VextractError):
-    """Reports a mistake in the command line, the project or a user's file."""
+    """Reports an error in the command line, project or user files."""
 
     code = 2
 

@@ -66,7 +66,7 @@ def fingerprint_text(text: str) -> str:
 
 
 def load_upstream_parts() -> frozenset[str]:
-    """Return the fingerprints of all statements and other files upstream ever had."""
+    """Return fingerprints of all statements and files upstream ever had."""
     return frozenset(_read_history()["parts"])
 
 
@@ -86,7 +86,7 @@ def load_upstream_programs() -> frozenset[str]:
 
 
 def load_upstream_key_names() -> frozenset[str]:
-    """Return the names that keys of upstream's config were ever made of."""
+    """Return all names that upstream's config keys ever consisted of."""
     return frozenset(_read_history()["keys"])
 
 

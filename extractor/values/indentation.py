@@ -33,7 +33,7 @@ def reindent(text: str, width: int = 4) -> str:
         if not any(moves.values()):
             return text
         moved = "".join(_move_line(line, moves.get(number, 0)) for number, line in enumerate(lines, 1))
-        return moved if _says(moved) == _says(text) else text
+        return moved if _dump_without_indents(moved) == _dump_without_indents(text) else text
     except (tokenize.TokenError, SyntaxError):
         return text
 
@@ -111,7 +111,7 @@ def _move_line(line: str, columns: int) -> str:
     return " " * max(0, _measure_column(line) + columns) + bare if columns and bare.strip() else line
 
 
-def _says(text: str) -> str:
+def _dump_without_indents(text: str) -> str:
     """Return what a module says, whatever the indentation of its docstrings."""
     tree = readers.parse_python(text)
     for node in ast.walk(tree):

@@ -27,7 +27,7 @@ def resolve_absolute(node: ast.ImportFrom, module: str, *, is_package: bool) -> 
 
 
 def list_imports(nodes: Iterable[ast.AST], path: str) -> Iterator[tuple[str, str, str]]:
-    """Yield the absolute module, the name and the local name of each import of a file.
+    """Yield each import's absolute module, name and local name.
 
     Args:
         nodes: Of the file, at POSIX path `path`; those that are no imports are passed over.

@@ -36,7 +36,7 @@ def rename_dotted_name(name: str, package: str) -> str:
 
 
 def rename_path(path: str) -> str:
-    """Return where a file below the package is now: "utils/device.py" -> "vendored/utils/device.py"."""
+    """Map a former path below the package to its current path."""
     stem, dot, ending = path.rpartition(".")
     if ending not in ("py", "pyi"):
         return path

@@ -9,7 +9,7 @@ T = TypeVar("T", bound=Hashable)
 
 
 def find_reachable(starts: Iterable[T], edges: Callable[[T], Iterable[T]]) -> set[T]:
-    """Return what edges lead to, directly or not, and the starts themselves.
+    """Return the starts and everything reachable from them.
 
     Args:
         starts: Where to begin.

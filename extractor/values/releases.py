@@ -47,7 +47,7 @@ def list_older() -> tuple[SourcePin, ...]:
 
 
 def find_default() -> str:
-    """Return the release that a new project gets: the newest supported one."""
+    """Return a new project's default release: the newest supported one."""
     known = list_supported()
     if not known:
         raise InternalError("this vextract has no manifests", hint="reinstall vextract")

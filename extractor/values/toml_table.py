@@ -1,4 +1,4 @@
-"""Read a TOML table with typed access and errors that name file and key."""
+"""Read TOML tables with typed access; errors name file and key."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ class Table:
         keys: Mapping[str, str] = MappingProxyType({}),
         **given: object,
     ) -> T:
-        """Return the table as a dataclass, whose fields it has as keys; other keys are refused.
+        """Return the table as a dataclass; refuse other keys.
 
         Args:
             cls: The dataclass. A field that has a default may be left out.

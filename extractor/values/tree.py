@@ -12,7 +12,7 @@ _MARKED_IN = 400
 
 
 class FileKind(str, Enum):
-    """Says who writes a file: upstream's code, our template, or the owner."""
+    """Says who writes a file: upstream, our template or the owner."""
 
     VENDORED = "vendored"
     TEMPLATE = "template"

@@ -1,4 +1,4 @@
-"""Index the modules of a source: statements, bindings, imports, effects and registries.
+"""Index a source's modules: statements, bindings, imports, effects, registries.
 
 Nothing here is executed: `ast` gives the structure, `symtable` says which names a statement takes from its module.
 A module is read when somebody asks for it, so that the index costs what the slice touches.

@@ -126,7 +126,7 @@ class Module:
         )
 
     def decorators(self, index: int) -> Iterator[tuple[str, ...]]:
-        """Yield the decorators of a definition as dotted chains, calls stripped: ("register_adv_est",)."""
+        """Yield a definition's decorators as dotted chains, such as ("register_adv_est",)."""
         node = self.statements[index].node
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             for decorator in node.decorator_list:
@@ -136,7 +136,7 @@ class Module:
 
     @cached_property
     def registering(self) -> dict[str, frozenset[str]]:
-        """Map decorators of this module that fill a registry to that registry.
+        """Map this module's registering decorators to the registries they fill.
 
         They store into a container of their module, or of their class: `REGISTRY[name] = function`. That of a class is
         named with it, "Registry.items".
@@ -265,7 +265,7 @@ class Module:
         )
 
     def _read(self, statement: Statement, method: Method | None) -> tuple[Reading, frozenset[str]]:
-        """Read a part, and the names it reads in the body of its class."""
+        """Read a part, and names it reads in its class body."""
         if method is not None:
             return Reading(method.node), frozenset(Reading(*method.node.decorator_list).chains)
         methods = {item.position for item in self.methods(statement.index)}

@@ -1,4 +1,4 @@
-"""Collect a statement's names, imports and annotations in one walk over its syntax tree."""
+"""Collect a statement's names, imports and annotations in one walk."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Reading:
     def words(
         self, outside: AbstractSet[str], own: str | None = None, names_in_class: AbstractSet[str] = frozenset()
     ) -> NameUses:
-        """Return the names by which the code may reach members of objects.
+        """Return names by which the code may reach object members.
 
         Args:
             outside: Names that stand for something of another package wherever the code does not bind them itself:
@@ -122,7 +122,7 @@ class Reading:
 
 
 def _read_literal(node: ast.AST) -> str:
-    """Return the text of a string, and the mark for anything else."""
+    """Return a string literal's text, or a mark for anything else."""
     return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else _MARK
 
 

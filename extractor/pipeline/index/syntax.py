@@ -19,7 +19,7 @@ def read_attribute_chain(node: ast.AST) -> tuple[str, ...]:
 
 
 def find_first_argument(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | None:
-    """Return the name of `self` or `cls`; None for a static method."""
+    """Return the name of `self` or `cls`, or None."""
     if any(read_attribute_chain(decorator) == ("staticmethod",) for decorator in node.decorator_list):
         return None
     arguments = [*node.args.posonlyargs, *node.args.args]
@@ -27,7 +27,7 @@ def find_first_argument(node: ast.FunctionDef | ast.AsyncFunctionDef) -> str | N
 
 
 def list_child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.While) -> Iterator[ast.stmt]:
-    """Yield the statements in the blocks of a compound statement, in order."""
+    """Yield statements in a compound statement's blocks, in order."""
     yield from node.body
     if isinstance(node, ast.Try):
         for handler in node.handlers:
@@ -39,7 +39,7 @@ def list_child_statements(node: ast.If | ast.Try | ast.With | ast.For | ast.Whil
 
 
 def find_first_line(node: ast.stmt) -> int:
-    """Return the first line of a statement with its decorators, from 0."""
+    """Return a statement's first line including decorators, counted from 0."""
     parts: list[ast.stmt | ast.expr] = [node, *getattr(node, "decorator_list", [])]
     return min(part.lineno for part in parts) - 1
 
@@ -67,7 +67,7 @@ def list_bound_names(node: ast.stmt, *, places: bool = False) -> Iterator[str]:
 def list_definitions(
     body: Iterable[ast.stmt], above: str = ""
 ) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef]]:
-    """Yield functions, classes and what is in these, by name: "f", "Class", "Class.method"."""
+    """Yield functions, classes and their members by name: "Class.method"."""
     for node in body:
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             yield f"{above}{node.name}", node

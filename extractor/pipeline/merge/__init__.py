@@ -1,4 +1,4 @@
-"""Three-way merges. Parsers are imported in `files` only, so that marker checks stay light."""
+"""Merge files three ways; only `files` imports parsers."""
 
 from extractor.pipeline.merge.lines import (
     Labels,

@@ -1,4 +1,4 @@
-"""Merge one file three ways: Python by symbol, YAML and TOML by key, else by line."""
+"""Merge a file three ways: by Python symbol, key or line."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def split_pieces(path: str, text: str) -> tuple[Piece, ...]:
 
 
 def _is_faithful(path: str, sides: list[tuple[Piece, ...]], data: bytes) -> bool:
-    """Tell whether a merge differs from theirs exactly where ours differs from base."""
+    """Tell whether a merge applies exactly our changes to theirs."""
     try:
         merged = split_pieces(path, data.decode("utf-8").replace("\r\n", "\n").removeprefix("\ufeff"))
     except (UnicodeDecodeError, Unsupported):
@@ -94,7 +94,7 @@ def _merge_by_line(texts: list[str], labels: Labels) -> Merged:
 
 
 def _write_conflict(texts: list[str], labels: Labels) -> Merged:
-    """Return a merge with a conflict: of lines, else of the whole texts."""
+    """Return a merge with conflict markers, by line or whole texts."""
     by_line = _merge_by_line(texts, labels)
     if by_line.conflicts or is_python(by_line.data.decode()):
         return by_line
@@ -104,6 +104,6 @@ def _write_conflict(texts: list[str], labels: Labels) -> Merged:
 
 
 def _end_like(data: bytes, ours: bytes, base: bytes, theirs: bytes) -> bytes:
-    """End merged bytes as the side that changed the file's end does."""
+    """End merged bytes like the side that changed the ending."""
     ended = theirs if ours.endswith(b"\n") == base.endswith(b"\n") else ours
     return data if ended.endswith(b"\n") or not data else data.removesuffix(b"\n")

@@ -75,7 +75,7 @@ def merge_lines(base: bytes, ours: bytes, theirs: bytes, labels: Labels) -> Merg
 
 
 def find_marker_lines(data: bytes) -> list[tuple[int, bytes]]:
-    """Return number and text of every line that looks like a conflict marker."""
+    """Return numbers and text of lines that look like conflict markers."""
     if not any(mark in data for mark in (*_MARKS, _MIDDLE)):
         return []
     lines = enumerate(data.split(b"\n"), 1)
@@ -92,7 +92,7 @@ def find_left_markers(data: bytes, sides: Iterable[bytes]) -> list[int]:
 
 
 def find_first_conflict(data: bytes, base: bytes = b"") -> int:
-    """Return the first line with a marker that the base lacks, or 0.
+    """Return the first new conflict marker's line number, or 0.
 
     A line of equals signs may be a heading.
     """
@@ -105,7 +105,7 @@ def _is_marker(line: bytes) -> bool:
 
 
 def has_turned_to_crlf(ours: bytes, base: bytes, theirs: bytes) -> bool:
-    """Return True if our side alone ends all its lines by CRLF."""
+    """Tell whether only our side ends all lines with CRLF."""
     return ours.count(b"\r\n") == ours.count(b"\n") > 0 and b"\r" not in base + theirs
 
 
@@ -133,7 +133,7 @@ def _merge_file(
 
 
 def _make_environment(folder: Path) -> dict[str, str]:
-    """No repository, no settings: the result depends on the three sides alone."""
+    """Return an environment in which Git ignores repositories and settings."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     alone = {"GIT_CEILING_DIRECTORIES": str(folder.parent), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
     return {**kept, **alone, "LC_ALL": "C"}

@@ -138,7 +138,7 @@ class _Merge:
     def _move_edits(
         self, base: Mapping[str, Piece], ours: Mapping[str, Piece], theirs: Mapping[str, Piece]
     ) -> dict[str, str]:
-        """Move the edit of a function to the helper that took its body.
+        """Move an edit to the helper that took the function's body.
 
         That is done where the edit contradicts what is left of the function, and nothing in the new one.
         """
@@ -160,7 +160,7 @@ class _Merge:
         return found
 
     def _merge_one(self, base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
-        """Merge the versions of one piece; None where a side has none."""
+        """Merge the versions of one piece; None means missing."""
         was, mine, new = (piece.core if piece is not None else None for piece in (base, ours, theirs))
         lead = _choose_lead(base, ours, theirs)
         if mine == was:
@@ -197,14 +197,14 @@ class _Merge:
 
 
 def _choose_lead(base: Piece | None, ours: Piece | None, theirs: Piece | None) -> str:
-    """Choose the empty lines above a piece: the changed ones, else theirs."""
+    """Choose a piece's leading empty lines: the changed ones, else theirs."""
     if ours is None or theirs is None:
         return next(piece.lead for piece in (theirs, ours, base) if piece is not None)
     return ours.lead if base is not None and theirs.lead == base.lead else theirs.lead
 
 
 def _match_renamed(base: Sequence[Piece], side: Sequence[Piece], other: Sequence[Piece]) -> tuple[Piece, ...]:
-    """Match renamed pieces: give a similar piece in the same place its key.
+    """Give renamed pieces the key of the similar piece they replace.
 
     One that the other side has as well, under the key that it has, is another piece.
     """
@@ -268,7 +268,7 @@ def _collect_remarks(imports: str) -> set[str]:
 
 
 def _unite_imports(base: Piece | None, ours: Piece, theirs: Piece) -> str:
-    """Merge an import that both sides changed: theirs, plus our additions, minus our removals."""
+    """Merge an import: theirs plus our additions, minus our removals."""
     was = set(base.names) if base is not None else set()
     added = [name for name in ours.names if name not in was and name not in theirs.names]
     removed = was - set(ours.names)

@@ -137,7 +137,7 @@ def _map_imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 
 def _find_unbound(text: str) -> set[str]:
-    """Return the names that a module reads and does not bind, builtins included."""
+    """Return unbound names that a module reads, including builtins."""
     if "import *" in text:
         return set()
     module = symtable.symtable(text, "module", "exec")

@@ -39,7 +39,7 @@ _MARKS = ("<<<<<<< ", "||||||| ", "=======", ">>>>>>> ")
 
 @dataclass(frozen=True)
 class MergeStatement:
-    """A logical line, or a comment on a line of its own.
+    """Holds a logical line, or a comment on its own line.
 
     Attributes:
         key: What it says, on one line, after the column that it begins at.
@@ -61,7 +61,7 @@ Entries = Mapping[str, MergeStatement]
 def merge_statements(
     base: str, ours: str, theirs: str, labels: Labels, *, with_comments: bool = True, by_entry: bool = False
 ) -> Merged | None:
-    """Merge statements in their layout; None if a side is not Python.
+    """Merge Python statement by statement; return None if not Python.
 
     Where both sides changed a comment or a docstring, ours is taken.
 
@@ -110,7 +110,7 @@ def _wrap_indented(text: str) -> str:
 
 
 def is_no_edit(was: str | None, mine: str, new: str | None) -> bool:
-    """Tell whether a side is the base, or an earlier upstream, in another layout.
+    """Tell whether a side only reformats the base or older upstream.
 
     The latter only where the base has nothing: who puts another day's text in the place of one means it.
 
@@ -212,7 +212,7 @@ def is_upstreams(text: str) -> bool:
 
 @lru_cache(maxsize=64)  # a text is compared with two others, and then merged
 def split_statements(text: str, *, with_comments: bool = True, by_entry: bool = False) -> tuple[MergeStatement, ...]:
-    """Split Python into statements, or entries of displays too; return nothing if it does not parse."""
+    """Split Python into statements or display entries; nothing if invalid."""
     lines = io.StringIO(text).readlines()  # as the tokenizer counts them
     found: list[MergeStatement] = []
     inside: list[tokenize.TokenInfo] = []  # the tokens of the present one
@@ -256,7 +256,7 @@ def _make_statement(
 
 
 def _split_display(tokens: list[tokenize.TokenInfo]) -> Iterator[tuple[list[tokenize.TokenInfo], bool]]:
-    """Yield what stands before a dict or set display, its entries and the rest, where each has lines of its own."""
+    """Yield the head, entries and rest of a multi-line display."""
     depth, opened, cuts = 0, 0, list[int]()  # cuts: where a part ends
     for index, (token, after) in enumerate(itertools.pairwise(tokens)):
         remark = after.type == tokenize.COMMENT and after.start[0] == token.end[0]
@@ -285,7 +285,7 @@ def _join_text(statements: Iterable[MergeStatement]) -> str:
 
 
 def _join_tokens(lines: Sequence[str], tokens: Sequence[tokenize.TokenInfo]) -> str:
-    """Return the text from the first of some tokens to the last."""
+    """Return the text from the first token to the last."""
     (first, start), (last, end) = tokens[0].start, tokens[-1].end
     rows = [*lines[first - 1 : last - 1], lines[last - 1][:end]]
     return "".join((rows[0][start:], *rows[1:]))

@@ -42,7 +42,7 @@ def split_toml(text: str) -> tuple[Piece, ...]:
 
 
 def _split_statements(text: str) -> list[tuple[str, str, str]]:
-    """Key, empty lines and text, with the comments above, of each statement."""
+    """Return key, leading blank lines and text of each statement."""
     found = []
     pending, start = "", None
     for line in text.splitlines(keepends=True):
@@ -69,7 +69,7 @@ def _split_statements(text: str) -> list[tuple[str, str, str]]:
 
 
 def _make_value(key: str, lead: str, core: str) -> Piece:
-    """Make a piece of a key, with items of lists as parts."""
+    """Make a piece of a key, with list items as parts."""
     lines = core.splitlines(keepends=True)
     first = next(index for index, line in enumerate(lines) if not line.lstrip().startswith("#")) if key != _END else 0
     if key == _END or not lines[first].rstrip().endswith("[") or lines[-1].strip() != "]":

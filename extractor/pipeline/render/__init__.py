@@ -141,7 +141,7 @@ def render_config(manifest: Manifest, options: Options) -> dict[str, str]:
 
 
 def map_settings_to_features(manifest: Manifest, options: Options) -> dict[str, str]:
-    """Map settings that a project lacks to the feature that has them."""
+    """Map settings that a project lacks to features that add them."""
     return map_absent_settings(manifest, options, _render_sections)
 
 
@@ -153,7 +153,7 @@ def _render_sections(manifest: Manifest, options: Options) -> dict[str, str]:
 
 
 def map_templates(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
-    """Map each file of a project to its templates; the last one wins."""
+    """Map each project file to its templates; the last wins."""
     layers = (*list_layers(manifest, options), "settings", "shims")
     return {path: tuple(item.path for item in found) for path, found in map_files(layers, options.package).items()}
 
@@ -267,7 +267,7 @@ def _render_layers(
     *,
     sections_only: bool = False,
 ) -> dict[str, str]:
-    """Render the files of some layers: path in the project -> text."""
+    """Render the files of some layers, by project path."""
     names = lru_cache(lambda release: Renames(release, manifest.borrowed_from or manifest.release))
     texts: dict[str, str] = {}
     absent = map_absent_presets(manifest, cast("list[str]", context["features"]))
@@ -289,7 +289,7 @@ def _render_layers(
 
 @cache
 def _make_constants(features: tuple[str, ...]) -> dict[str, bool]:
-    """Return what the features' constants are in a project with these features."""
+    """Return the value of each feature constant for these features."""
     text = (resources.find_templates() / "base" / PACKAGE / f"{SWITCHES}.py").read_text(encoding="utf-8")
     return {name: name.lower() in features for name in read_constants(text)}
 
@@ -312,7 +312,7 @@ def _render_text(
     names: Callable[[str], Renames],
     context: Mapping[str, object],
 ) -> str:
-    """Render a template, with its name on top and the release's config keys."""
+    """Render a template with its name and the release's config keys."""
     text = (template.text or "").replace(_MARK, f"{_MARK} {template.name}", 1)
     if template.path.endswith(".jinja"):
         text = _compile_template(text).render(context)

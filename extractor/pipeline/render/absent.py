@@ -34,13 +34,13 @@ def map_absent_modules(manifest: Manifest, options: Options, present: Mapping[st
 
 
 def map_absent_presets(manifest: Manifest, features: Collection[str]) -> dict[str, str]:
-    """Map the presets that a project lacks to the features they need."""
+    """Map presets that a project lacks to the features they need."""
     lacking = (feature for feature in manifest.features if feature.name not in features)
     return dict(sorted((name, feature.name) for feature in lacking for name in feature.algorithms))
 
 
 def map_absent_settings(manifest: Manifest, options: Options, configs: Configs) -> dict[str, str]:
-    """Map the settings that a project lacks to their features and first releases.
+    """Map settings that a project lacks to features and first releases.
 
     Args:
         manifest: The release.
@@ -76,7 +76,7 @@ def _find_new_settings(without: Mapping[str, str], having: Mapping[str, str]) ->
 
 
 def _collect_needed(name: str, manifest: Manifest) -> set[str]:
-    """Return the features that a feature needs, and those that they need."""
+    """Return the features that a feature needs, directly or not."""
     direct = next(feature.needs for feature in manifest.features if feature.name == name)
     return {*direct}.union(*(_collect_needed(each, manifest) for each in direct))
 

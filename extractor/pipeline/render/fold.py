@@ -22,7 +22,7 @@ _IMPORT = re.compile(rf"(?<=\n\n){_ITSELF}\n|^{_ITSELF}", re.MULTILINE)  # one o
 
 @dataclass(frozen=True)
 class _Edit:
-    """Replaces lines `start` to `end`, counted from 0, the last not included."""
+    """Replaces lines `start` up to but excluding `end`, counted from 0."""
 
     start: int
     end: int
@@ -38,7 +38,7 @@ def read_constants(text: str) -> tuple[str, ...]:
 
 
 def fold(text: str, constants: Mapping[str, bool]) -> str:
-    """Fold what depends on the constants that a module imports from `switches`.
+    """Fold code that depends on constants imported from `switches`.
 
     Args:
         text: Of the module.
@@ -116,7 +116,7 @@ def _fold_elif(lines: list[str], node: ast.If, value: bool) -> _Edit:
 
 
 def _cut_block(lines: list[str], body: list[ast.stmt], after: int) -> list[str]:
-    """Return the lines of a block with its comments below line `after`."""
+    """Return a block's lines with its comments below line `after`."""
     first = min(part.lineno for part in (body[0], *getattr(body[0], "decorator_list", ()))) - 1
     start = first
     while start > after and lines[start - 1].strip().startswith("#"):
@@ -139,7 +139,7 @@ def _measure_indent(line: str) -> int:
 
 
 def _evaluate_test(node: ast.expr, constants: Mapping[str, bool]) -> bool | None:
-    """Return a test's value; None if it depends on more than constants."""
+    """Return a test's value; None if constants do not decide it."""
     if isinstance(node, ast.Name):
         return constants.get(node.id)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -155,7 +155,7 @@ def _evaluate_test(node: ast.expr, constants: Mapping[str, bool]) -> bool | None
 
 
 def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
-    """Fold `X if CRITIC else Y`, `CRITIC and X` and `CRITIC or X`."""
+    """Fold conditional and boolean expressions decided by constants."""
     if constants.keys().isdisjoint(re.findall(r"\w+", text)):  # as in most modules: nothing to parse for
         return text
     while known := [*_find_known_expressions(parse_python_cached(text), constants)]:
@@ -217,13 +217,13 @@ def drop_imports(text: str, unused: AbstractSet[str]) -> str:
         kept = [alias for alias in node.names if (alias.asname or alias.name.partition(".")[0]) not in unused]
         if len(kept) < len(node.names):
             lines = split_lines(text)
-            new = [_import_text(node, kept)] if kept else []
+            new = [_write_import(node, kept)] if kept else []
             text = "".join([*lines[: node.lineno - 1], *new, *lines[node.end_lineno or node.lineno :]])
     return text
 
 
-def _import_text(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> str:
-    """Write an import of some of its names, as ruff formats it."""
+def _write_import(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> str:
+    """Write an import of some of its names, in ruff's format."""
     words = [f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names]
     if isinstance(node, ast.Import):
         return f"import {', '.join(words)}\n"

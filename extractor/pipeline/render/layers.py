@@ -1,4 +1,4 @@
-"""Choose which template becomes a file of a project: later layers win.
+"""Choose each project file's template; later layers win.
 
 The layers hold what the newest release needs. What older ones need instead stands over the part that it belongs to, in
 `until/V/PART` for the releases up to V: what a recipe replaces stays the recipe's.
@@ -61,9 +61,7 @@ def list_layers(manifest: Manifest, options: Options) -> tuple[str, ...]:
 
 @cache
 def list_engine_layers(engine: str) -> tuple[str, ...]:
-    """Return the directories below templates/ that an engine is made of: what talks to a server is the same whichever
-    server it is, so an engine's file can name folders that it shares.
-    """
+    """Return an engine's template folders, shared ones first."""
     shared = (
         layer for name in _read_list(f"engine/{engine}/{_ENGINE_FILE}", "shares") for layer in list_engine_layers(name)
     )
@@ -72,7 +70,7 @@ def list_engine_layers(engine: str) -> tuple[str, ...]:
 
 @cache
 def list_engine_modes(engine: str) -> tuple[str, ...]:
-    """Return how an engine can run: in process (sync), on a server (async)."""
+    """Return how an engine runs: in process (sync), on servers (async)."""
     return _read_list(f"engine/{engine}/{_ENGINE_FILE}", "modes") or ("sync",)
 
 
@@ -84,17 +82,17 @@ def list_feature_layers(feature: str) -> tuple[str, ...]:
 
 
 def read_words(feature: str) -> tuple[str, ...]:
-    """Return the words that show that code or a command uses a feature."""
+    """Return words that show that code or commands use a feature."""
     return _read_list(f"feature/{feature}/{_FEATURE_FILE}", "words")
 
 
 def read_former_places(feature: str) -> tuple[str, ...]:
-    """Return where the code of a feature stood when every project had it: "file below the package:what it held"."""
+    """Return former places of a feature's code, as "file:name"."""
     return _read_list(f"feature/{feature}/{_FEATURE_FILE}", "stood_in")
 
 
 def layers_of_feature(manifest: Manifest, feature: str) -> tuple[str, ...]:
-    """Return the template directories of a feature in a release, in order."""
+    """Return a feature's template directories in a release, in order."""
     return _list_for_release(list_feature_layers(feature), manifest)
 
 
@@ -105,7 +103,7 @@ def list_recipe_features(recipe: str) -> tuple[str, ...]:
 
 
 def map_files(layers: Iterable[str], package: str, below: str = "") -> dict[str, tuple[Template, ...]]:
-    """Map each file of a project to its templates; the last one wins.
+    """Map each project file to its templates; the last wins.
 
     Args:
         layers: In order.
@@ -127,7 +125,7 @@ def _list_for_release(parts: Iterable[str], manifest: Manifest) -> tuple[str, ..
 
 
 def _read_list(path: str, key: str) -> tuple[str, ...]:
-    """Return a list from a part's own TOML file, empty without one."""
+    """Return a list from a part's TOML file; empty without one."""
     file = resources.find_templates() / path
     return tuple(readers.parse_toml(file.read_text(encoding="utf-8")).get(key, ())) if file.is_file() else ()
 

@@ -1,4 +1,4 @@
-"""Wrap imports that a long package name makes too long for a line."""
+"""Wrap imports that a long package name makes too long."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ _IMPORT = re.compile(r"^( *)from ([\w.]+) import (\w[\w, ]*)$", re.MULTILINE)
 
 
 def wrap_imports(text: str) -> str:
-    """Wrap imports that are too long, one name a line, as ruff does."""
+    """Wrap long imports, one name per line, as ruff does."""
 
     def wrap(match: re.Match[str]) -> str:
         if len(match[0]) <= _LINE_LENGTH:

@@ -37,7 +37,7 @@ def list_pins(manifest: Manifest, options: Options) -> tuple[str, ...]:
     lines = []
     for name in sorted(found):
         for version in locked[name]["versions"]:
-            if name not in ranges or _number(version) in ranges[name].specifier:
+            if name not in ranges or _write_number(version) in ranges[name].specifier:
                 lines.append(f"{name}{version}")
     return tuple(lines)
 
@@ -89,6 +89,6 @@ def read_resolution(engine: str) -> Mapping[str, Any]:
     return read_toml(readers.read_text(path), path.name) if path.is_file() else {}
 
 
-def _number(version: str) -> str:
+def _write_number(version: str) -> str:
     """Take the number from "==1.2 ; marker"."""
     return re.split(r"[ ;]", version.removeprefix("=="), maxsplit=1)[0]

@@ -1,4 +1,4 @@
-"""Read what code registers by name, and the parameters of such functions."""
+"""Read what code registers by name, and such functions' parameters."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _Definition = ast.FunctionDef | ast.ClassDef
 
 
 def list_registrations(tree: ast.Module) -> Iterator[tuple[str, str, _Definition]]:
-    """Yield decorator, registered name and definition of what decorators with an argument stand above."""
+    """Yield decorator, registered name and definition for each registration."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
     for node in tree.body:
         if not isinstance(node, _Definition):
             continue
         calls = (call for call in node.decorator_list if isinstance(call, ast.Call) and call.args)
         for call in calls:
-            name = _name(call.args[0], classes)
+            name = _read_name(call.args[0], classes)
             if isinstance(call.func, ast.Name) and name:
                 yield call.func.id, name, node
 
@@ -48,8 +48,8 @@ def _find_words(node: ast.AST) -> Iterator[str]:
             yield from _WORD.findall(part.value)
 
 
-def _name(argument: ast.expr, classes: Mapping[str, ast.ClassDef]) -> str | None:
-    """Return a name that is registered: a literal, or a member of an enumeration of the module; None if computed."""
+def _read_name(argument: ast.expr, classes: Mapping[str, ast.ClassDef]) -> str | None:
+    """Return a registered name from its argument; None if computed."""
     if isinstance(argument, ast.Constant):
         return argument.value if isinstance(argument.value, str) else None
     if not isinstance(argument, ast.Attribute):

@@ -84,7 +84,7 @@ def select_schema(
 
 
 def map_aliases(shipped: Iterable[str]) -> dict[str, str]:
-    """Map what other libraries call settings to those that a project has."""
+    """Map other libraries' setting names to the project's."""
     keys = {*shipped}
     found = {name: key for key, known in read_schema().items() if key in keys for name in known.get("also", ())}
     return dict(sorted(found.items()))

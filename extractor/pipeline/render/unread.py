@@ -148,7 +148,7 @@ def _name_in(match: re.Match[str]) -> str:
 
 
 def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str = "") -> Iterator[dict[str, Any]]:
-    """Yield the content of every file of a config group, at its place."""
+    """Yield the content of config group files, nested at their place."""
     for entry in defaults:
         match = _ENTRY.match(str(next(iter(entry)))) if isinstance(entry, dict) else None
         if match is None:
@@ -166,7 +166,7 @@ def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str =
 
 @cache
 def _collect_part_texts() -> Mapping[str, list[str]]:
-    """Collect the code of each engine and feature in any release, by layer."""
+    """Collect each engine's and feature's code in all releases, by layer."""
     root = resources.find_templates()
     found: dict[str, list[str]] = {}
     for top in (root, *sorted((root / "until").iterdir())):

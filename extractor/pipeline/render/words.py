@@ -1,4 +1,4 @@
-"""Collect the names by which a project's code may use methods of upstream's classes.
+"""Collect names by which project code may use upstream's methods.
 
 They are read off the text, for speed: a name too many keeps a method that could go, and does no harm.
 """
@@ -41,7 +41,7 @@ def is_set_up(path: str) -> bool:
 
 
 def collect_method_names(manifest: Manifest, options: Options) -> NameUses:
-    """Return the names by which a project's shipped code may reach methods.
+    """Return names by which a project's shipped code may reach methods.
 
     What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
     In tests most strings are values: of these, only what is taken for an attribute's name counts.
@@ -62,7 +62,7 @@ def collect_method_names(manifest: Manifest, options: Options) -> NameUses:
 
 
 def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> NameUses:
-    """Return the names by which a text of Python may reach methods.
+    """Return names by which Python text may reach methods.
 
     Args:
         code: the text.
@@ -98,11 +98,11 @@ def _add_kin(texts: Mapping[str, str]) -> list[str]:
 
 
 def _find_keyword(text: str) -> str:
-    """Return the name of an argument that stands before an equals sign."""
+    """Return the argument name before an equals sign."""
     return text[-60:].rpartition("(")[2].rpartition(" ")[2]
 
 
 def _find_word_before(text: str) -> str:
-    """Return the letters of a string before a value, three or more."""
+    """Return three or more string letters before a value, or ""."""
     found = _LAST_WORD.search(text[-60:])
     return found[0] if found is not None else ""

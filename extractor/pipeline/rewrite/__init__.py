@@ -1,4 +1,4 @@
-"""Rewrite upstream's text into vendored text: libcst edits, one transform per file."""
+"""Rewrite upstream's text into vendored text, one transform per file."""
 
 from extractor.pipeline.rewrite.changes import read_dropped_methods, read_named_fixes
 from extractor.pipeline.rewrite.header import read_former_changes

@@ -1,4 +1,4 @@
-"""Add import lines to a module, below the imports that it has."""
+"""Add import lines below a module's existing imports."""
 
 from __future__ import annotations
 

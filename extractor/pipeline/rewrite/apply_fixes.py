@@ -1,4 +1,4 @@
-"""Apply the manifest's named fixes: small, counted edits of upstream code that is wrong or does not run."""
+"""Apply the manifest's named fixes: small, counted edits of upstream code."""
 
 from __future__ import annotations
 
@@ -81,12 +81,12 @@ def _apply_fix(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
 
 
 def count_matches(source: str, fix: Fix) -> list[int]:
-    """Count how often each edit of a fix matches in a file."""
+    """Count the matches of each edit of a fix."""
     return _apply_fix(cst.parse_module(source), fix)[1]
 
 
 def touches(fix: Fix, definition: str) -> bool:
-    """Tell whether a fix edits a definition or replaces a name in it."""
+    """Tell whether a fix edits a definition or replaces its names."""
     edits = replace(fix, edits=tuple(edit for edit in fix.edits if edit.op != "re_export"))
     replaced = {symbol.partition(":")[2] for symbol in fix.replaced}
     used = {node.id for node in ast.walk(ast.parse(definition)) if isinstance(node, ast.Name)}
@@ -109,7 +109,7 @@ def fix_imports(fix: Fix, package: str) -> list[str]:
 
 
 def write_re_exports(fix: Fix, package: str) -> list[str]:
-    """Return import lines for names that other modules take from this one."""
+    """Return import lines for names that this module re-exports."""
     wanted = [name.partition(":") for edit in fix.edits if edit.op == "re_export" for name in edit.imports]
     return [f"from {package}.{dotted} import {name} as {name}" for dotted, _, name in wanted]
 
@@ -127,7 +127,7 @@ def shape(code: str, mode: str = "eval") -> str | None:
 
 
 class FixTransform(cst.CSTTransformer):
-    """Carries out one edit in a function or class, and counts matches."""
+    """Applies one edit in a function or class, counting matches."""
 
     def __init__(self, module: cst.Module, edit: Edit) -> None:
         super().__init__()
@@ -156,7 +156,7 @@ class FixTransform(cst.CSTTransformer):
 
     @property
     def inside(self) -> bool:
-        """Return True where the walk is within the edit's function or class."""
+        """Tell whether the walk is in the edit's function or class."""
         wanted = self.edit.within.split(".") if self.edit.within else []
         return self.path[: len(wanted)] == wanted
 
@@ -259,7 +259,7 @@ class FixTransform(cst.CSTTransformer):
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement | cst.RemovalSentinel:
         if self.edit.op == "rename_import":
-            return self._renamed(updated_node)
+            return self._rename_imported(updated_node)
         if self.edit.op != "drop_statement" or not self.inside:
             return updated_node
         keep = [not self._is_match(small) for small in original_node.body]
@@ -292,7 +292,7 @@ class FixTransform(cst.CSTTransformer):
 
     # rename_import
 
-    def _renamed(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
+    def _rename_imported(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
         module, _, old = (self.edit.match or "").partition(":")
         new = (self.edit.replacement or "").partition(":")[2]
         body: list[cst.BaseSmallStatement] = []

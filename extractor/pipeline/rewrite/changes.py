@@ -1,4 +1,4 @@
-"""Describe what was changed in a vendored file, for vextract.lock and NOTICE."""
+"""Describe a vendored file's changes for vextract.lock and NOTICE."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def describe_dropped_methods(names: Sequence[str]) -> list[str]:
 
 
 def read_dropped_methods(changes: Iterable[str]) -> tuple[str, ...]:
-    """Return the methods that changes say are left out: "Class.method", in order."""
+    """Return dropped methods ("Class.method") named in the changes, in order."""
     found = next(filter(None, map(_LISTED.fullmatch, changes)), None)
     if found is None:
         return ()

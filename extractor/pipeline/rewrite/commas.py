@@ -1,4 +1,4 @@
-"""Take elements out of a comma-separated list without disturbing the layout of the rest."""
+"""Remove elements of a comma-separated list without changing its layout."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Item = TypeVar("Item", cst.ImportAlias, cst.BaseElement, cst.Arg)
 
 
 def keep_only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
-    """Keep marked items; the last one takes over the former last comma."""
+    """Keep marked items; the last gets the former last comma."""
     left = [item for item, stays in zip(items, keep, strict=True) if stays]
     if left and not keep[-1]:
         left[-1] = left[-1].with_changes(comma=items[-1].comma)

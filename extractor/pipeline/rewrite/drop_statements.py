@@ -1,4 +1,4 @@
-"""Drop the top-level statements and the methods that were not kept, with the comments that belong to them.
+"""Drop statements and methods not kept, with their comments.
 
 This works on lines rather than on libcst's tree: what stays is byte for byte upstream's, and libcst parses less.
 """
@@ -54,7 +54,7 @@ class _Chunk:
 
 @dataclass
 class _Section:
-    """A comment block that heads the statements up to the next one."""
+    """Holds a comment block that heads the statements after it."""
 
     lines: list[str]
     blank: int

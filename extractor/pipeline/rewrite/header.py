@@ -1,4 +1,4 @@
-"""Write the first line of a vendored file: kind, path in verl, modified or not.
+"""Write a vendored file's header line: kind, origin, whether modified.
 
 What changes from release to release by itself (the release, the digest, the list of changes) stands in vextract.lock.
 """
@@ -59,7 +59,7 @@ def _find_header(lines: Sequence[bytes]) -> Sequence[bytes]:
 
 
 def read_former_changes(text: str) -> tuple[str, ...]:
-    """Read the list of changes from a header of lock schema 1."""
+    """Read the changes from a header of lock schema 1."""
     found: list[str] = []
     goes_on = False
     lines = text.encode().splitlines()

@@ -22,13 +22,13 @@ class Usage:
         self._reexports = reexports
 
     def used(self, scope: Scope, name: str) -> bool:
-        """Return True if the name is read, reached for, or in `__all__`."""
+        """Tell whether the name is read, re-exported or in `__all__`."""
         if scope.kind == "class" or self._names.uses(scope, name):
             return True
         return scope is self._names.module and (name in self._names.exported or name in self._reexports)
 
     def read(self, scope: Scope, name: str) -> bool:
-        """Return True if code reads the name or others reach for it."""
+        """Tell whether code reads the name or others import it."""
         return bool(self._names.uses(scope, name)) or (scope is self._names.module and name in self._reexports)
 
     def idle(self, scope: Scope, name: str) -> bool:

@@ -8,7 +8,7 @@ _NEWLINE = re.compile(r"\r\n|\r|\n")
 
 
 def unify_newlines(text: str) -> tuple[str, str]:
-    """Unify line ends to the most frequent one, and return it too.
+    """Convert line ends to the most frequent; return it too.
 
     A text that is consistent already comes back unchanged.
     """
@@ -22,7 +22,7 @@ def unify_newlines(text: str) -> tuple[str, str]:
 
 
 def join_names(names: list[str], width: int) -> str:
-    """Join names by commas, cut to a width: "a, b, c and 3 more"."""
+    """Join names up to a width: "a, b and 3 more"."""
     shown = ""
     for index, name in enumerate(names):
         longer = f"{shown}, {name}" if shown else name

@@ -167,7 +167,7 @@ def _parse(text: str, module: KeptModule) -> cst.Module:
 
 
 def _check(text: str, module: KeptModule) -> None:
-    """Refuse a result that is no Python, or imports verl or Ray."""
+    """Refuse results that are not Python or import verl or Ray."""
     try:
         parsed = ast.parse(text)
     except SyntaxError as error:

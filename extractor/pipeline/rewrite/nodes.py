@@ -15,7 +15,7 @@ def is_import(statement: cst.CSTNode) -> bool:
 
 
 def is_docstring(statement: cst.CSTNode) -> bool:
-    """Return True for a line that holds a string and nothing else."""
+    """Tell whether a line holds only a string."""
     return (
         isinstance(statement, cst.SimpleStatementLine)
         and len(statement.body) == 1

@@ -1,4 +1,4 @@
-"""Hide statements that no rule can touch from libcst, so that they stay byte for byte.
+"""Hide statements that no rule can change from libcst.
 
 Such a statement is replaced by a one-line stand-in before libcst sees the text, and put back afterwards.
 """
@@ -62,7 +62,7 @@ class Placeholders:
 def _find_removable(
     lines: list[str], body: Sequence[ast.stmt], path: tuple[str, ...], edits: tuple[Edit, ...]
 ) -> Iterator[ast.stmt]:
-    """Yield the statements, or methods of a class, that can be hidden."""
+    """Yield the statements and methods that can be hidden."""
     for position, node in enumerate(body):
         first, last = _find_lines(node)
         before = position == 0 or _find_lines(body[position - 1])[1] <= first
@@ -76,7 +76,7 @@ def _find_removable(
 
 
 def may_mention_ray(text: str) -> bool:
-    """Return False where no name of the text can stand for Ray."""
+    """Tell whether a name in the text may mean Ray."""
     return _RAY.search(text) is not None
 
 

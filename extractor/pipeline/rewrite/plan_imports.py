@@ -1,4 +1,4 @@
-"""Decide for every import of a module: keep, prune, or redirect it to the definition."""
+"""Decide for each import of a module: keep, prune or redirect."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def resolve_absolute_module(module: KeptModule, node: ast.ImportFrom) -> str:
 
 
 def name_own_module(module: KeptModule) -> str:
-    """Return the dotted name of the emitted module, relative to the package."""
+    """Return the emitted module's dotted name, relative to the package."""
     return name_module(module.target_path)
 
 
@@ -117,7 +117,7 @@ class _Planner:
         return find_upstream_line(self.module.source, self.text, line)
 
     def _note_missing(self, site: ImportSite, scope: Scope, local: str, shown: str) -> None:
-        """Note a name that is not kept, unless only `__all__` mentions it."""
+        """Record a name not kept as missing, or gone if unread."""
         if not self.usage.read(scope, local) and scope.kind != "class":
             self.gone.add(local)
             return
@@ -222,14 +222,14 @@ class _Planner:
         return tuple(ImportLine(home, tuple(names), unused=unused) for (home, unused), names in found.items())
 
     def _find_home(self, target: Target) -> tuple[str, str]:
-        """Return the module and name to import for a symbol or module."""
+        """Return the module and name to import for a target."""
         if target.name is not None:
             return f"{self.package}.{target.module}", target.name
         parent, _, leaf = f"{self.package}.{target.module}".rpartition(".")
         return parent, leaf
 
     def _is_first(self, site: ImportSite, local: str, meaning: str) -> bool:
-        """Return False if an earlier import binds the same name to the same."""
+        """Return False if an earlier import already binds this."""
         if site.nested:
             return True
         earlier = self.seen.get(local)

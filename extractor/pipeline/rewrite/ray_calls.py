@@ -1,4 +1,4 @@
-"""Replace calls of Ray: `.remote()` by a local future, `ray.get` by its result.
+"""Replace calls of Ray by those of a local executor.
 
 The shim (`shims/local_executor.py`) has `submit(function, *args, **kwargs)`, `fetch(future_or_list, timeout=None)` and
 `wait(futures, num_returns=1, timeout=None)`.

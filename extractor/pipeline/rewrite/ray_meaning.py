@@ -1,4 +1,4 @@
-"""Find the names and calls of a module that are Ray's or of verl's Ray controller.
+"""Find names and calls of Ray and verl's Ray controller.
 
 libcst's scope metadata decides it, never the spelling of a name.
 """
@@ -19,7 +19,7 @@ from extractor.pipeline.rewrite.nodes import is_method_call
 
 
 class Meaning:
-    """The answers for one module; nodes are those of the wrapper's module.
+    """Resolves Ray's names in one module; nodes belong to its wrapper.
 
     Attributes:
         scopes: The scope of each node.
@@ -45,7 +45,7 @@ class Meaning:
         return {item.name for item in scope.get_qualified_names_for(node) if item.source is QualifiedNameSource.IMPORT}
 
     def ray(self, node: cst.CSTNode) -> str | None:
-        """Return the name of Ray's that a node means ("ray.get"), or None."""
+        """Return the Ray name that a node means ("ray.get"), or None."""
         found = sorted(name for name in self.names_of(node) if name == "ray" or name.startswith("ray."))
         return found[0] if found else None
 

@@ -101,7 +101,7 @@ class RedirectImports(cst.CSTTransformer):
     def _rewrite_line(
         self, originals: Sequence[cst.BaseSmallStatement], updated: Sequence[cst.BaseSmallStatement]
     ) -> list[tuple[cst.BaseSmallStatement, bool]] | None:
-        """Return a line's planned statements, each with "needs a noqa"; None if unchanged."""
+        """Return a line's planned statements with "needs noqa"; None if unchanged."""
         made: list[tuple[cst.BaseSmallStatement, bool]] = []
         changed = False
         for original, small in zip(originals, updated, strict=True):
@@ -182,7 +182,7 @@ class RedirectImports(cst.CSTTransformer):
 
 
 def _leave_empty_line(statement: cst.BaseStatement) -> cst.SimpleStatementLine:
-    """Return an empty line that keeps the blank lines above a removed statement."""
+    """Return an empty line that keeps the removed statement's blank lines."""
     return cst.SimpleStatementLine(body=[], leading_lines=getattr(statement, "leading_lines", ()))
 
 

@@ -1,4 +1,4 @@
-"""Rewrite strings that are a dotted path into verl: `_target_`, classes loaded by name."""
+"""Rewrite strings that hold dotted paths into verl, such as `_target_`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Apply Python's scope rules to an `ast` tree: bindings and reads of each scope.
+"""Find bindings and reads of each scope in an `ast` tree.
 
 libcst's scope metadata answers the same questions and costs ten times as much on a large module.
 """
@@ -26,7 +26,7 @@ class Scope:
 
 @dataclass(frozen=True)
 class Use:
-    """A read of a name with its attributes: `a.b.c` is ("a", "b", "c")."""
+    """Records reading a dotted name: `a.b.c` is ("a", "b", "c")."""
 
     chain: tuple[str, ...]
     scope: Scope
@@ -35,7 +35,7 @@ class Use:
 
 @dataclass(frozen=True)
 class ImportSite:
-    """An import statement; `ordinal` counts them in source order, nested ones included.
+    """Holds an import statement, numbered in source order.
 
     Attributes:
         ordinal: Position among all import statements of the module.
@@ -216,7 +216,7 @@ class Walk(ast.NodeVisitor):
             self.visit(node.value)
 
     def arguments(self, node: ast.arguments) -> list[str]:
-        """Visit defaults and annotations in the enclosing scope; return the parameters' names."""
+        """Visit defaults and annotations outside; return the parameters' names."""
         every = [*node.posonlyargs, *node.args, *node.kwonlyargs]
         every += [extra for extra in (node.vararg, node.kwarg) if extra is not None]
         for parameter in every:

@@ -27,7 +27,7 @@ SHIM = "shims.local_executor"
 
 @dataclass(frozen=True)
 class Stripped:
-    """A module without Ray, its new imports, and a list of changes."""
+    """Holds a module without Ray, its new imports and its changes."""
 
     module: cst.Module
     imports: tuple[str, ...]

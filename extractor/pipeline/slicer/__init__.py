@@ -1,4 +1,4 @@
-"""Find the symbols reachable from the roots, and the edge that pulled each in."""
+"""Find symbols reachable from the roots, and the edges to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Find where a name of upstream is defined, through re-exports, stars, cuts and replacements."""
+"""Find where upstream defines a name, through re-exports and replacements."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ class Definitions:
         return next((name for name, patterns in self._cut if matches(symbol, patterns)), None)
 
     def _is_asked(self, symbol: str) -> bool:
-        """Return True for what the owner's manifest or code asks for: it stays where a feature would cut it."""
+        """Tell whether the owner's manifest or code asks for a symbol."""
         return matches(symbol, self._asked)
 
     def define(self, module: str, name: str) -> Definition:
@@ -64,7 +64,7 @@ class Definitions:
             self._known[key] = self._define(module, name)
         return self._known[key]
 
-    def _ours(self, module: str, name: str, feature: str | None) -> Definition | None:
+    def _find_ours(self, module: str, name: str, feature: str | None) -> Definition | None:
         """Return the stub or replacement that a name gives way to."""
         if feature is not None:
             return Definition("ours", module, name, Target(STUBS, name))
@@ -79,12 +79,12 @@ class Definitions:
             return MISSING
         found = self.index[module]
         if name in found.bindings:
-            return self._ours(module, name, self.find_feature(symbol)) or Definition("local", module, name)
+            return self._find_ours(module, name, self.find_feature(symbol)) or Definition("local", module, name)
         if name in found.imports and not found.imports[name].dotted:
             item = found.imports[name]
             if item.module.partition(".")[0] != "verl":
                 named = next((feature for feature, patterns in self._cut if symbol in patterns), None)
-                return self._ours(module, name, named) or Definition("external", module, name)
+                return self._find_ours(module, name, named) or Definition("external", module, name)
             if item.name is None:
                 return Definition("module", item.module) if item.module in self.index else MISSING
             inner = self.define(item.module, item.name)

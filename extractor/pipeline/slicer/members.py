@@ -47,7 +47,7 @@ _BY_CONVENTION = frozenset({"close", "flush", "load_state_dict", "read", "state_
 
 @dataclass(frozen=True)
 class Base:
-    """A base class: a kept one (symbol), or one outside (dotted name)."""
+    """Names a base class: kept (symbol) or external (dotted name)."""
 
     symbol: str = ""
     outside: str = ""
@@ -113,13 +113,13 @@ class Members:
             self._own.setdefault(holder, {}).setdefault(name, origin)
 
     def add(self, module: Module, statement: int) -> str:
-        """Add a kept statement; return its class symbol if methods are chosen."""
+        """Add a kept statement; return its class symbol or ""."""
         methods = module.methods(statement)
         node = module.statements[statement].node
         if not isinstance(node, ast.ClassDef) or module.bindings[node.name] != (statement,):
             return ""
         symbol = f"{module.name}:{node.name}"
-        bases = tuple(self._base(module, base) for base in node.bases)
+        bases = tuple(self._resolve_base(module, base) for base in node.bases)
         self._holders[symbol] = Holder(symbol, module, statement, bases, {item.position: item for item in methods})
         return symbol
 
@@ -189,7 +189,7 @@ class Members:
 
     # What stands above a class
 
-    def _base(self, module: Module, node: ast.expr) -> Base:
+    def _resolve_base(self, module: Module, node: ast.expr) -> Base:
         chain = read_attribute_chain(node.value if isinstance(node, ast.Subscript) else node)
         return self._resolve_named(module, chain) if chain else Base(outside="?")
 
@@ -232,7 +232,7 @@ class Members:
         )
 
     def _map_related(self) -> dict[str, tuple[str, ...]]:
-        """Map each class to those that may share an object with it."""
+        """Map each class to those that may share an instance."""
         found: dict[str, set[str]] = {symbol: set() for symbol in self._holders}
         for symbol in self._holders:
             family = {symbol, *self._list_above(symbol)}

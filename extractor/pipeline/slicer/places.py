@@ -21,7 +21,7 @@ class Places:
         self._definitions = definitions
 
     def resolve(self, imported: str, name: str | None) -> Target:
-        """Return the place in the package of an upstream module or name.
+        """Return where an upstream module or name is in the package.
 
         Raises:
             NotKept: it was not kept.

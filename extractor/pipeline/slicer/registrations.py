@@ -9,7 +9,7 @@ from extractor.pipeline.slicer.state import Found
 
 
 class Registrations:
-    """Keeps registered functions and classes, and the imports that make them register.
+    """Keeps registered functions and classes, and the imports that register them.
 
     Args:
         found: What was found so far.

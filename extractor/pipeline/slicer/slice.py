@@ -22,7 +22,7 @@ class Target:
 
 @dataclass(frozen=True)
 class Substitute:
-    """A definition of a kept module that an import of ours replaces.
+    """Describes a definition of a kept module replaced by our import.
 
     Attributes:
         statement: Index into `ast.parse(source).body` of the definition that is replaced.

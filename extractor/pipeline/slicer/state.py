@@ -12,7 +12,7 @@ from extractor.values.manifest import Manifest
 
 @dataclass(frozen=True)
 class Part:
-    """A statement, or a method of a class, that is to be followed.
+    """Names a statement or a class's method to follow.
 
     Attributes:
         module: Dotted name of the module.
@@ -59,7 +59,7 @@ class Found:
     pending: deque[Part] = field(default_factory=deque)
 
     def touch(self, module: str, origin: str) -> None:
-        """Note that a module stays in part; its effects stay with it."""
+        """Mark a module as partly kept; keep its effects too."""
         if module in self.kept:
             return
         self.kept[module] = set()

@@ -70,7 +70,7 @@ class Unpinned:
 def open_unpinned(
     release: str, origin: Path | None = None, *, offline: bool = False, cache_dir: Path | None = None
 ) -> Unpinned:
-    """Open a release without a manifest, and so without a known digest.
+    """Open a release that has no manifest and no known digest.
 
     Args:
         release: The release.
@@ -167,7 +167,7 @@ def _check_release(source: Source, release: str, name: str) -> None:
 
 
 def _is_ahead(release: str, wanted: str) -> bool:
-    """Tell whether a checkout is on its way to a release: 0.10.0.dev to 0.10.0."""
+    """Tell whether a checkout is a pre-release of the wanted release."""
     try:
         return Version(release).is_prerelease and Version(release).base_version == Version(wanted).base_version
     except InvalidVersion:

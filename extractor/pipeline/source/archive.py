@@ -1,4 +1,4 @@
-"""Read a wheel or an sdist in memory, and trust nothing that it says about itself."""
+"""Read a wheel or sdist in memory, trusting nothing in it."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def compute_digest(data: bytes) -> str:
 
 
 def release_in_name(filename: str) -> str | None:
-    """Return the version in the file name of an archive, or None."""
+    """Return the version in an archive's file name, or None."""
     try:
         if filename.endswith(".whl"):
             name, version, _, _ = parse_wheel_filename(filename)
@@ -117,7 +117,7 @@ def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name:
             hint="pass a wheel, an sdist or a complete checkout of verl",
         )
     return Source(
-        release=_release(members, name),
+        release=_read_release(members, name),
         kind=kind,
         sha256=sha,
         files=_select_below("verl/", members),
@@ -174,7 +174,7 @@ def _select_below(prefix: str, members: Mapping[str, bytes]) -> dict[str, bytes]
 
 
 def _read_text_of(members: Mapping[str, bytes], names: tuple[str, ...]) -> str | None:
-    """Return the first file of a name, at the top or in dist-info."""
+    """Return a named top-level or dist-info file's text, or None."""
     for path in sorted(members, key=lambda path: (path.count("/"), path)):
         top, _, rest = path.rpartition("/")
         if rest.lower() in names and (not top or re.fullmatch(r"verl-[^/]+\.dist-info(/licenses)?", top)):
@@ -191,7 +191,7 @@ def _read_requirements(members: Mapping[str, bytes]) -> tuple[str, ...] | None:
     return tuple(sorted(line for line in lines if "extra ==" not in line))
 
 
-def _release(members: Mapping[str, bytes], name: str) -> str:
+def _read_release(members: Mapping[str, bytes], name: str) -> str:
     stated = members.get("verl/version/version")
     text = stated.decode("utf-8", errors="replace").strip() if stated is not None else ""
     if not re.fullmatch(r"\d+(\.\w+)*", text):

@@ -1,4 +1,4 @@
-"""Cache released files of verl on disk, by digest, verified on every use."""
+"""Cache verl's released files on disk, verifying digests on every use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ENVIRONMENT = "VEXTRACT_CACHE_DIR"
 
 
 def find_location(given: Path | None = None) -> Path:
-    """Return the cache directory: the one given, VEXTRACT_CACHE_DIR, or the user's own."""
+    """Return the cache directory: given, VEXTRACT_CACHE_DIR, or the user's own."""
     if given is not None:
         return given
     named = os.environ.get(ENVIRONMENT)

@@ -1,4 +1,4 @@
-"""Read verl from a checkout, a site-packages directory or the installed package."""
+"""Read verl from a checkout, site-packages or the installed package."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ class Source:
     requires: tuple[str, ...] | None = field(repr=False, default=None)
 
     def read(self, path: str) -> str:
-        """Return the text of a file, line ends kept, without a byte order mark.
+        """Return a file's text, line ends kept, without byte order mark.
 
         Raises:
             SourceError: no such file, not UTF-8, or too large.

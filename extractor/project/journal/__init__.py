@@ -1,4 +1,4 @@
-"""The journal of an upgrade: old and new bytes of every change, in one file.
+"""Keep an upgrade's journal: old and new bytes of every change.
 
 While it lies in the project, every step can be done again in either direction, whatever a kill left behind. The lock
 goes last on the way forward and first on the way back, so it tells how far an upgrade has come.
@@ -54,7 +54,7 @@ def of(
     base_data: bytes,
     title: str,
 ) -> Journal:
-    """Return the journal of what is to be done to a project.
+    """Return the journal of an upgrade's changes to a project.
 
     Args:
         project: The project.
@@ -163,7 +163,7 @@ def go_back(project: Path, journal: Journal, done: set[str] | None = None) -> tu
 
 
 def end(project: Path) -> bool:
-    """Remove the journal and unfinished ones; return False if there was none."""
+    """Remove the journal and unfinished ones; return False without any."""
     folder = project / FOLDER
     if not folder.is_dir():
         return False
@@ -176,7 +176,7 @@ def end(project: Path) -> bool:
 
 
 def read(project: Path) -> Journal | None:
-    """Return the journal that lies in a project; None: there is none.
+    """Return a project's journal, or None if there is none.
 
     Raises:
         CheckFailed: it is damaged.

@@ -61,7 +61,7 @@ def parse(data: bytes) -> Journal:
             raise ValueError("another vextract wrote it")
         changes = tuple(
             Change(
-                _safe(item["path"]),
+                _check_path(item["path"]),
                 archive.read(f"old/{number}") if item["old"] else None,
                 archive.read(f"new/{number}") if item["new"] else None,
                 _check_mode(item["mode"]),
@@ -74,16 +74,16 @@ def parse(data: bytes) -> Journal:
     return Journal(
         title=str(index["title"]),
         changes=changes,
-        made=tuple(map(_safe, index["made"])),
-        emptied=tuple((_safe(folder), _check_mode(int(mode)) or 0) for folder, mode in index["emptied"]),
+        made=tuple(map(_check_path, index["made"])),
+        emptied=tuple((_check_path(folder), _check_mode(int(mode)) or 0) for folder, mode in index["emptied"]),
         conflicts=tuple(
-            Conflict(_safe(item["path"]), None if item["beside"] is None else _safe(item["beside"]))
+            Conflict(_check_path(item["path"]), None if item["beside"] is None else _check_path(item["beside"]))
             for item in index["conflicts"]
         ),
     )
 
 
-def _safe(path: str) -> str:
+def _check_path(path: str) -> str:
     if not is_inside(path):
         raise ValueError(f"{path!r} is no path of a project's file")
     return path

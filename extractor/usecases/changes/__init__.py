@@ -80,7 +80,7 @@ def report_releases(
     *,
     offline: bool,
 ) -> Changes:
-    """Compare projects of two releases; each gets the features that it has.
+    """Compare generated projects of two releases.
 
     Raises:
         UsageError: neither release has a feature.

@@ -65,19 +65,19 @@ class SymbolChange:
 
     @property
     def place(self) -> Place:
-        """Return where it is, in the new release if it is there."""
+        """Return the symbol's place in the new release, else the old."""
         found = self.new or self.old
         assert found is not None
         return found
 
     @property
     def names(self) -> set[str]:
-        """Return what it may be called: its symbol, its name or its file, in either release."""
+        """Return the symbol's names, symbol ids and paths in both releases."""
         places = [place for place in (self.old, self.new) if place is not None]
         return {name for place in places for name in (place.symbol, place.name, place.upstream_path, place.path)}
 
     def diff(self, old_release: str, new_release: str) -> str:
-        """Return upstream's text of the symbol, old against new, as a unified diff."""
+        """Return a unified diff of the symbol's text between both releases."""
         if self.old is None or self.new is None:
             return ""
         lines = unified_diff(
@@ -108,7 +108,7 @@ class RegistryChange:
 
 @dataclass(frozen=True)
 class LostKey:
-    """A config key that the new release does not have, and its new name where one is known."""
+    """Records a removed config key and its new name, if known."""
 
     key: str
     renamed_to: str | None
@@ -140,7 +140,7 @@ class KeyChanges:
 
 @dataclass(frozen=True)
 class OwnerKey:
-    """A place in the owner's config files that speaks of a key that no longer exists.
+    """Records a use of a removed key in the owner's config.
 
     Attributes:
         file: The owner's file.

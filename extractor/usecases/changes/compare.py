@@ -42,7 +42,7 @@ def compare(old: str, new: str) -> tuple[ChangeKind, tuple[str, ...]]:
 
 
 def shape(text: str) -> str:
-    """Return a definition's syntax without its name and its words: equal for a definition that was only renamed."""
+    """Return a definition's syntax without name, docstrings and comments."""
     node = _parse(text)
     if isinstance(node, (*Function, ast.ClassDef)):
         node.name = ""
@@ -89,7 +89,7 @@ def _compare_signatures(old: _Function, new: _Function) -> Iterator[str]:
 
 
 def _map_parameters(node: _Function) -> dict[str, tuple[str, str, str]]:
-    """Name -> how it is passed, its annotation, its default, in order."""
+    """Map parameter names to their kind, annotation and default, in order."""
     arguments = node.args
     found: dict[str, tuple[str, str, str]] = {}
     positional = [*arguments.posonlyargs, *arguments.args]
@@ -175,7 +175,7 @@ def _map_fields(node: ast.ClassDef) -> dict[str, tuple[str, str]]:
 
 
 def _map_values(node: ast.ClassDef) -> dict[str, str]:
-    """Return what a class assigns without annotation, such as the members of an enumeration."""
+    """Map names that a class assigns without annotation to their values."""
     return {
         target.id: _write_node(item.value)
         for item in node.body

@@ -1,4 +1,4 @@
-"""Compare config keys, and find the owner's uses of keys that are gone."""
+"""Compare config keys and find the owner's uses of removed keys."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ def select_below_config(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def select_emitted_config(tree: Tree) -> dict[str, str]:
-    """Return the config files of a project as it is emitted, by path in it."""
+    """Map paths of a generated project's config files to their text."""
     return {file.path: file.data.decode() for file in tree if is_config(file.path)}
 
 
 def collect_keys(files: Mapping[str, str]) -> set[str]:
-    """Return all keys that config files set, given by path below config/."""
+    """Return all keys set by config files (paths below config/)."""
     return {item.key for item in list_every_setting(files, MAIN)}
 
 
 def read_config(folder: Path) -> dict[str, str]:
-    """Return the YAML files below a directory, by path as a project has them ("config/ppo_trainer.yaml").
+    """Return the text of a directory's YAML files, by "config/..." path.
 
     Raises:
         UsageError: there is no such directory.
@@ -54,7 +54,7 @@ def read_config(folder: Path) -> dict[str, str]:
 
 
 def compose_upstream_config(source: Source) -> dict[str, str]:
-    """Return upstream's own trainer config, composed: key -> default in one line, "" for a section.
+    """Map upstream's composed trainer keys to one-line defaults ("" for sections).
 
     Raises:
         SourceError: a file of it is no YAML.
@@ -73,7 +73,7 @@ def compose_upstream_config(source: Source) -> dict[str, str]:
 
 
 def _compose_keys(files: Mapping[str, str]) -> dict[str, str]:
-    """Return key -> default in one line, "" for a section, of a composed tree."""
+    """Map a composed config's keys to one-line defaults ("" for sections)."""
     found: dict[str, str] = {}
     for key, value in flatten(compose(files, MAIN).config).items() if MAIN in files else ():
         parts = key.split(".")
@@ -91,7 +91,7 @@ def _write_in_line(value: object) -> str:
 def compare_project_keys(
     old: Mapping[str, str], new: Mapping[str, str], renames: Callable[[str], str | None]
 ) -> KeyChanges:
-    """Compare the configs of two projects, as they are emitted: all options of each group."""
+    """Compare the generated configs of two projects, with all group options."""
     before, after = collect_keys(old), collect_keys(new)
     return KeyChanges(
         gained=_keep_outermost(after - before),
@@ -103,7 +103,7 @@ def compare_project_keys(
 def find_gone_keys(
     owner: Mapping[str, str], known: Sequence[tuple[set[str], set[str]]], renames: Callable[[str], str | None]
 ) -> tuple[OwnerKey, ...]:
-    """Return where the owner's config files speak of keys that no longer exist.
+    """Find uses of removed keys in the owner's config files.
 
     Args:
         owner: The owner's files by path, those below config/ as the project has them.
@@ -140,7 +140,7 @@ def find_gone_keys(
 def _find_lost_keys(
     keys: Iterable[str], known: Iterable[str], renames: Callable[[str], str | None]
 ) -> tuple[LostKey, ...]:
-    """Keys that are gone, sorted; a section stands for all that is in it, but where its keys went to several places."""
+    """List removed keys, sorted; by section unless its keys moved apart."""
     gone, present = set(keys), set(known)
 
     def one(key: str) -> list[LostKey]:
@@ -158,7 +158,7 @@ def _find_existing(name: str | None, known: Iterable[str]) -> str | None:
 
 
 def _keep_outermost(keys: Iterable[str]) -> tuple[str, ...]:
-    """Leave out keys that stand in a section that is listed itself, and `_target_` and the like."""
+    """Drop private keys such as `_target_` and keys inside listed sections."""
     found: list[str] = []
     wanted = sorted(key for key in keys if not key.rpartition(".")[2].startswith("_"))
     listed = set(wanted)

@@ -16,7 +16,7 @@ from extractor.values import readers
 
 
 def find_places(generated: Generated) -> dict[str, Place]:
-    """Return every symbol that a project vendors, by file and in upstream's order."""
+    """Return all vendored symbols with their places, in upstream's order."""
     found: dict[str, Place] = {}
     for module in generated.found.modules:
         substituted = {item.statement for item in module.substitutes}
@@ -38,7 +38,7 @@ def find_places(generated: Generated) -> dict[str, Place]:
 
 
 def compare_symbols(old: Generated, new: Generated, old_source: Source, new_source: Source) -> list[SymbolChange]:
-    """Compare what two projects vendor, symbol by symbol, also where a symbol moved to another file."""
+    """Compare the vendored symbols of two projects, following moved ones."""
     before, after = find_places(old), find_places(new)
     moved = _find_moves(before, after)
     origin = {new_symbol: old_symbol for old_symbol, new_symbol in moved.items()}
@@ -75,7 +75,7 @@ def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...]]:
 
 
 def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:
-    """Old symbol -> new symbol, for those that went to another module, or got another name and kept all else."""
+    """Map old to new symbols that moved or were only renamed."""
     gone = [place for symbol, place in before.items() if symbol not in after and place.kind != "value"]
     came = [place for symbol, place in after.items() if symbol not in before and place.kind != "value"]
     found: dict[str, str] = {}
@@ -101,7 +101,7 @@ def _shape(place: Place) -> str:
 
 
 def _explain_lack(symbol: str, other: Generated, source: Source, release: str) -> tuple[str, ...]:
-    """Say why the other project lacks a symbol although its release may have it."""
+    """Explain why the other project lacks a symbol."""
     if symbol in other.found.replaced:
         return (f"ours instead of upstream's with {release}",)
     module, _, name = symbol.partition(":")
@@ -119,7 +119,7 @@ def _place(module: KeptModule, symbol: str, kind: str, node: ast.stmt, lines: li
 
 
 def _find_bindings(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """Yield the names that a top-level statement defines, and as what; imports are no definitions."""
+    """Yield names defined by a top-level statement, with kind; no imports."""
     if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
         yield node.name, "function"
     elif isinstance(node, ast.ClassDef):

@@ -1,4 +1,4 @@
-"""Correct or remove the entries of a manifest that no longer hold."""
+"""Correct or remove manifest entries that are no longer valid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _LISTS = {Kind.ROOT: ("roles", "symbols"), Kind.MODULE: ("roles", "modules"), Ki
 
 
 def amend(data: Full, findings: Iterable[Finding]) -> tuple[Full, list[Note]]:
-    """Put right what can be put right and take out the rest.
+    """Correct the reported manifest entries where possible; remove the others.
 
     Args:
         data: A manifest in full, as TOML gives it.
@@ -59,7 +59,7 @@ def amend(data: Full, findings: Iterable[Finding]) -> tuple[Full, list[Note]]:
 
 
 def _follow_roots(data: Full, findings: Iterable[Finding]) -> list[Note]:
-    """Give the place of a module in a project to the one that all its roots have moved to."""
+    """Move layout entries of modules whose roots have all moved."""
     left = {symbol.partition(":")[0] for role in data["roles"].values() for symbol in role.get("symbols", ())}
     notes = []
     for item in findings:
@@ -89,7 +89,7 @@ def _amend_table(table: Full, item: Finding) -> None:
 
 
 def _amend_fix(data: Full, fix_id: str, items: list[Finding]) -> list[Note]:
-    """Correct a fix, or take it out where nothing of it is left."""
+    """Correct a fix, or remove it if nothing of it applies."""
     fix = next(entry for entry in data["fixes"] if entry["id"] == fix_id)
     where = f"fixes.{fix_id}"
     notes, dropped = [], []

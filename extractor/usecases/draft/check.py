@@ -1,4 +1,4 @@
-"""Check a manifest against a source that it was not written for."""
+"""Check a manifest against another release's source."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _MODULE_ENOUGH = 0.6
 
 
 def check(manifest: Manifest, old: Source, new: Source) -> tuple[Finding, ...]:
-    """Return everything in a manifest that held for its own release and does not hold for another one.
+    """Return manifest entries valid for `old` but not for `new`.
 
     Args:
         manifest: Of the older release.
@@ -59,7 +59,7 @@ class _Check:
         for item in self._manifest.replacements:
             yield from self._check_swapped(item.symbol, Kind.REPLACEMENT, f"replacements.{item.symbol}")
         for fix in self._manifest.fixes:
-            yield from self._fix(fix)
+            yield from self._check_fix(fix)
 
     def _check_layout(self) -> Iterator[Finding]:
         for path in self._manifest.layout:
@@ -89,7 +89,7 @@ class _Check:
                     yield Finding(Kind.MODULE, where, module, "is gone", found, _choose_module(found))
 
     def _check_swapped(self, symbol: str, kind: Kind, where: str) -> Iterator[Finding]:
-        """Yield a symbol that gives way to ours: it must be defined where the manifest says, and look as it did."""
+        """Yield a finding if a replaced symbol vanished or changed signature."""
         if not has_binding(self._new, symbol):
             if has_binding(self._old, symbol):
                 yield self._report_gone(kind, where, symbol)
@@ -102,7 +102,7 @@ class _Check:
                 more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
                 yield Finding(Kind.SIGNATURE, where, symbol, f"has another signature: {'; '.join(said[:3])}{more}")
 
-    def _fix(self, fix: Fix) -> Iterator[Finding]:
+    def _check_fix(self, fix: Fix) -> Iterator[Finding]:
         where, module = f"fixes.{fix.id}", fix.module
         if module not in self._old:
             return  # left over from an earlier release
@@ -128,7 +128,7 @@ class _Check:
                 yield Finding(Kind.FIX_SWAP, where, symbol, "has moved" if place else "is gone", moved=place)
 
     def _find_moved_fix(self, fix: Fix, found: tuple[Suggestion, ...]) -> str | None:
-        """Return where the code of a fix has gone: a module in which every edit matches as often as it says."""
+        """Return the module that a fix's code moved to, or None."""
         for item in found:
             if fix.edits and count_matches(self._new[item.place].source, fix) == [edit.count for edit in fix.edits]:
                 return item.place
@@ -153,7 +153,7 @@ class _Check:
         return Finding(kind, where, symbol, problem, found, choose(found))
 
     def _find_export(self, symbol: str) -> str:
-        """Return the package that a symbol can be imported from, where its own module's package offers it."""
+        """Return "package:name" if the package re-exports it, else the symbol."""
         module, _, name = symbol.partition(":")
         package = module.rpartition(".")[0]
         exported = self._new_names.define(package, name)
@@ -180,7 +180,7 @@ def matches(pattern: str, index: Index) -> bool:
 
 
 def has_binding(index: Index, symbol: str) -> bool:
-    """Tell whether a module defines a name, or has it from another package."""
+    """Tell whether a module defines a name or imports it externally."""
     module, _, name = symbol.partition(":")
     if module not in index:
         return False
@@ -189,5 +189,5 @@ def has_binding(index: Index, symbol: str) -> bool:
 
 
 def _choose_module(found: tuple[Suggestion, ...]) -> str | None:
-    """Return the module that can be taken without asking: it has most of what the old one had."""
+    """Return the best module if its score suffices, else None."""
     return found[0].place if found and (found[0].score or 0) >= _MODULE_ENOUGH else None

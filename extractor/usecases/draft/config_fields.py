@@ -1,4 +1,4 @@
-"""Hold the keys of a project's config against the fields of upstream's dataclasses that they are handed to."""
+"""Remove project config keys that upstream's dataclasses no longer accept."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class LostField:
 
 
 def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Generated, tuple[LostField, ...]]:
-    """Take keys out of a project's config whose fields the old release had and the new one has not."""
+    """Drop config keys whose dataclass fields the new release removed."""
     before, after = _map_fields(old), _map_fields(new)
     files = select_emitted_config(generated.tree)
     places = map_packages(select_below_config(files), MAIN)
@@ -68,7 +68,7 @@ def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Ge
 
 
 def _map_fields(source: Source) -> dict[str, set[str]]:
-    """Map the dataclasses of upstream's config to their fields, those of their bases included."""
+    """Map upstream's config dataclasses to their fields, including inherited ones."""
     classes = {node.name: node for node in _list_classes(source)}
 
     def fields(name: str, above: tuple[str, ...] = ()) -> set[str]:

@@ -1,4 +1,4 @@
-"""Infer a manifest for a release from that of an earlier one."""
+"""Infer a release's manifest from an earlier one."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Ste
 
 
 def list_choices(manifest: Manifest) -> list[Options]:
-    """Return projects that reach as much as possible: each engine without and with all features that it can have."""
+    """Return options for each engine: with no features and with all."""
     found = []
     for engine in manifest.engines:
         every = sorted(item.name for item in manifest.features if not item.engines or engine in item.engines)
@@ -101,7 +101,7 @@ def list_choices(manifest: Manifest) -> list[Options]:
 
 
 def _try_slicing(manifest: Manifest, source: Source, progress: Step) -> tuple[Finding, ...]:
-    """Slice and rewrite for every choice; return what cannot be followed or rewritten."""
+    """Slice and rewrite each choice of options; return what fails."""
     index = Index(source)
     fixes = {fix.id: fix for fix in manifest.fixes}
     done: set[object] = set()

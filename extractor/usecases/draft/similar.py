@@ -1,4 +1,4 @@
-"""Find where a definition has gone, by its name and by likeness of its body.
+"""Find a definition's new place by name and similarity of body.
 
 Bodies are compared as the syntax tree spells them, without comments, docstrings, decorators and layout. The score of
 two is the share of runs of three tokens that both have (Dice's coefficient): 1 for equal bodies, about 0.1 for others.
@@ -61,7 +61,7 @@ class Catalogue:
         return found
 
     def find(self, name: str, old: _Definition | None) -> tuple[Suggestion, ...]:
-        """Return the places that may have taken a definition's part, the best first.
+        """Return possible new places of a definition, best first.
 
         Args:
             name: Its name.
@@ -78,7 +78,7 @@ class Catalogue:
 
 
 def choose(found: tuple[Suggestion, ...]) -> str | None:
-    """Return the suggestion to take without asking: clearly ahead of the others, and clearly the same code."""
+    """Return the suggestion that clearly scores best, or None."""
     if not found or found[0].score is None:
         return None
     best, second = found[0].score, found[1].score if len(found) > 1 else None
@@ -87,7 +87,7 @@ def choose(found: tuple[Suggestion, ...]) -> str | None:
 
 
 def find_definition(index: Index, symbol: str) -> _Definition | None:
-    """Return the function or class of this symbol; None for other values, and where there is none."""
+    """Return the function or class that a symbol names, or None."""
     module, _, name = symbol.partition(":")
     if module not in index:
         return None
@@ -99,7 +99,7 @@ def find_definition(index: Index, symbol: str) -> _Definition | None:
 
 
 def find_module(old: Index, module: str, new: Catalogue) -> tuple[Suggestion, ...]:
-    """Return the modules that now hold what a module held, by the share of its functions and classes that they have."""
+    """Return modules that now hold a module's definitions, best first."""
     names = old[module].bindings if module in old else ()
     nodes = {name: node for name in names if (node := find_definition(old, f"{module}:{name}")) is not None}
     places = (choose(new.find(name, node)) for name, node in nodes.items())
@@ -111,7 +111,7 @@ def find_module(old: Index, module: str, new: Catalogue) -> tuple[Suggestion, ..
 
 
 def _list_definitions(node: ast.stmt) -> Iterator[_Definition]:
-    """Yield the definitions that a top-level statement makes, those in `if` and `try` included."""
+    """Yield a top-level statement's definitions, including those inside `if` and `try`."""
     if isinstance(node, _Definition):
         yield node
     elif isinstance(node, (ast.If, ast.Try)):

@@ -1,4 +1,4 @@
-"""Explain a file or a symbol: whose it is, its origin, and its changes."""
+"""Explain a file or symbol: owner, origin and changes."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def _refuse(again: Again, options: Options, known: set[str], name: str) -> Usage
 
 
 def _find_command(again: Again, options: Options, symbol: str) -> str:
-    """Say which command brings a symbol, and how many lines of verl's come with it."""
+    """Name the command that adds a symbol, and count its lines."""
     patterns = [(item.name, item.cut) for item in again.manifest.features]
     patterns += [(role.feature, role.symbols) for role in again.manifest.roles if role.feature is not None]
     of_module = symbol.removesuffix("*")

@@ -24,7 +24,7 @@ _WHOSE = {FileKind.TEMPLATE: TEMPLATE, FileKind.HOOK: HOOK}
 
 
 class Ours:
-    """The files of a project that the slice does not explain, and what they define.
+    """Explains project files that are not vendored from verl.
 
     Args:
         project: Its directory.
@@ -41,7 +41,7 @@ class Ours:
         self._own = frozenset(find_own_files(project, locked))
 
     def file(self, name: str) -> Explanation | None:
-        """Explain the file of exactly this path, unless it is one of verl's modules."""
+        """Explain the file at this path; None for a vendored module."""
         path = posixpath.normpath(name)
         if path in (lock.NAME, base.PATH):
             return Explanation(path, path, RECORD)
@@ -50,10 +50,10 @@ class Ours:
             return Explanation(path, path, OWNER, symbols=tuple(self._names(path))) if path in self._own else None
         if entry.kind is FileKind.VENDORED and path.endswith(".py"):
             return None
-        return self._of(entry)
+        return self._explain_entry(entry)
 
     def named(self, name: str) -> tuple[Explanation, ...]:
-        """Explain what is called so: files by the end of their path or as a module, and what they define."""
+        """Explain files matching a path ending or module, else matching symbols."""
         paths = [
             path
             for path in self._paths()
@@ -76,7 +76,7 @@ class Ours:
         return tuple(symbols)
 
     def bases(self, name: str) -> list[str]:
-        """Name the classes that a class of this name derives from, the nearest first."""
+        """Return base classes of a class name, nearest first."""
         classes = [node for path in self._paths() for node in self._parse_body(path) if isinstance(node, ast.ClassDef)]
         found = [name.rpartition(".")[2]]
         for known in found:
@@ -85,13 +85,13 @@ class Ours:
         return found[1:]
 
     def names(self) -> set[str]:
-        """Return what can be asked for: paths, and what the files define."""
+        """Return what can be explained: paths, file names and symbols."""
         return {name for path in self._paths() for name in (path, posixpath.basename(path), *self._names(path))}
 
     def _paths(self) -> Iterator[str]:
         yield from sorted({*self._files, *self._own})
 
-    def _of(self, entry: LockedFile) -> Explanation:
+    def _explain_entry(self, entry: LockedFile) -> Explanation:
         made = entry.kind is FileKind.VENDORED or entry.path in self._templates
         return Explanation(
             subject=entry.path,
@@ -115,11 +115,11 @@ class Ours:
         return "as it was emitted" if same else f"edited: `vextract diff {entry.path}` shows how"
 
     def _names(self, path: str) -> Iterator[str]:
-        """Return what a Python file that is none of verl's defines, on disk: functions, classes and methods."""
+        """Yield functions, classes and methods that a non-vendored Python file defines."""
         yield from (name for name, _ in list_definitions(self._parse_body(path)))
 
     def _parse_body(self, path: str) -> list[ast.stmt]:
-        """Return the statements of a Python file that is none of verl's."""
+        """Parse a non-vendored Python file; return no statements if impossible."""
         entry = self._files.get(path)
         if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
             return []

@@ -1,4 +1,4 @@
-"""Explain a vendored file or symbol: the chain from a root, and its changes."""
+"""Explain a vendored file or symbol: import chain and changes."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Vendored:
         self._dropped = [f"{holder}.{name}" for holder, names in self._found.dropped.items() for name in names]
 
     def named(self, name: str) -> tuple[Explanation, ...]:
-        """Explain each thing of that name: files, else symbols, else methods that were dropped.
+        """Explain files with this name, else symbols, else dropped methods.
 
         Args:
             name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
@@ -46,12 +46,12 @@ class Vendored:
         return tuple(map(self._explain_dropped, self._find_called(name, self._dropped)))
 
     def names(self) -> set[str]:
-        """Return what a vendored thing may be called: its symbols and its files."""
+        """Return the names of vendored symbols and paths of files."""
         known = {symbol.partition(":")[2] for symbol in (*self._found.edges, *self._dropped)}
         return known | {f"{self._options.package}/{module.target_path}" for module in self._modules.values()}
 
     def _find_called(self, name: str, symbols: Iterable[str]) -> list[str]:
-        """Return the symbols of a name: "symbol", "module:symbol", dotted, or by their place here; else methods."""
+        """Return symbols with this full, local or dotted name; else methods."""
         local = name.replace(":", ".").replace("/", ".").removeprefix(f"{self._options.package}.")
         found, methods = [], []
         for symbol in symbols:
@@ -108,7 +108,7 @@ class Vendored:
             changes=("nothing: its text is upstream's",)
             if text == here
             else (*describe_dropped_methods(methods), *done),
-            fixes=self._fixes(module, text),
+            fixes=self._list_fixes(module, text),
         )
 
     def _explain_file(self, module: KeptModule) -> Explanation:
@@ -120,7 +120,7 @@ class Vendored:
             chain=min(map(self._find_chain, symbols), key=len, default=()),
             symbols=tuple(name for name in names if "." not in name),
             changes=tuple(self._list_changes(module)),
-            fixes=self._fixes(module),
+            fixes=self._list_fixes(module),
             note="\n".join(f"module-level effect kept: {place}" for place in effects),
         )
 
@@ -132,12 +132,12 @@ class Vendored:
         return tuple(chain.values())
 
     def _list_changes(self, module: KeptModule) -> list[str]:
-        """Return what was done to a file, apart from its named fixes."""
+        """Return a file's changes other than named fixes."""
         done = next((item.changes for item in self._generated.emitted if item.path == module.target_path), ())
         return [change for change in done if not change.startswith("fix ")]
 
-    def _fixes(self, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
-        """Return the named fixes of a file, or those that touch one symbol's text in it."""
+    def _list_fixes(self, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
+        """Describe the named fixes of a file or one symbol's text."""
         applied = [fix for fix in list_applied_fixes(self._manifest, self._found) if fix.module == module.module]
         return tuple(f"{fix.id}: {fix.why}" for fix in applied if text is None or touches(fix, text))
 
@@ -166,7 +166,7 @@ class Vendored:
 
 
 def _read_text_of(source: str, name: str) -> str:
-    """Return the text of a definition, "f" or "Class"; of "Class.method" that of a class with this method alone."""
+    """Return a definition's text; for "Class.method" only that method."""
     top, _, member = name.partition(".")
     lines = readers.split_lines(source)
     found = []

@@ -1,1 +1,1 @@
-"""Make one HTML page about runs from the files in their directories."""
+"""Make an HTML page about runs from their directories."""

@@ -40,19 +40,19 @@ NUMBERS = 300_000  # on a page, at most: about 2 MB
 
 @dataclass
 class Axes:
-    """The x values of a run's series: those of equal length and place are kept once."""
+    """Holds the distinct x axes of a run's series."""
 
     run: RecordedRun
     rows: list[tuple[int, ...]] = field(default_factory=list)
 
     def add(self, rows: tuple[int, ...]) -> int:
-        """Return the number of the axis with these rows of the run."""
+        """Return the index of the axis with these rows."""
         if rows not in self.rows:
             self.rows.append(rows)
         return self.rows.index(rows)
 
     def data(self) -> list[dict[str, list[Any]]]:
-        """Return, for each axis, the steps and the seconds of running (null if not recorded)."""
+        """Return each axis's steps and running seconds (null if unknown)."""
         elapsed = self.run.elapsed
         return [
             {
@@ -64,7 +64,7 @@ class Axes:
 
 
 def list_metric_names(runs: Sequence[RecordedRun]) -> list[str]:
-    """Return all metrics of the runs that have a finite value, sorted."""
+    """Return all metrics with a finite value in any run, sorted."""
     known = (name for run in runs for name, column in run.metrics.items() if set(column.values()) != {None})
     return sorted(set(known))
 
@@ -81,7 +81,7 @@ def group_curves(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], lis
     """
     axes = [Axes(run) for run in runs]
     parted = list(_list_charts(list_metric_names(runs)))
-    limit = _limit(runs, parted)
+    limit = _limit_points(runs, parted)
     groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": [], "constant": []} for title, _ in GROUPS}
     for name, parts in parted:
         group = groups[_group(parts[0])]
@@ -108,7 +108,7 @@ def group_curves(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], lis
 
 
 def find_extremes(run: RecordedRun, name: str) -> dict[str, Any] | None:
-    """Return the last, least and greatest value of a metric and their steps; None if the run has no value of it."""
+    """Return a metric's last, lowest and highest points, or None."""
     points = run.points(name)
     if not points:
         return None
@@ -118,7 +118,7 @@ def find_extremes(run: RecordedRun, name: str) -> dict[str, Any] | None:
 
 
 def shorten(value: float | None, digits: int = 5) -> float | int | None:
-    """Return a number with few digits, whole if it can be: what goes into the page."""
+    """Round a number for the page, to an int if whole."""
     if value is None:
         return None
     rounded = float(f"{value:.{digits}g}")
@@ -126,13 +126,13 @@ def shorten(value: float | None, digits: int = 5) -> float | int | None:
 
 
 def make_buckets(count: int, limit: int) -> list[range]:
-    """Put neighbours among `count` points together, so that at most `limit` remain."""
+    """Split `count` points into at most `limit` ranges of neighbours."""
     size = max(1, -(-count // limit))
     return [range(start, min(start + size, count)) for start in range(0, count, size)]
 
 
 def _list_charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Return the charts, by what stands above each, with its metrics: one, or mean, min and max."""
+    """Yield charts as (title, metrics): one metric or mean, min, max."""
     known = set(names)
     found: dict[str, tuple[str, ...]] = {}
     for name in names:
@@ -151,7 +151,7 @@ def _group(name: str) -> str:
 
 
 def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
-    """Return what to say of values that are not finite, which no curve shows."""
+    """Return notes on values that are not finite, by run."""
     said = []
     for run in runs:
         rows = sorted({row for name in parts for row, value in run.metrics.get(name, {}).items() if value is None})
@@ -166,15 +166,15 @@ def _is_never_finite(runs: Sequence[RecordedRun]) -> list[str]:
     return sorted({name for run in runs for name in run.metrics} - set(list_metric_names(runs)))
 
 
-def _limit(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
-    """Return how many points a series may have, for the page to keep its size."""
+def _limit_points(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
+    """Return the maximum points per series, to limit page size."""
     counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
     numbers = sum(min(rows, POINTS) * (3 if rows > POINTS else width) for rows, width in counts)
     return POINTS if numbers <= NUMBERS else max(20, NUMBERS // sum(3 for _ in counts))
 
 
 def _find_constant(runs: Sequence[RecordedRun], parts: tuple[str, ...]) -> float | None:
-    """Return the value of a metric that no run ever changed, if one was long enough to tell."""
+    """Return a metric's value if no run changed it, or None."""
     seen: set[float | None] = set()
     longest = 0
     for run in runs:

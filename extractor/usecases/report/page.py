@@ -66,14 +66,14 @@ def _write_title(runs: Sequence[RecordedRun]) -> str:
 
 
 def _describe_status(run: RecordedRun) -> str:
-    """Word how far a run has come: `step 60 of 100, stopped`."""
+    """Describe a run's progress: `step 60 of 100, stopped`."""
     step, total = run.last_step, run.total_steps
     where = "no step yet" if step is None else f"step {step}" + (f" of {total}" if total else "")
     return ", ".join(part for part in (where, run.status) if part)
 
 
 def _make_summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:
-    """Return the table at the top: a row for each run, with the best value of each column marked.
+    """Return the summary table: a row per run, best values marked.
 
     What is learned is compared between runs on the same data that have come equally far.
     """
@@ -120,7 +120,7 @@ def _make_cell(cells: Sequence[Cell | None], index: int, better: Callable[..., f
 
 
 def _find_first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
-    """Step and value of the first of these metrics that the run has."""
+    """Map steps to values of the first metric the run has."""
     for name in names:
         if points := run.points(name):
             return points
@@ -128,7 +128,7 @@ def _find_first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
 
 
 def _read_validation(run: RecordedRun) -> dict[int, float]:
-    """Step and score of each validation: the mean over its data sources, as the table in the terminal has it."""
+    """Map validation steps to the mean score over data sources."""
     found: dict[int, list[float]] = {}
     for name in run.metrics:
         if name.startswith("val-core/") and "/mean@" in name:
@@ -138,7 +138,7 @@ def _read_validation(run: RecordedRun) -> dict[int, float]:
 
 
 def _make_values_table(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
-    """Return the table of all metrics: last, least and greatest value of each run."""
+    """Return a table of each run's last, lowest and highest values."""
     rows = []
     for name in list_metric_names(runs):
         found = [find_extremes(run, name) for run in runs]
@@ -151,7 +151,7 @@ def _make_values_table(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
 
 
 def _describe_surroundings(run: RecordedRun) -> dict[str, str]:
-    """Return what environment.json says, in words; where starts of a run differ, one after the other."""
+    """Describe environment.json in words, joining differing values of several starts."""
     if not run.starts:
         return {}
     facts: dict[str, list[str]] = {}
@@ -182,7 +182,7 @@ def _list_items(value: Any) -> list[tuple[str, Any]]:
 
 
 def _put_side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order: bool = False) -> list[dict[str, Any]]:
-    """Return rows of a table with a column for each run: {name, cells, differs}. Without the entry a run has None."""
+    """Return table rows {name, cells, differs} with a column per run."""
     names = list(dict.fromkeys(name for table in tables for name in table))
     known = [table for table in tables if table]
     return [
@@ -204,7 +204,7 @@ def _write_point(point: tuple[int, float]) -> str:
 
 
 def _write_duration(seconds: float) -> str:
-    """Word a time: `340 ms`, `4.2 s`, `12 min`, `3 h 20 min`."""
+    """Format a duration: `340 ms`, `12 min`, `3 h 20 min`."""
     if seconds < 1:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 100:

@@ -61,7 +61,7 @@ class RecordedRun:
 
     @property
     def status(self) -> str:
-        """Say how it ended: finished, stopped, failed; "not ended" if it goes on or was killed, or "" if unknown."""
+        """Return how the run ended, "not ended", or "" if unknown."""
         if not self.starts:
             return ""
         end = self.starts[-1].get("end")
@@ -75,7 +75,7 @@ class RecordedRun:
 
     @cached_property
     def metrics(self) -> Mapping[str, Mapping[int, float | None]]:
-        """Return what was logged of each metric: its finite values, and None for others, by the number of the row."""
+        """Map metrics to logged values by row; None if not finite."""
         columns: dict[str, dict[int, float | None]] = {}
         for index, row in enumerate(self.rows):
             for name, value in row.items():
@@ -90,7 +90,7 @@ class RecordedRun:
 
     @cached_property
     def elapsed(self) -> tuple[float | None, ...]:
-        """Return the seconds of running until each row was logged, without those between an end and the next start."""
+        """Return running seconds until each row, without pauses between starts."""
         times = [number(row.get("time")) for row in self.rows]
         known = [time for time in times if time is not None]
         begins = sorted(time for start in self.starts if (time := number(start.get("time"))) is not None)
@@ -173,7 +173,7 @@ def _name_runs_in(folder: Path) -> str:
 
 
 def _name_runs(paths: Sequence[Path]) -> list[str]:
-    """Return the last parts of the paths, as many as it takes to tell them apart; the same path twice gets a number."""
+    """Name runs by shortest distinct path endings; number repeated paths."""
     absolute = [Path(os.path.abspath(path)) for path in paths]  # noqa: PTH100 - a link keeps its name
     names: list[str] = []
     for depth in range(1, max(len(path.parts) for path in absolute) + 1):
@@ -222,7 +222,7 @@ def _flatten(value: Any, key: str) -> Iterator[tuple[str, str]]:
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a JSON lines file, without a half-written last line."""
+    """Return the valid rows of a JSON lines file."""
     if not path.exists():
         return []
     rows = []
@@ -238,7 +238,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def read_starts(path: Path) -> list[dict[str, Any]]:
-    """Return the starts in environment.json, oldest first; none if it is missing or damaged."""
+    """Return the starts in environment.json, oldest first; [] if unreadable."""
     try:
         starts = json.loads(path.read_text(encoding="utf-8"))["starts"]
     except (OSError, ValueError, KeyError, TypeError, RecursionError):

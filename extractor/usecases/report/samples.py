@@ -1,4 +1,4 @@
-"""Read the samples of a run: validation prompts over time, training prompts by step."""
+"""Read a run's samples: validation prompts and training steps."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ByPrompt = dict[Key, list[list[dict[str, Any]]]]
 
 
 def sample_splits(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
-    """Return the samples of runs: those of validations, and those of training; what has none is left out."""
+    """Return the samples of runs by split, without empty splits."""
     splits = (_split(runs, name) for name in CHARACTERS)
     return [split for split in splits if split["prompts"]]
 
@@ -72,7 +72,7 @@ def _split(runs: Sequence[RecordedRun], name: str) -> dict[str, Any]:
 
 
 def _select_rows(run: RecordedRun, split: str) -> list[Mapping[str, Any]]:
-    """Return a run's samples of a split; what is not said to be training's is validation's."""
+    """Return a run's samples of a split; unmarked ones are validation's."""
     rows = [row for row in run.generations if (row.get("split") == "train") == (split == "train")]
     if split == "validation":
         return rows
@@ -86,7 +86,7 @@ def _select_rows(run: RecordedRun, split: str) -> list[Mapping[str, Any]]:
 
 
 def _group_by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
-    """Return the samples of each run by data source and prompt, in the order of their first appearance."""
+    """Group each run's samples by data source and prompt, in order."""
     rows: ByPrompt = {}
     for index, of_run in enumerate(generations):
         for row in of_run:
@@ -105,7 +105,7 @@ def _group_by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPr
 
 
 def _choose_evenly(values: Sequence[int], count: int) -> list[int]:
-    """Choose at most `count` of the values, evenly from the first to the last."""
+    """Choose at most `count` values, evenly spaced from first to last."""
     if len(values) <= count:
         return list(values)
     return [values[round(i * (len(values) - 1) / max(1, count - 1))] for i in range(count)]
@@ -128,7 +128,7 @@ def _read_text(value: Any) -> str:
 
 
 def _cut(text: str, length: int) -> str:
-    """Return the beginning and the end of a text that is too long, and how much is missing between them."""
+    """Shorten a long text's middle, noting how much is left out."""
     if len(text) <= length + 40:  # what would stand in its place
         return text
     head, tail = text[: length * 2 // 3], text[len(text) - length // 3 :]

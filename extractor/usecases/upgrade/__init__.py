@@ -101,7 +101,7 @@ class Upgrade:
         return {verdict.value: len(self.plan.paths(verdict)) for verdict in verdicts}
 
     def read_config_after(self, project: Path) -> dict[str, str]:
-        """Return the project's config files as they will be; one in conflict as it is until then."""
+        """Return config files after the upgrade; conflicting ones as now."""
         config = read_config(project / "config") if (project / "config").is_dir() else {}
         conflicts = self.plan.paths(Verdict.CONFLICT)
         writes = {
@@ -214,7 +214,7 @@ def _check_package(project: Path, old: Lock) -> None:
 def _ask_git(
     project: Path, old: Lock, emitted: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str]
 ) -> tuple[tuple[str, ...], str]:
-    """Return the uncommitted files, and why Git does not say which these are."""
+    """Return uncommitted files, and Git's error if it cannot tell."""
     try:
         return list_uncommitted(project, old, emitted, disk, own), ""
     except git.Unanswered as error:
@@ -223,7 +223,7 @@ def _ask_git(
 
 @dataclass(frozen=True)
 class _State:
-    """A project before its upgrade: what was emitted, lies there, is parked, and is imported by the owner."""
+    """Holds a project's state before its upgrade."""
 
     lock: Lock
     base: Mapping[str, bytes]
@@ -328,7 +328,7 @@ def _read_pins(data: bytes) -> set[str]:
 
 
 def _read_requirements(data: bytes) -> object:
-    """Return the requirements, or the text itself if it is no TOML."""
+    """Return dependency lists, or the bytes themselves if not TOML."""
     try:
         project = readers.parse_toml(data.decode(errors="replace").replace("\r\n", "\n")).get("project", {})
     except readers.TOMLDecodeError:

@@ -33,7 +33,7 @@ class UpgradeRequest:
 
     @classmethod
     def choose_by_names(cls, added: Iterable[str] = (), dropped: Iterable[str] = ()) -> UpgradeRequest:
-        """Return the request to add or drop features, symbols and files of verl."""
+        """Build a request that adds or drops features and verl symbols."""
         (added, roots), (dropped, no_roots) = _sort_out(added), _sort_out(dropped)
         return cls(added=added, dropped=dropped, roots=roots, no_roots=no_roots)
 
@@ -50,7 +50,7 @@ class UpgradeRequest:
 
 
 def _sort_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the names of features and those of verl's symbols and files."""
+    """Separate feature names from verl symbols and files."""
     names = tuple(names)
     roots = tuple(name for name in names if name.startswith(("verl.", "verl/", "verl:")))
     features = (name for name in names if name not in roots)
@@ -58,7 +58,7 @@ def _sort_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
 
 
 def find_gone(present: Options, manifest: Manifest) -> tuple[str, ...]:
-    """Return the project's features that vextract no longer has: for its own release, or for any.
+    """Return the project's features that vextract no longer supports.
 
     Args:
         present: The project's options.

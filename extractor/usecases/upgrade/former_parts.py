@@ -1,4 +1,4 @@
-"""Find the features that a project used before they were features: when every project had their files."""
+"""Find features whose files were part of every project before."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def find_former_parts(
         keys = [key for key, feature in settings.items() if feature == name]
         pattern = _make_pattern(modules, keys, read_words(name), package)
         if name == FORMER_NAMES:
-            pattern = _former_imports(package)
+            pattern = _match_former_imports(package)
         others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
         using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
@@ -93,7 +93,7 @@ def find_former_parts(
 
 
 def _was_within(feature: str, base: Mapping[str, bytes], package: str) -> bool:
-    """Tell whether files that every project has held the code of a feature."""
+    """Tell whether emitted files already contained a feature's code."""
     places = (place.partition(":") for place in read_former_places(feature))
     return any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
 
@@ -112,8 +112,8 @@ def _make_pattern(modules: list[str], keys: list[str], words: tuple[str, ...], p
     return re.compile("|".join(found))
 
 
-def _former_imports(package: str) -> re.Pattern[str]:
-    """Match imports of modules by former names: whole ones, as another folder of the package writes them."""
+def _match_former_imports(package: str) -> re.Pattern[str]:
+    """Build a pattern for imports of modules under former names."""
     found = []
     for module in map_former_modules():
         above, _, leaf = module.rpartition(".")
@@ -124,7 +124,7 @@ def _former_imports(package: str) -> re.Pattern[str]:
 
 
 def _list_owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:
-    """Yield the owner's files, edited hooks, and added lines of other files.
+    """Yield owner's files, edited hooks, and added lines of other files.
 
     Of a hook as it was emitted only the imports count: nobody has chosen its words.
     """
@@ -149,7 +149,7 @@ def _list_owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> It
 
 
 def _read_lines(path: str, text: str) -> list[str]:
-    """Return the lines of a text, or the settings of a YAML file."""
+    """Return a text's lines, or a YAML file's flattened settings."""
     if path.endswith(".yaml"):
         with contextlib.suppress(yaml.YAMLError):
             if isinstance(config := read_yaml(text), Mapping):

@@ -1,4 +1,4 @@
-"""Bring a project of a former layout into today's before files are compared.
+"""Convert a project's former file layout before comparing files.
 
 What was emitted and what lies in the project get today's paths, and their imports today's names. Functions, classes
 and constants that were edited are handed to the module where they stand today, as if they had always stood there. A
@@ -191,7 +191,7 @@ def _rewrite_import(node: ast.ImportFrom, old: str, module: str, place: str, pac
 
 
 def _write_relative(module: str, place: str) -> str:
-    """Return how a file names a module of the same package: "..run.checkpoint"."""
+    """Return a relative module name as written in a file: "..run.checkpoint"."""
     here = place.split("/")[:-1]
     parts = module.split(".")
     common = 0

@@ -80,9 +80,7 @@ def _find_users(path: str, lock: Lock, base: Mapping[str, bytes]) -> Iterator[st
 
 
 def _map_symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, set[str]]]:
-    """Role, whatever the engine -> upstream paths of the files that may hold its symbols, in the manifest's order, and
-    the symbols' names.
-    """
+    """Map roles (without engine) to upstream paths and their symbols."""
     found: dict[str, dict[str, set[str]]] = {}
     for role in manifest.list_active_roles(options):
         modules = found.setdefault(role.name.removesuffix(f"_{role.engine}"), {})

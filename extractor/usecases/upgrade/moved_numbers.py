@@ -50,7 +50,7 @@ def compare_releases(project: Path, old: Source, new: Source) -> MovedNumbers:
 
 
 def _is_computed(case: Mapping[str, Any]) -> bool:
-    """Tell whether a case gave a result; what raises for lack of a parameter is no number."""
+    """Tell whether a case has a result other than an exception."""
     value = case.get("value")
     return value is not None and not (value[0] == "d" and "raises" in dict(map(tuple, value[1])))
 

@@ -1,4 +1,4 @@
-"""Find what an upgrade leaves the owner to change in their code: imports, losses, estimators."""
+"""Find imports, losses and estimators that the owner must change."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class _Modules:
         return item.name not in (None, "*", *found.names) and not found.stars and not self._has(whole)
 
     def answers(self, item: ImportedName, package: str) -> bool:
-        """Tell whether an import finds something, by a module's former name too, to which projects answer."""
+        """Tell whether an import resolves, also by a former module name."""
         now = replace(item, module=rename_dotted_name(item.module, package))
         whole = rename_dotted_name(f"{item.module}.{item.name}", package)
         return not self.lacks(item) or not self.lacks(now) or self._has(whole)
@@ -61,7 +61,7 @@ def check_own_code(
     package: str,
     release: str,
 ) -> tuple[OwnCodeProblem, ...]:
-    """Look at the owner's imports, losses and estimators as they will be; at losses in a conflict as they are.
+    """Check the owner's imports, losses and estimators after the upgrade.
 
     Args:
         code: The owner's, before the upgrade.
@@ -74,8 +74,8 @@ def check_own_code(
         release: What the new side is called.
     """
     conflicts, emitted_now = plan.paths(Verdict.CONFLICT), {file.path: file.data for file in tree}
-    theirs, writes = ({path: _text(data) for path, data in side.items()} for side in (emitted_now, plan.writes()))
-    there = {path: _text(data) for path, data in disk.items() if data is not None}
+    theirs, writes = ({path: _decode(data) for path, data in side.items()} for side in (emitted_now, plan.writes()))
+    there = {path: _decode(data) for path, data in disk.items() if data is not None}
     losses, own = [], {path: there[path] for path in users if path in there}
     for item in code:
         text, was = item.text, item.emitted or ""
@@ -96,7 +96,7 @@ def check_own_code(
 def _check_imports(
     old: _Modules, new: _Modules, own: Mapping[str, str], package: str, release: str
 ) -> Iterator[OwnCodeProblem]:
-    """Yield the owner's imports that found something before an upgrade and find nothing after it."""
+    """Yield the owner's imports that the upgrade breaks."""
     for path, text in sorted(own.items()):
         for item in _analyse(path, text).imports:
             if item.module.partition(".")[0] != package or old.lacks(item) or new.answers(item, package):
@@ -111,5 +111,5 @@ def _analyse(path: str, text: str) -> Analysis:
     return Analysis(readers.parse_python_or_nothing(text), name_module(path), is_package=is_package(path))
 
 
-def _text(data: bytes) -> str:
+def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")

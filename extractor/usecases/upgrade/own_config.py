@@ -37,7 +37,7 @@ def rename_own_settings(
     known = collect_keys(select_below_config(select_emitted_config(new)))
 
     def name_of(key: str) -> str | None:
-        """Return a key's new name; None if it keeps its own or has none."""
+        """Return a key's new name, or None if unchanged or removed."""
         name = None if key in known else renamed(key)
         parts = name.split(".") if name is not None else []
         # What stands in a section that takes anything, `reward_kwargs`, is no key of the release.

@@ -1,4 +1,4 @@
-"""Find the owner's losses and estimators that the new release calls otherwise, from what its vendored callers do."""
+"""Find owner's losses and estimators that the new release calls differently."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 @dataclass(frozen=True)
 class OwnCodeProblem:
-    """What the owner has to change in an import, a loss or an estimator."""
+    """Describes a change needed in the owner's import, loss or estimator."""
 
     file: str
     line: int
@@ -81,7 +81,7 @@ def _find_callers(files: Mapping[str, bytes]) -> dict[str, Caller]:
 
 
 def _describe_caller(function: _Function, getter: str) -> Caller | None:
-    """Return how a function calls what it has from a registry; None where it does not."""
+    """Return how a function calls a registry entry, or None."""
     assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
     calls = {ast.unparse(node.targets[0]) for node in assigned if _name_called(node.value) == getter}
     for node in assigned:
@@ -101,7 +101,7 @@ def _describe_caller(function: _Function, getter: str) -> Caller | None:
 def _compare(
     function: _Function, old: Caller | None, new: Caller | None, helpers: Mapping[str, _Function], release: str
 ) -> Iterator[str]:
-    """Yield what is to change in one function; nothing where both releases call it alike."""
+    """Yield changes that one function needs; none if calls are alike."""
     if new is None or old == new:
         return
     counts = set(_count_returned(function, helpers, ()))
@@ -127,7 +127,7 @@ def _compare(
 
 
 def _count_returned(function: _Function, helpers: Mapping[str, _Function], above: tuple[str, ...]) -> Iterator[int]:
-    """Yield how many values each `return` gives back; 0 where that cannot be told."""
+    """Yield how many values each `return` gives; 0 if unknown."""
     nodes, stack = [], list[ast.AST](function.body)
     while stack:
         node = stack.pop()
@@ -151,7 +151,7 @@ def _count_returned(function: _Function, helpers: Mapping[str, _Function], above
 
 
 def _reach(function: _Function, helpers: Mapping[str, _Function]) -> list[_Function]:
-    """Return a function and the owner's functions that it calls, and that these call."""
+    """Return a function and all owner's functions it calls, transitively."""
     found = [function]
     for node in found:
         names = {_name_called(item) for item in ast.walk(node)}
@@ -160,13 +160,13 @@ def _reach(function: _Function, helpers: Mapping[str, _Function]) -> list[_Funct
 
 
 def _is_delegating(function: _Function, helpers: Mapping[str, _Function]) -> bool:
-    """Tell whether a function leaves the mean to a loss of the release."""
+    """Tell whether a function delegates averaging to a release's loss."""
     names = {_name_called(node) for node in ast.walk(function)} - helpers.keys()
     return any(name == "get_policy_loss_fn" or name.startswith("compute_policy_loss") for name in names)
 
 
 def _name_called(node: ast.AST) -> str:
-    """Return the last name of what is called; "" for no call."""
+    """Return the last name of a called function, or ""."""
     return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
 
 

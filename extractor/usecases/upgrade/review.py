@@ -67,7 +67,7 @@ def review(
 
 
 def find_touched(project: Path, lock: Lock) -> dict[str, str]:
-    """Map what the owner has edited or imports, as "file: symbol" and "verl.module:symbol", to which of the two."""
+    """Map symbols that the owner edited or imports to the reason."""
     emitted = base.read(project, lock)
     code = tuple(read_owner_code(project, lock, emitted))
     emitted_hooks = {file.path: file.sha256 for file in lock.files if file.kind is FileKind.HOOK}
@@ -120,7 +120,7 @@ def _list_moved(numbers: MovedNumbers | None) -> list[str]:
 
 
 def _check(project: Path, found: Upgrade) -> str:
-    """Say what can be checked of the project as it lies there."""
+    """Describe quick check results for the project on disk."""
     if found.counts["conflict"]:
         return "not yet, there are conflicts to resolve"
     made = subject.read(project)

@@ -118,7 +118,7 @@ def find_stale_keys(
     renamed: Callable[[str], str | None],
     written: Mapping[str, bytes],
 ) -> tuple[OwnerKey, ...]:
-    """Return the keys in the owner's own config files that are gone.
+    """Return removed keys in the owner's own config files.
 
     Args:
         project: Its directory.
@@ -265,7 +265,7 @@ class _Carrier:
         return self._find_home(key, file) or "lost"
 
     def _find_home(self, key: str, file: str) -> _Home | None:
-        """Return the file for a key: its former one, else one that always applies.
+        """Return a key's file: its former or an unconditional one.
 
         One that stands in several places of the config would set it in each of them.
         """
@@ -287,9 +287,9 @@ class _Carrier:
         return best[1] if best is not None else None
 
     def _is_option(self, path: str) -> bool:
-        """Return True for a file of a group, of which a run chooses one.
+        """Tell whether a file is an option of a config group.
 
-        The latter, a preset or a recipe, wins over others by its place in the list of defaults: that is kept.
+        A preset or a recipe counts too: it wins over others by its place in the list of defaults, which is kept.
         """
         folder = posixpath.dirname(path)
         is_chosen = sum(posixpath.dirname(other) == folder for other in self._new) > 1

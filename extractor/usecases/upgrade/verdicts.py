@@ -123,7 +123,7 @@ def plan_upgrade(sides: UpgradeInputs) -> Plan:
 
 
 def _merge_returned(parked: str, sides: UpgradeInputs, actions: Mapping[str, Action]) -> list[Action]:
-    """Merge a parked file into one that comes back where it was, if nothing contradicts."""
+    """Merge a parked file's edits into the file that returned."""
     path, note = parked.removeprefix(f"{ORPHANED}/"), parked + NOTE_SUFFIX
     added, ours = actions.get(path), sides.parked[parked]
     if added is None or added.verdict is not Verdict.ADD or added.data is None or note not in sides.parked:
@@ -193,7 +193,7 @@ def _describe_successors(successors: Sequence[File], users: Sequence[str]) -> li
 def _park(
     path: str, base: bytes, ours: bytes, lines: list[str], sides: UpgradeInputs, decided: Mapping[str, Action]
 ) -> tuple[str, Files]:
-    """Return where an edited file goes, with its bytes and a note."""
+    """Return an edited file's parking path, with its bytes and note."""
     taken = {*sides.parked, *(name for action in decided.values() for name, _ in action.beside)}
     parked = f"{ORPHANED}/{path}"
     number = 1
@@ -205,7 +205,7 @@ def _park(
 
 
 def _is_untouched(file: File, sides: UpgradeInputs) -> bool:
-    """Return True if nothing of the owner's is at a new file's path."""
+    """Tell whether nothing of the owner's is at a file's path."""
     if file.kind is FileKind.HOOK:
         return False
     found = sides.disk.get(file.path)

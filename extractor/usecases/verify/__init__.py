@@ -1,4 +1,4 @@
-"""Verify that a project is closed, Ray-free, as locked, and equal to upstream."""
+"""Verify a project: imports, no Ray, locked hashes, parity with upstream."""
 
 from extractor.usecases.verify.report import Check, CheckStatus, Report
 from extractor.usecases.verify.run import run_verify

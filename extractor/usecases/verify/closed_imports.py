@@ -1,4 +1,4 @@
-"""Check that imports resolve in the project, Python or its requirements, and that no name leads to Ray."""
+"""Check that imports resolve and that no name leads to Ray."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_REQUIRED = "which pyproject.toml does not require"
 
 
 def check_imports(subject: Subject, source: Source | None) -> Check:
-    """Check the imports, and the names that are used, of every vendored and template file."""
+    """Check imports and names of every vendored and template file."""
     finder = _Finder(subject)
     files = [file for file in subject.files.values() if file.kind is not FileKind.HOOK]
     problems = [f"cannot be parsed: {line}" for line in subject.broken]
@@ -46,7 +46,7 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
 
 
 def import_problems(tree: Tree, options: Options, source: Source) -> tuple[str, ...]:
-    """Find imports that lead nowhere and names that nothing binds in a project in memory: "path:line: what"."""
+    """Return a generated project's unresolved imports and names: "path:line: what"."""
     locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         root = Path(folder)
@@ -89,7 +89,7 @@ def _take_top(module: str) -> str:
 
 
 def _find_unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
-    """Return the names that nothing binds. Those that upstream's own file has as well are upstream's affair."""
+    """Return undefined names, except those also undefined in upstream's file."""
     found = {use.chain[0]: use.line for use in reversed(list(analysis.uses())) if not use.bound}
     if found and source is not None and file.upstream_path in source.files:
         tree = readers.parse_python(source.read(file.upstream_path))
@@ -120,7 +120,7 @@ class _Finder:
         )
 
     def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
-        """Yield a file's imports that do not resolve; add to `optional` what is imported lazily and not required."""
+        """Yield unresolved imports; add lazy, unrequired ones to `optional`."""
         analysis = self.analyses[file.module]
         for item in analysis.imports:
             top, where = _take_top(item.module), f"{file.path}:{item.line}"

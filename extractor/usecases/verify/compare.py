@@ -11,7 +11,7 @@ SIDES: Sides = ("upstream", "here")
 
 
 def find_difference(upstream: Node, vendored: Node, sides: Sides = SIDES) -> str | None:
-    """Return where two nodes first differ, in words; None where they are equal to the last bit."""
+    """Describe the first difference of two nodes; None if bit-identical."""
     if repr(upstream) == repr(vendored):  # which tells 0.0 from -0.0
         return None
     return next(_find_differences(upstream, vendored, "", sides), "differs")

@@ -13,7 +13,7 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> Check:
-    """Return what the cases have left out, for whoever wants to rely on the comparison.
+    """Report which functions and lines the cases executed.
 
     Args:
         subject: The project.
@@ -48,7 +48,7 @@ def _is_public(name: str) -> bool:
 
 
 def _list_body_lines(node: _Function) -> Iterator[int]:
-    """First lines of the statements that do something; `pass` and texts do not."""
+    """Yield lines of statements that execute; not `pass` or strings."""
     for child in ast.walk(node):
         if isinstance(child, ast.stmt) and child is not node:
             text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)

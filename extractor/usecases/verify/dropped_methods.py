@@ -20,7 +20,7 @@ _HINT = "`vextract upgrade` vendors what your code names"
 
 
 def check_left_out(subject: Subject) -> Check:
-    """Look for the names of methods that were left out, in all that could call them.
+    """Find uses of methods that were left out.
 
     A vendored file or a template that has one is a failure. Your own code may mean a method of its own: it is reported.
     """
@@ -76,7 +76,7 @@ def _may_name(text: str, names: Sequence[str]) -> bool:
 
 
 def _map_related(subject: Subject) -> dict[str, set[str]]:
-    """Class -> the classes that may share an object with it, by name: all that stand above one with it above."""
+    """Map each class to the classes that may share an instance."""
     bases: dict[str, set[str]] = {}
     for file in subject.files.values():
         for node in ast.walk(file.tree):

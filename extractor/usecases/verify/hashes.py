@@ -11,7 +11,7 @@ from extractor.values.tree import FileKind
 
 
 def check_hashes(subject: Subject, *, strict: bool) -> Check:
-    """Compare every file with the lock. An edited file is the owner's right, and a failure only where `strict`."""
+    """Compare every file with the lock; edits fail only if `strict`."""
     entries = [entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK]
     found = read_digests_on_disk(subject.lock, subject.root)
     missing = [entry.path for entry in entries if entry.path not in found]
@@ -37,7 +37,7 @@ def check_base(subject: Subject) -> Check:
 
 
 def find_edited_paths(subject: Subject) -> frozenset[str]:
-    """Return the paths of vendored files that differ from what was emitted."""
+    """Return the paths of edited vendored files."""
     found = read_digests_on_disk(subject.lock, subject.root)
     vendored = (entry for entry in subject.lock.files if entry.kind is FileKind.VENDORED)
     return frozenset(entry.path for entry in vendored if found.get(entry.path, entry.sha256) != entry.sha256)

@@ -17,7 +17,7 @@ TIMEOUT = 600.0
 
 
 def check_importable(subject: Subject, python: str) -> Check:
-    """Import them all in one process, without Ray, verl and what they import and pyproject.toml does not require."""
+    """Import all vendored modules without Ray, verl and undeclared packages."""
     modules = [file.module for file in subject.vendored]
     required = {requirements.import_name(name) for name in requirements.read_declared(subject.root)}
     blocked = sorted(_list_imported(subject) - required - sys.stdlib_module_names - {"ray", "verl"})
@@ -42,7 +42,7 @@ def check_importable(subject: Subject, python: str) -> Check:
 
 
 def _list_imported(subject: Subject) -> set[str]:
-    """Return the top-level packages that vendored files import anywhere, without the project's own."""
+    """Return top-level packages that vendored files import, except local ones."""
     modules = (item[0] for file in subject.vendored for item in list_imports(ast.walk(file.tree), file.path))
     found = {module.partition(".")[0] for module in modules}
     return {name for name in found if not any((subject.root / path).exists() for path in (name, f"{name}.py"))}

@@ -1,4 +1,4 @@
-"""Find the Python of a project, and run the driver with it."""
+"""Find a project's Python and run the driver with it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _NOT_PASSED_ON = ("VERL_", "PYTHON", "RAY_", "SLURM_", "RANK", "WORLD_SIZE", "LO
 
 @dataclass
 class Running:
-    """A started job of the driver, in a folder with its result and log."""
+    """Holds a started driver job and the folder of its files."""
 
     process: subprocess.Popen[bytes]
     folder: Path
@@ -33,7 +33,7 @@ class Running:
 
 
 def choose(project: Path, python: str | None) -> str:
-    """Choose the interpreter: the one that is named, else that of the first environment there is.
+    """Choose the named interpreter, else that of the first environment found.
 
     They are looked for in the project (as `make setup` and uv make them), then among what is active, then here.
 
@@ -63,7 +63,7 @@ def choose(project: Path, python: str | None) -> str:
 
 
 def _find_python(folder: Path) -> str | None:
-    """Return the Python of an environment, even where it is a link that leads nowhere."""
+    """Return an environment's Python, even if a broken link, or None."""
     path = folder / ("Scripts/python.exe" if os.name == "nt" else "bin/python")
     return str(path) if os.path.lexists(path) else None
 
@@ -76,7 +76,7 @@ def _require_torch(python: str, hint: str) -> str:
 
 
 def _explain_missing_torch(python: str) -> str:
-    """Say why a Python does not have torch; empty where it has."""
+    """Explain why a Python lacks torch; empty if it has it."""
     question = "import importlib.util, sys; sys.exit(0 if importlib.util.find_spec('torch') else 3)"
     try:
         # Not where the command runs: a directory called torch may lie there.
@@ -89,7 +89,7 @@ def _explain_missing_torch(python: str) -> str:
 
 
 def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Running:
-    """Start a job of the driver, "imports" or "parity", in an existing directory for its files."""
+    """Start a driver job ("imports", "parity") with files in a folder."""
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     with (folder / "log.txt").open("wb") as output:
         process = subprocess.Popen(
@@ -134,7 +134,7 @@ def _select_passed_on() -> dict[str, str]:
 
 
 def make_environment(folder: Path) -> dict[str, str]:
-    """Return what the driver is started with: one thread, no GPU, no network, caches of its own."""
+    """Return the driver's environment: one thread, no GPU, no network."""
     return {
         **_select_passed_on(),
         **dict.fromkeys(("HF_HOME", "HF_DATASETS_CACHE", "XDG_CACHE_HOME"), str(folder / "cache")),

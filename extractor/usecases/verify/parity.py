@@ -1,4 +1,4 @@
-"""Run the same cases on upstream's code and on the project's, and compare bit for bit."""
+"""Run cases on upstream and project; compare them bit for bit."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class Case:
 
 
 def check_parity(subject: Subject, source: Source, manifest: Manifest, python: str) -> tuple[Check, ...]:
-    """Run both sides and compare; the second check says what the cases have covered."""
+    """Run and compare both sides; return parity and coverage checks."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
             results = run_sides(subject, source, python, Path(folder))
@@ -72,7 +72,7 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
 
 
 def find_unmet_fixes(subject: Subject, manifest: Manifest) -> dict[str, tuple[str, ...]]:
-    """Return by upstream module the named fixes for which the driver has no counterpart."""
+    """Map upstream modules to named fixes without a driver counterpart."""
     met = {fix.id for fix in manifest.fixes if fix.parity}
     return {file.upstream: tuple(fix for fix in file.fixes if fix not in met) for file in subject.vendored}
 
@@ -103,7 +103,7 @@ def run_sides(
 
 
 def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
-    """Return what the driver is told: which side it runs, where that is, and what the project has of upstream."""
+    """Return the driver's job for one side."""
     files = {str((subject.root / file.path).resolve()): file for file in subject.vendored}
     return {
         "side": side,
@@ -118,7 +118,7 @@ def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratc
 
 
 def find_declared_by_both(subject: Subject, source: Source) -> dict[str, list[str]]:
-    """Return by upstream module the names, "Class.method", that both sides have; what an owner has added is not."""
+    """Map upstream modules to names ("Class.method") that both sides declare."""
     found = {}
     for file in subject.vendored:
         if file.upstream_path in source.files:

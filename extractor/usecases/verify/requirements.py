@@ -25,7 +25,7 @@ _IMPORT_NAMES = {
 
 
 def read(project: Path) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return what `pyproject.toml` requires without an extra, with one, and to build the project; names only."""
+    """Return required, optional and build distributions named in `pyproject.toml`."""
     extras = _read_section(project).get("optional-dependencies")
     groups = extras.values() if isinstance(extras, dict) else ()
     with_extra = {name for items in groups for name in _read_names(items)}
@@ -37,7 +37,7 @@ def read(project: Path) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ..
 
 
 def read_declared(project: Path) -> tuple[str, ...]:
-    """Name the distributions that `pyproject.toml` requires without an extra; none where it is damaged."""
+    """Return distributions required without an extra; none if `pyproject.toml` is damaged."""
     return _read_names(_read_section(project).get("dependencies"))
 
 

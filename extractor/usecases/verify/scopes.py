@@ -1,4 +1,4 @@
-"""Find the import that each name of a file refers to, independently of the rewrite."""
+"""Resolve a file's names to their imports, independently of the rewrite."""
 
 from __future__ import annotations
 
@@ -148,13 +148,13 @@ class Analysis(ast.NodeVisitor):
                 self._scope.bind(alias.asname or alias.name, found)
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Visit the class in a scope of its own, and what stands before its body outside of it."""
+        """Visit the body in a new scope, the rest outside it."""
         self._scope.bind(node.name)
         self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
         self._visit_all(node.body, _Scope(node, self._scope), guarded=True)
 
     def visit_FunctionDef(self, node: _Function) -> None:
-        """Visit the body in a scope with its parameters; defaults, annotations and decorators are outside."""
+        """Visit the body in a new scope; defaults, annotations, decorators outside."""
         inner, given = _Scope(node, self._scope), node.args
         parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
         self._visit_all([*given.defaults, *given.kw_defaults])

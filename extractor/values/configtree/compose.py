@@ -23,7 +23,7 @@ _SHOWN = 200
 
 
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
-    """Loads YAML as OmegaConf does: 1e-6 is a number, dates are text."""
+    """Loads YAML like OmegaConf: 1e-6 is a number, dates are text."""
 
     last_counts = False
 
@@ -51,7 +51,7 @@ _Loader.add_implicit_resolver(
 
 
 class _Lenient(_Loader):
-    """The same, where of a key that stands twice the last counts."""
+    """Loads the same, but the last of duplicate keys wins."""
 
     last_counts = True
 
@@ -252,7 +252,7 @@ class _Tree:
         self._folders = {posixpath.dirname(path) for path in files} - {""}
         self._choices = {item.key: item for item in overrides if self.is_group(item)}
         self._read: dict[str, tuple[list[Any], Any]] = {}
-        self._walk = Defaults(files.get, self._entries, self._chosen)
+        self._walk = Defaults(files.get, self._list_entries, self._list_chosen)
         self.used: set[Override] = set()
 
     def is_group(self, item: Override) -> bool:
@@ -283,11 +283,11 @@ class _Tree:
         except TooManyParts as error:
             raise yaml.YAMLError(str(error)) from None
 
-    def _entries(self, path: str) -> list[Any]:
+    def _list_entries(self, path: str) -> list[Any]:
         return self._read_file(path)[0]
 
     def _read_file(self, path: str) -> tuple[list[Any], Any]:
-        """Return a file's defaults list and keys, or its list of values."""
+        """Return a file's defaults list and keys, or its value list."""
         if path not in self._read:
             try:
                 self._read[path] = read_config(self._files[path])
@@ -295,7 +295,7 @@ class _Tree:
                 raise yaml.YAMLError(f"{path}: {' '.join(str(error).split())}") from None
         return self._read[path]
 
-    def _chosen(self, group: str, package: str, at: str | None, by_itself: str) -> list[Any] | None:
+    def _list_chosen(self, group: str, package: str, at: str | None, by_itself: str) -> list[Any] | None:
         item = self._find_choice(group, package, at, by_itself)
         if item is None:
             return None

@@ -50,7 +50,7 @@ class Defaults:
         self._parts = 0
 
     def parts(self, path: str, package: str, above: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:
-        """Yield each file and the package of its keys, in merge order.
+        """Yield each file with its package, in merge order.
 
         Raises:
             TooManyParts: the walk would not end.
@@ -72,16 +72,14 @@ class Defaults:
             yield path, package
 
     def package_of(self, path: str, package: str, at: str | None = None, by_itself: str = "") -> str:
-        """Return where the keys of a file go: to what `@` says where it is named, to what its header says, or else to
-        what its group has by itself.
-        """
+        """Return a file's package: from `@`, its header, or its group."""
         if at is None:
             header = _PACKAGE.search(self._text_of(path) or "")
             at = by_itself if header is None else header[1]
         return join_package(package, at.replace("_group_", by_itself))
 
     def _list_children(self, entry: Any, above: str, package: str) -> Iterator[tuple[str, str]]:
-        """Yield the files and packages that an entry of a defaults list names."""
+        """Yield files and packages that a defaults entry names."""
         folder = posixpath.dirname(above)
         if isinstance(entry, str):
             name, at = _split_package(entry)

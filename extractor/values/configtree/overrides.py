@@ -138,7 +138,7 @@ def _quote_text(text: str) -> str:
 
 
 def _write_key(key: object) -> str:
-    """Write a mapping's key, for which Hydra has backslashes and no quotes."""
+    """Write a mapping key in Hydra's grammar, with backslash escapes."""
     text = _SPECIAL.sub(r"\\\g<0>", key) if isinstance(key, str) else _write(key)
     if isinstance(key, str) and not _is_plain(key) and _list_keys(f"{{{text}: 0}}") != [key]:
         raise BadOverride(f"{key!r}: Hydra's grammar cannot express this key of a mapping")

@@ -1,4 +1,4 @@
-"""Resolve an entry of a defaults list to a file and a package."""
+"""Resolve a defaults list's entry to a file and package."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Any
 
 
 def find_file(folder: str, name: str) -> str:
-    """Return the path of a config from the top folder, by the folder that names it and the name that it has there; one
-    that leads out of the top folder begins with `..`.
-    """
+    """Return a config's path from the top folder ("../" if outside)."""
     path = find_folder(folder, name)
     return path if path.endswith((".yaml", ".yml")) else f"{path}.yaml"
 
 
 def find_folder(folder: str, name: str) -> str:
-    """Return a group's path from the top folder; "" for the top."""
+    """Return a group's path from the top folder ("" for itself)."""
     path = posixpath.normpath(posixpath.join(folder, name)).lstrip("/")
     return "" if path == "." else path
 

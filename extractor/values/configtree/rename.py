@@ -1,4 +1,4 @@
-"""Rename the keys of a config file; comments, values and order stay."""
+"""Rename a config file's keys, keeping comments, values and order."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _STEP = 2
 
 @dataclass(frozen=True)
 class _Moved:
-    """A key with all that is in it, and where it belongs."""
+    """Holds a key with its subtree, and its new path."""
 
     path: Key
     entry: Entry
@@ -64,7 +64,7 @@ def _find_changes(document: Document, entry: Entry, rename: Callable[[str], str 
 def _list_moved(
     document: Document, entry: Entry, rename: Callable[[str], str | None], above: tuple[str, ...]
 ) -> Iterator[_Moved]:
-    """Yield the largest parts of a section that move as a whole."""
+    """Yield the largest subtrees of a section that move whole."""
     remarks = (*above, *(line.strip() for line in document.remarks(entry)))
     inside, place = _is_inside(document, entry), _rename_path(entry.path, rename)
     depth = len(entry.path)

@@ -52,7 +52,7 @@ def flatten(config: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
 
 
 def select(config: Any, key: str) -> Any:
-    """Return the value at a dotted key; KeyError where there is none."""
+    """Return the value at a dotted key; raise KeyError if missing."""
     for part in key.split(".") if key else ():
         if isinstance(config, list) and part.isdigit() and int(part) < len(config):
             config = config[int(part)]

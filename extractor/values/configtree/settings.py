@@ -1,4 +1,4 @@
-"""List the keys that the files of a config set, and where they go."""
+"""List the settings of config files and where they go."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ class Unreadable(ValueError):
 
 
 def list_every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
-    """Return all settings in a tree, with their keys in the whole config: all options of each group, and files that
-    no defaults list names as if they were given at the root. Files that cannot be read count as empty.
+    """Return all settings of a config tree, with full keys.
+
+    Includes all options of each group, and files that no defaults list names. Unreadable files count as empty.
     """
     tree = _SettingTree(files)
     found = dict.fromkeys(tree.settings(main, "") if main in files else ())
@@ -52,9 +53,7 @@ def list_every_setting(files: Mapping[str, str], main: str) -> list[Setting]:
 
 
 def map_packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ...]]:
-    """Return where the keys of each file go in the whole config: the key of a section, or "" for the root. A file that
-    several defaults lists name goes to several.
-    """
+    """Map files to their keys' packages ("" for the root)."""
     tree = _SettingTree(files)
     if main in files:
         for _ in tree.settings(main, ""):
@@ -77,12 +76,12 @@ class _SettingTree:
     def __init__(self, files: Mapping[str, str]) -> None:
         self._files = files
         self._parsed: dict[str, yaml.MappingNode | yaml.SequenceNode | None] = {}
-        self._walk = Defaults(files.get, self._entries, self._list_all, forgiving=True)
+        self._walk = Defaults(files.get, self._list_entries, self._list_all, forgiving=True)
         # Path of a file -> the packages that its keys have been given.
         self.seen: dict[str, tuple[str, ...]] = {}
 
     def settings(self, path: str, package: str) -> Iterator[Setting]:
-        """Yield the settings of a file and its defaults, in merge order."""
+        """Yield settings of a file and its defaults, in merge order."""
         try:
             for part, where in self._walk.parts(path, package):
                 self.seen[part] = tuple(dict.fromkeys((*self.seen.get(part, ()), where)))
@@ -107,7 +106,7 @@ class _SettingTree:
                 self._parsed[path] = None
         return self._parsed[path]
 
-    def _entries(self, path: str) -> list[Any]:
+    def _list_entries(self, path: str) -> list[Any]:
         lists = [value for key, value in _list_pairs(self._parse_node(path)) if _is_defaults(key, value)]
         return [_simplify_entry(item) for entries in lists for item in entries.value]
 
@@ -120,7 +119,7 @@ def _is_defaults(key: yaml.ScalarNode, value: yaml.Node) -> bool:
 
 
 def _simplify_entry(node: yaml.Node) -> Any:
-    """Return an entry of a defaults list as name or group -> names."""
+    """Return a defaults entry as a name or {group: names}."""
     if isinstance(node, yaml.MappingNode):
         return {str(key.value): _simplify_entry(value) for key, value in _list_pairs(node)}
     if isinstance(node, yaml.SequenceNode):

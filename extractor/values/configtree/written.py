@@ -21,7 +21,7 @@ def nest(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def dump_yaml(body: Mapping[str, Any]) -> str:
-    """Write a tree as YAML: block style, scalar lists in one line."""
+    """Write a mapping as block-style YAML with scalar lists inline."""
     return yaml.dump(body, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110) if body else ""
 
 

@@ -122,7 +122,7 @@ class Value:
 
 
 def put(text: str, path: Key, value: Value) -> str | None:
-    """Set a key; None where something stands there that cannot hold it.
+    """Set a key; return None if its place cannot hold it.
 
     What stands on the line behind the old value stays, unless the owner wrote something there.
     """

@@ -1,4 +1,4 @@
-"""What a manifest says of a release: roots, layout, features, replacements, fixes.
+"""Define a release's manifest: roots, layout, features, replacements, fixes.
 
 One TOML file per supported release lies in `manifests/`. Symbols are written `dotted.module:name`;
 `dotted.module:*` stands for every name that the module defines, `dotted.module.*:*` for the modules below it as well.

@@ -25,7 +25,7 @@ class SourcePin:
 
 @dataclass(frozen=True)
 class Role:
-    """A part of a project, and the symbols that are its roots.
+    """Names a part of a project and its root symbols.
 
     Attributes:
         name: "algorithms", "actor", "critic", "rollout", ...
@@ -175,7 +175,7 @@ class Manifest:
     own: tuple[str, ...] = ()
 
     def target_path(self, upstream_path: str) -> str:
-        """Return where an upstream file goes in the package: "verl/protocol.py" -> "vendored/protocol.py"."""
+        """Return an upstream file's path in the package: "vendored/protocol.py"."""
         path = upstream_path.removeprefix("verl/")
         for prefix in sorted(self.layout, key=len, reverse=True):
             if path == prefix or (prefix.endswith("/") and path.startswith(prefix)):
@@ -191,7 +191,7 @@ class Manifest:
         )
 
     def list_requirements(self, options: Options) -> tuple[str, ...]:
-        """Return the PEP 508 requirements of a project with these options, sorted."""
+        """Return a project's PEP 508 requirements for these options, sorted."""
         needs = self.requirements
         chosen = {*needs.base, *needs.engines.get(options.engine, ()), *needs.recipes.get(options.recipe, ())}
         for feature in self.features:
@@ -201,5 +201,5 @@ class Manifest:
 
 
 def matches(symbol: str, patterns: Iterable[str]) -> bool:
-    """Return True where `symbol` ("module:name") is named by one of the patterns."""
+    """Tell whether a pattern matches a symbol ("module:name")."""
     return any(fnmatchcase(symbol, pattern) for pattern in patterns)

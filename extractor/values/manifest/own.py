@@ -75,7 +75,7 @@ def add_own(manifest: Manifest, text: str) -> Manifest:
 
 
 def edit_roots(text: str, added: Iterable[str], dropped: Iterable[str]) -> str:
-    """Return the text of `vextract.toml` with roots added and dropped; comments and all else stay.
+    """Add and drop roots in `vextract.toml`, keeping everything else.
 
     Raises:
         UsageError: one that is to be dropped is not there.

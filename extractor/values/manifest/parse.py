@@ -93,7 +93,7 @@ def read_replacement(table: Table) -> Replacement:
 
 
 def read_fix(table: Table, *, own: bool = False) -> Fix:
-    """Read an entry of `[[fixes]]`; one of the owner's needs no test."""
+    """Read a `[[fixes]]` entry; the owner's fixes need no test."""
     without = {"test": lambda table, key: table.optional_string(key) or ""} if own else {}
     edits = {"edits": lambda table, key: tuple(map(_read_edit, table.array(key)))}
     fix = table.read(Fix, {**edits, **without})

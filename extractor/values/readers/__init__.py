@@ -1,4 +1,4 @@
-"""Read untrusted input within limits; each reader raises one kind of error.
+"""Read untrusted input within limits; each reader has one exception type.
 
 `OSError` for files, `SyntaxError` for Python, `TOMLDecodeError` for TOML, `YAMLError` for YAML, `ValueError` for JSON.
 """

@@ -1,1 +1,1 @@
-"""Scripts that run in a project's own Python and import nothing of vextract."""
+"""Run checks in a project's own Python without importing vextract."""

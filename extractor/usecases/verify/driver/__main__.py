@@ -14,7 +14,7 @@ PACKAGE = "vextract_driver"
 
 
 def main() -> None:
-    """Load the directory as a package and run the job that is named."""
+    """Load this directory as a package and run the named job."""
     here = Path(__file__).resolve().parent
     sys.path = [entry for entry in sys.path if Path(entry or ".").resolve() != here]
     spec = importlib.util.spec_from_file_location(PACKAGE, here / "__init__.py", submodule_search_locations=[str(here)])

@@ -31,7 +31,7 @@ class Call:
         return self.side.get(name if ":" in name else f"{self.module}:{name}")
 
     def __call__(self, function: str | Callable[..., Any], /, *args: Any, **kwargs: Any) -> Thunk:
-        """Return a case: what a function, or one of this name, returns or raises."""
+        """Return a case that calls a function (itself or its name)."""
 
         def run() -> Any:
             return outcome(self.get(function) if isinstance(function, str) else function, *args, **kwargs)
@@ -39,7 +39,7 @@ class Call:
         return run
 
     def on(self, make: Callable[[], Any], method: str, /, *args: Any, **kwargs: Any) -> Thunk:
-        """Return a case: what a method of a new object returns or raises."""
+        """Return a case that calls a method of a new object."""
         return lambda: outcome(getattr(make(), method), *args, **kwargs)
 
 
@@ -77,7 +77,7 @@ def family(name: str, needs: str, *, fixes: tuple[str, ...] = ()) -> Callable[[C
 
 
 def outcome(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Return what a call returns, or the exception that it raises, both being behaviour to compare."""
+    """Return a call's result or exception; re-raise for absent functions."""
     try:
         return function(*args, **kwargs)
     except Exception as error:
@@ -87,7 +87,7 @@ def outcome(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def kind_of(thunk: Thunk) -> Thunk:
-    """Return a case: the type of another's result, where its text may differ."""
+    """Return a case that gives the type of another's result."""
     return lambda: type(thunk()).__name__
 
 
@@ -100,7 +100,7 @@ def printed(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 
 
 def with_gradient(result: Any, leaf: Any) -> Any:
-    """Return a loss, or a tuple that begins with one, with the gradient of a tensor; an exception as it is."""
+    """Return a loss result with a tensor's gradient; exceptions unchanged."""
     if isinstance(result, Exception):
         return result
     loss = result[0] if isinstance(result, tuple) else result

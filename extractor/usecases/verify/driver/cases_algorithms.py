@@ -1,4 +1,4 @@
-"""Cases of advantage estimators, KL, value loss, grouping, and what the trainer makes of them."""
+"""Define cases of advantages, KL, value loss, grouping and trainer functions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ PENALTIES = ("kl", "k1", "abs", "mse", "k2", "low_var_kl", "k3", "k1+", "kl+", "
 
 
 def estimators(side: Side) -> dict[Any, Any]:
-    """Return the estimators by name; 0.4.0 has no registry, and they go by the names of their functions."""
+    """Return the registered estimators; without a registry, find them by name."""
     core = side.module(CORE)
     registry: dict[Any, Any] | None = getattr(core, "ADV_ESTIMATOR_REGISTRY", None)
     if registry is not None:
@@ -44,10 +44,10 @@ def advantages(call: Call) -> Cases:
     """Yield cases of every estimator, on outcome and on dense rewards."""
     for name in sorted(estimators(call.side), key=str):
         for variant in VARIANTS:
-            yield f"{getattr(name, 'value', name)}/{variant}", lambda: _advantage(call.side, name, variant)
+            yield f"{getattr(name, 'value', name)}/{variant}", lambda: _compute_advantage(call.side, name, variant)
 
 
-def _advantage(side: Side, name: Any, variant: str) -> Any:
+def _compute_advantage(side: Side, name: Any, variant: str) -> Any:
     mask = inputs.response_mask(holes=variant == "holes", empty=variant.startswith("empty row"))
     rewards = inputs.rewards(dense=variant in ("dense", "holes", "weights"), mask=mask)
     if variant == "equal":
@@ -91,7 +91,7 @@ def registries(call: Call) -> Cases:
 
 @family("core_algos.agg_loss", CORE)
 def aggregation(call: Call) -> Cases:
-    """Yield cases of every mode, also with an empty row and with half precision."""
+    """Yield cases of every aggregation mode, with empty rows and bf16."""
     loss, mask, short = inputs.draw_per_token(41), inputs.response_mask(), inputs.response_mask(empty=True)
     for mode in AGG_MODES:
         yield mode, call("agg_loss", loss, mask, mode)
@@ -105,7 +105,7 @@ def aggregation(call: Call) -> Cases:
 
 @family("core_algos.kl_penalty", CORE)
 def penalties(call: Call) -> Cases:
-    """Yield cases of every estimator of the KL divergence, with its gradient."""
+    """Yield cases of every KL estimator and its gradient."""
     for name in PENALTIES:
         for scale in (0.0, 0.3, 30.0):
             new, reference = (
@@ -136,7 +136,7 @@ def controllers(call: Call) -> Cases:
 
 @family("core_algos.losses", CORE)
 def other_losses(call: Call) -> Cases:
-    """Value loss, entropy loss, rewards with KL, and the reweighting of PF-PPO."""
+    """Yield cases of value loss, entropy loss, KL rewards and PF-PPO."""
     values, mask = inputs.draw_per_token(61), inputs.response_mask()
     told = {"returns": inputs.draw_per_token(62), "values": values, "response_mask": mask, "cliprange_value": 0.3}
 
@@ -178,7 +178,7 @@ def _reweight(call: Call, *chosen: Any) -> Any:
 
 @family("groupwise", "verl.utils.groupwise")
 def grouped(call: Call) -> Cases:
-    """Compute mean and deviation per group, for every way to name a group."""
+    """Yield cases of statistics per group, for every group id type."""
     scores = inputs.normal(8, seed=73)
     names: dict[str, Any] = {
         "strings": inputs.groups(),

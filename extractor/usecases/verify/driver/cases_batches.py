@@ -53,11 +53,11 @@ class OnBatch:
         self._make = make
 
     def __call__(self, method: str, *args: Any, size: int = inputs.BATCH, meta: Any = None, **kwargs: Any) -> Any:
-        """Return a case: a method of a new batch of a size with more meta information."""
+        """Return a case that calls a method of a new batch."""
         return self._call.on(lambda: self._make(self._call.side, size, **(meta or {})), method, *args, **kwargs)
 
 
-def _with(data: Any, change: Any) -> Any:
+def _apply_change(data: Any, change: Any) -> Any:
     """Return what changing a batch returns, and the batch after it."""
     return change(data), data
 
@@ -119,17 +119,17 @@ def indexing(call: Call) -> Cases:
     yield "select", on("select", ["ids"], ["uid"], ["temperature"])
     yield "select/all", on("select")
     for deepcopy in (None, True):
-        yield f"select/copy/{deepcopy}", call(_selected, side, deepcopy)
+        yield f"select/copy/{deepcopy}", call(_edit_selection, side, deepcopy)
     taken = {"batch_keys": ["ids"], "non_tensor_batch_keys": ["uid"], "meta_info_keys": ["temperature"]}
-    yield "pop", lambda: _with(batch(side), lambda data: data.pop(**taken))
-    yield "pop/nothing", lambda: list(_with(batch(side), lambda data: data.pop()))
+    yield "pop", lambda: _apply_change(batch(side), lambda data: data.pop(**taken))
+    yield "pop/nothing", lambda: list(_apply_change(batch(side), lambda data: data.pop()))
     yield "rename", on("rename", "ids", "tokens")
     yield "rename/number", on("rename", 3, "a")
     yield "rename/bad", on("rename", ["ids"], ["a", "b"])
 
 
-def _selected(side: Side, deepcopy: bool | None) -> Any:
-    """Change what was selected, and see what that does to where it comes from."""
+def _edit_selection(side: Side, deepcopy: bool | None) -> Any:
+    """Modify a selection; return it with its source batch."""
     data = batch(side, nested={"a": [1]})
     taken = data.select(["scores"], **({} if deepcopy is None else {"deepcopy": deepcopy}))
     taken.non_tensor_batch["extra"][0]["index"] = 70
@@ -178,7 +178,7 @@ def combining(call: Call) -> Cases:
     for size in (3, 8, 100):
         yield f"split/{size}", on("split", size)
     order = torch.tensor([7, 0, 3, 1, 2, 6, 5, 4])
-    yield "reorder", lambda: _with(batch(side), lambda data: data.reorder(order))[1]
+    yield "reorder", lambda: _apply_change(batch(side), lambda data: data.reorder(order))[1]
 
 
 @family("protocol.pad", MODULE)
@@ -286,7 +286,7 @@ def functions(call: Call) -> Cases:
 
 @family("protocol.fold", MODULE, fixes=("reshape-newshape",))
 def folding(call: Call) -> Cases:
-    """Yield a second batch dimension; upstream's fails on numpy 2.4 and later."""
+    """Yield cases of folding batch dimensions; upstream fails on numpy 2.4+."""
 
     def folded() -> Any:
         return call.get("fold_batch_dim")(batch(call.side), 4)
@@ -315,7 +315,7 @@ def tensor_dictionaries(call: Call) -> Cases:
             "lists": {"a": [[1], []], "b": [{"c": 1}, {}]},
             "nothing": {},
         }.items():
-            yield f"assign_non_tensor/{label}", call(_assigned, module, values)
+            yield f"assign_non_tensor/{label}", call(_assign_values, module, values)
         for label, value in {
             "lengths": {"a": rows, "b": ["x"]},
             "tensors in a list": {"a": [rows]},
@@ -328,7 +328,7 @@ def tensor_dictionaries(call: Call) -> Cases:
     yield "index_select_tensor_dict", lambda: [selected([2, 0]), selected(torch.tensor([1, 1]))]
 
 
-def _assigned(module: Any, values: dict[str, Any]) -> Any:
+def _assign_values(module: Any, values: dict[str, Any]) -> Any:
     data = TensorDict({"rows": torch.arange(2)}, batch_size=[2])
     returned = module.assign_non_tensor(data, **values)
     found = [module.get_non_tensor_data(data, key, 7) for key in ("a", "b", "none")]

@@ -42,7 +42,7 @@ VALIDATED = ((1, 8, True), (8, 2, True), (8, 4, True), (9, 4, True), (1, 4, Fals
 
 
 def fields_of(value: Any) -> dict[str, Any]:
-    """Return the fields of a dataclass, and of those in it, but for Hydra's."""
+    """Return a dataclass's fields, recursively, without `_target_`."""
     return {
         field.name: fields_of(item) if dataclasses.is_dataclass(item) else item
         for field in dataclasses.fields(value)
@@ -103,7 +103,7 @@ def conversion(call: Call) -> Cases:
 
 @family("config.optimizer", f"{WORKERS}.optimizer")
 def optimizers(call: Call) -> Cases:
-    """Yield the optimizers built from a configuration, and a step with each."""
+    """Yield cases of building each optimizer and stepping with it."""
     cls = call.get("FSDPOptimizerConfig")
 
     def run(changes: dict[str, Any]) -> Any:

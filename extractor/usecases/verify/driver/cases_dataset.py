@@ -50,7 +50,7 @@ def prompts_file(folder: Path, suffix: str = "parquet") -> str:
 
 
 def make(side: Side, files: list[str] | None = None, *, suffix: str = "parquet", **changes: Any) -> Any:
-    """Return the dataset; `max_samples` only where the release has it, and without a setting that is None."""
+    """Return a dataset over prompt files, without settings that are None."""
     more = {name: changes.pop(name) for name in ("max_samples", "processor") if name in changes}
     settings = {
         "cache_dir": str(side.scratch / "cache"),
@@ -69,7 +69,7 @@ def make(side: Side, files: list[str] | None = None, *, suffix: str = "parquet",
 
 
 def variants() -> dict[str, dict[str, Any]]:
-    """Return settings by case: also those by which the first prompt is as long as one may be, or longer by one."""
+    """Return dataset settings by case, some around the first prompt's length."""
     length = len(inputs.tokenizer()(f"<u>{TEXTS[0]}\n<a>")["input_ids"])
     ways = ("left", "right", "middle", "error")
     bare = {"apply_chat_template_kwargs": {"chat_template": "{{ messages[0]['content'] }}"}}
@@ -127,11 +127,11 @@ def dataset(call: Call) -> Cases:
     for parts in (2, 3, 6, 0, "2") if hasattr(call.get("RLHFDataset"), "split") else ():
         yield f"split/{parts!r}", call(divided, parts)
     yield "loader", looped
-    yield from _states(call)
+    yield from _yield_states(call)
 
 
-def _states(call: Call) -> Cases:
-    """Yield what a dataset notes, and what is left of it after it is stored or read again."""
+def _yield_states(call: Call) -> Cases:
+    """Yield cases of dataset state after downloading, pickling and resuming."""
     side = call.side
 
     def downloaded() -> Any:

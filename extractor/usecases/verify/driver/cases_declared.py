@@ -18,12 +18,12 @@ _NUMBERS = (bool, int, float, str)
 
 
 def register(declared: Mapping[str, Sequence[str]]) -> None:
-    """Register a family for each module: its names as "function", "Class", "Class.method", "CONSTANT"."""
+    """Register a case family per module, for names like "Class.method"."""
     for module, names in sorted(declared.items()):
-        family(f"declared.{module}", module)(functools.partial(_cases, names))
+        family(f"declared.{module}", module)(functools.partial(_iterate_cases, names))
 
 
-def _cases(names: Sequence[str], call: Call) -> Cases:
+def _iterate_cases(names: Sequence[str], call: Call) -> Cases:
     yield "", lambda: {name: _told(call.side.module(call.module), name) for name in names}
 
 
@@ -37,46 +37,46 @@ def _told(found: Any, name: str) -> Any:
         # A class without fields of its own shares this set with others, which add theirs.
         return fields, sorted(fields.keys() & getattr(found, "_mutable_fields", ()))
     if callable(found) and not isinstance(found, type):
-        return _parameters(_decorated(found, name.rpartition(".")[2]))
-    return _plain(found)
+        return _list_defaults(_unwrap(found, name.rpartition(".")[2]))
+    return _unpack(found)
 
 
-def _decorated(function: Any, name: str) -> Any:
-    """Return the function of this name that a decorator, which says nothing of it, holds."""
+def _unwrap(function: Any, name: str) -> Any:
+    """Unwrap a decorated function by searching closures for its name."""
     for cell in getattr(function, "__closure__", None) or ():
         with contextlib.suppress(ValueError):  # an empty cell
             if inspect.isfunction(cell.cell_contents) and cell.cell_contents.__name__ == name:
-                return _decorated(cell.cell_contents, name)
+                return _unwrap(cell.cell_contents, name)
     return function
 
 
-def _parameters(function: Any) -> Any:
+def _list_defaults(function: Any) -> Any:
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
-    return [(item.name, _plain(item.default)) for item in parameters if item.default is not inspect.Parameter.empty]
+    return [(item.name, _unpack(item.default)) for item in parameters if item.default is not inspect.Parameter.empty]
 
 
 def _of_field(field: Any) -> Any:
     if field.default_factory is not dataclasses.MISSING:
         try:
-            return _plain(field.default_factory())
+            return _unpack(field.default_factory())
         except Exception as error:
             return type(error).__name__
-    return _plain(field.default)
+    return _unpack(field.default)
 
 
-def _plain(value: Any) -> Any:
-    """Return values that can be compared; of registries and everything else only what it is."""
+def _unpack(value: Any) -> Any:
+    """Convert a value to comparable data; return other values' type names."""
     if isinstance(value, Enum):
-        return [value.name, _plain(value.value)]
+        return [value.name, _unpack(value.value)]
     if value is None or isinstance(value, _NUMBERS):
         return value
     if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
+        return [_unpack(item) for item in value]
     if isinstance(value, Mapping) and value and all(isinstance(item, _NUMBERS) for item in value.values()):
-        return {repr(_plain(key)): item for key, item in value.items()}
+        return {repr(_unpack(key)): item for key, item in value.items()}
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {field.name: _unpack(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return type(value).__name__

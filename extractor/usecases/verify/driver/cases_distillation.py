@@ -23,23 +23,23 @@ NOTED = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}
 
 @family("distillation.losses", LOSSES)
 def distillation_losses(call: Call) -> Cases:
-    """Yield every registered loss, by itself and beside rewards, as a loss and as an advantage, clamped and not."""
+    """Yield cases of every distillation loss, with rewards, clamped and chunked."""
     names = sorted(call.side.module(LOSSES).DISTILLATION_LOSS_REGISTRY)
     for name, use_policy_gradient, use_task_rewards in product(names, (True, False), (True, False)):
         kind = f"{'advantage' if use_policy_gradient else 'loss'}{'/rewards' if use_task_rewards else ''}"
         changes = {"use_policy_gradient": use_policy_gradient, "use_task_rewards": use_task_rewards}
-        yield f"{name}/{kind}", lambda: _learned(call.side, name, changes)
+        yield f"{name}/{kind}", lambda: _learn(call.side, name, changes)
     clamped = {"use_policy_gradient": False, "loss_max_clamp": 0.3, "log_prob_min_clamp": -2.0}
     for name in ("k3", "forward_kl_topk"):
-        yield f"{name}/clamped", lambda: _learned(call.side, name, clamped)
+        yield f"{name}/clamped", lambda: _learn(call.side, name, clamped)
     # By pieces of the logits; releases that do not know them learn it at once.
     alone = {"use_policy_gradient": False, "use_task_rewards": False}
     chunks = {"use_chunked_topk": True, "chunked_topk_chunk_size": 7}
-    yield "forward_kl_topk/chunked", lambda: _learned(call.side, "forward_kl_topk", alone, **chunks)
+    yield "forward_kl_topk/chunked", lambda: _learn(call.side, "forward_kl_topk", alone, **chunks)
 
 
-def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) -> Any:
-    """Return the loss, the metrics and the gradient; an exception as it is."""
+def _learn(side: Side, name: str, changes: dict[str, Any], **attributes: Any) -> Any:
+    """Return loss, metrics and gradient, or the exception raised."""
     losses = side.module(LOSSES)
     settings: Any = outcome(
         side.get("verl.workers.config.distillation:DistillationLossConfig"), loss_mode=name, topk=TOPK, **changes
@@ -51,7 +51,7 @@ def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) 
     # "fsdp", and the sizes that are noted before: what named fixes give the project's side.
     config, distillation = losses_config(side, strategy="fsdp"), SimpleNamespace(distillation_loss=settings)
     config.global_batch_info.update({**NOTED, "loss_scale_factor": config.loss_scale_factor})
-    batch = _batch(side, by_topk=settings.loss_settings.use_topk)
+    batch = _make_batch(side, by_topk=settings.loss_settings.use_topk)
     ids, offsets = batch["input_ids"].values(), batch["input_ids"].offsets()
     logits = inputs.normal(len(ids), VOCABULARY, seed=801).requires_grad_()
     following = logits.log_softmax(-1).gather(-1, ids.roll(-1).unsqueeze(-1)).squeeze(-1)
@@ -64,8 +64,8 @@ def _learned(side: Side, name: str, changes: dict[str, Any], **attributes: Any) 
     return loss, {key: getattr(value, "values", value) for key, value in metrics.items()}, logits.grad
 
 
-def _batch(side: Side, *, by_topk: bool) -> Any:
-    """Return the shared batch as the engine takes it, with what a teacher says of it."""
+def _make_batch(side: Side, *, by_topk: bool) -> Any:
+    """Return the shared batch without padding, with teacher log-probabilities."""
     meet_attention(side)
     data = tokens(side)
     ids = data.batch["input_ids"]

@@ -36,7 +36,7 @@ def made_engine(
     clip: float | None = 1.0,
     **changes: Any,
 ) -> Any:
-    """Return an engine around a model that is there: what upstream builds itself is left out on both sides."""
+    """Return an engine around a ready model, skipping upstream's own building."""
     process_group()
     kind = "Qwen2ForTokenClassification" if name == "FSDPEngineWithValueHead" else "Qwen2ForCausalLM"
     module = inputs.model(kind, attention_dropout=dropout)
@@ -112,10 +112,10 @@ def language_model(call: Call) -> Cases:
     for label, engine in (("to a length", lengthened), ("chunked", CHUNKED), ("dropout", {"dropout": 0.5})):
         yield f"infer_batch/{label}", call(_infer, side, packed=True, engine=engine)
     for packed, fused in product((False, True), (False, True)):
-        yield f"given to the model/packed {packed}{'/fused' if fused else ''}", call(_given, side, packed, fused)
+        yield f"given to the model/packed {packed}{'/fused' if fused else ''}", call(_prepare, side, packed, fused)
     yield "sequence parallel", call(made_engine, side, ulysses_sequence_parallel_size=2)
     for dynamic in (False, True):
-        yield f"asked of other processes{'/dynamic' if dynamic else ''}", call(_asked, side, dynamic)
+        yield f"asked of other processes{'/dynamic' if dynamic else ''}", call(_record_all_reduce, side, dynamic)
 
 
 def _infer(
@@ -139,26 +139,26 @@ def _infer(
     return {key: back(value, batch) for key, value in outputs.items()}, made.module.training
 
 
-def _given(side: Side, packed: bool, fused: bool) -> Any:
-    """Return what a model is given of a batch, and what is kept to read its answer by."""
+def _prepare(side: Side, packed: bool, fused: bool) -> Any:
+    """Return a batch's model inputs and the arguments to decode outputs."""
     made = made_engine(side, remove_padding=packed)
     batch = unpadded(side, use_remove_padding=packed, use_fused_kernels=fused)
     return made.prepare_model_inputs(micro_batch=batch)
 
 
-def _asked(side: Side, dynamic: bool) -> Any:
-    """Return what a pass adds up over processes, of which there is one here; what they know is told to it."""
+def _record_all_reduce(side: Side, dynamic: bool) -> Any:
+    """Return all-reduce calls, output and batch sizes of a training pass."""
     made, config = made_engine(side), losses_config(side)
     batch, read = unpadded(side, use_dynamic_bsz=dynamic), side.get(f"{TENSORS}:get_non_tensor_data")
-    with _other_processes(lambda values: values.mul_(2)) as seen, made.train_mode(disable_auto_offload=True):
-        output = made.train_batch(batch, loss_function=functools.partial(_policy_loss, side, config))
+    with _mock_all_reduce(lambda values: values.mul_(2)) as seen, made.train_mode(disable_auto_offload=True):
+        output = made.train_batch(batch, loss_function=functools.partial(_run_loss, side, config))
     told = [read(batch, key, "nothing") for key in ("sp_size", "dp_size", "batch_num_tokens", "global_batch_size")]
-    return seen, _plain(output), told
+    return seen, _unpack(output), told
 
 
 @contextlib.contextmanager
-def _other_processes(answer: Callable[[torch.Tensor], object]) -> Iterator[list[Any]]:
-    """Stand in for processes whose sums `answer` changes in place; yields what they are asked, which grows."""
+def _mock_all_reduce(answer: Callable[[torch.Tensor], object]) -> Iterator[list[Any]]:
+    """Mock all-reduce with `answer`; yield the growing list of calls."""
     seen: list[Any] = []
 
     def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
@@ -169,31 +169,31 @@ def _other_processes(answer: Callable[[torch.Tensor], object]) -> Iterator[list[
         yield seen
 
 
-def _gradients(module: Any) -> list[bool]:
+def _list_gradients(module: Any) -> list[bool]:
     return [parameter.grad is not None for parameter in module.parameters()]
 
 
 @family("engine.modes", "verl.workers.engine.base")
 def modes(call: Call) -> Cases:
-    """Enter and leave the modes: what is moved, trained and zeroed, also where there was an error."""
+    """Yield cases of entering and leaving modes, and of optimizer steps."""
     side, kept = call.side, {"zero_grad_on_exit": False}
     for mode in ("train", "eval"):
         for offloaded in ((), ("param_offload",), ("optimizer_offload",)):
             changes: dict[str, Any] = dict.fromkeys(offloaded, True)
             for label, options in (("", {}), ("/stays", {"disable_auto_offload": True})):
-                yield f"{mode}/{'+'.join(offloaded)}{label}", call(_entered, side, mode, changes, options)
-        yield f"{mode}/gradients kept", call(_entered, side, mode, {}, kept)
-        yield f"{mode}/fails", call(_entered, side, mode, {}, kept, fails=True)
+                yield f"{mode}/{'+'.join(offloaded)}{label}", call(_enter, side, mode, changes, options)
+        yield f"{mode}/gradients kept", call(_enter, side, mode, {}, kept)
+        yield f"{mode}/fails", call(_enter, side, mode, {}, kept, fails=True)
     for (label, gradient), scaled in product(
         zip(("finite", "infinite", "not a number", "small"), GRADIENTS, strict=True), (False, True)
     ):
-        yield f"step/{label}/scaled {scaled}", call(_stepped, side, gradient, scaled)
+        yield f"step/{label}/scaled {scaled}", call(_step, side, gradient, scaled)
     yield "step/no clipping", lambda: outcome(made_engine(side, clip=None).optimizer_step)
-    yield "step/loose", call(_stepped, side, 0.5, False, clip=1e6)
-    yield "deterministic", call(_deterministic, side)
+    yield "step/loose", call(_step, side, 0.5, False, clip=1e6)
+    yield "deterministic", call(_run_deterministic, side)
 
 
-def _entered(side: Side, mode: str, changes: dict[str, Any], options: dict[str, Any], *, fails: bool = False) -> Any:
+def _enter(side: Side, mode: str, changes: dict[str, Any], options: dict[str, Any], *, fails: bool = False) -> Any:
     made = made_engine(side, **changes)
     moved: list[Any] = []
     made.to = lambda device, model=True, optimizer=True, grad=True: moved.append((device, model, optimizer, grad))
@@ -211,12 +211,12 @@ def _entered(side: Side, mode: str, changes: dict[str, Any], options: dict[str, 
                 raise ValueError("inside")
         return found
 
-    found = outcome(inside), made.mode, moved, _gradients(made.module), made.module.training, group()
+    found = outcome(inside), made.mode, moved, _list_gradients(made.module), made.module.training, group()
     share(None)
     return found
 
 
-def _stepped(side: Side, gradient: float, scaled: bool, *, clip: float = 1.0) -> Any:
+def _step(side: Side, gradient: float, scaled: bool, *, clip: float = 1.0) -> Any:
     made = made_engine(side, clip=clip)
     weights = with_gradients(made.module, gradient)
     if scaled:
@@ -227,8 +227,8 @@ def _stepped(side: Side, gradient: float, scaled: bool, *, clip: float = 1.0) ->
     return said, scale, weights[:3], [parameter.grad for parameter in weights[:3]]
 
 
-def _deterministic(side: Side) -> Any:
-    """Return what is set for runs to be alike, and set it back."""
+def _run_deterministic(side: Side) -> Any:
+    """Return what determinism sets and the numbers drawn; restore settings."""
     backends = torch.backends.cudnn
     before = backends.deterministic, backends.benchmark, backends.enabled
     environment = dict(os.environ)
@@ -263,11 +263,9 @@ def _train(
         made.scaler = torch.amp.GradScaler("cpu", init_scale=4.0, growth_interval=1)
     if values:
         config = inputs.config(cliprange_value=0.3, loss_agg_mode="token-mean", loss_scale_factor=None)
-        loss = functools.partial(_value_loss(side), config)
+        loss = functools.partial(_get_value_loss(side), config)
     else:
-        loss = functools.partial(
-            _policy_loss, side, losses_config(side, policy_loss={"loss_mode": loss_mode}, **changes)
-        )
+        loss = functools.partial(_run_loss, side, losses_config(side, policy_loss={"loss_mode": loss_mode}, **changes))
     entropy = not values and changes.get("entropy_coeff", 0.01) != 0
     asked = {"use_dynamic_bsz": dynamic, "use_remove_padding": packed, "calculate_entropy": entropy, **(settings or {})}
     seen = []
@@ -278,16 +276,16 @@ def _train(
                 batch["rollout_is_weights"] = inputs.normal(SIZE, RESPONSE, seed=707).exp()
             if broken:
                 batch["advantages"][0, 0] = float("inf")
-            seen.append(_plain(outcome(made.train_batch, batch, loss_function=loss)))
+            seen.append(_unpack(outcome(made.train_batch, batch, loss_function=loss)))
     whole = {
         name: getattr(value, "full_tensor", lambda value=value: value)()
         for name, value in made.module.named_parameters()
     }
-    return seen, whole, _gradients(made.module), made.module.training, synchronised
+    return seen, whole, _list_gradients(made.module), made.module.training, synchronised
 
 
 def _shard(side: Side, engine: Any) -> list[bool]:
-    """Share a model out in one process; returns the list of when its gradients are synchronised, which grows."""
+    """Shard a model; return the growing list of gradient sync flags."""
     mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (1,))
     wrap = inputs.config(wrap_policy={"transformer_layer_cls_to_wrap": ["Qwen2DecoderLayer"]})
     side.get("verl.utils.fsdp_utils:apply_fsdp2")(engine.module, {"mesh": mesh}, wrap)
@@ -303,12 +301,12 @@ def _shard(side: Side, engine: Any) -> list[bool]:
     return asked
 
 
-def _policy_loss(side: Side, config: Any, **inputs: Any) -> Any:
+def _run_loss(side: Side, config: Any, **inputs: Any) -> Any:
     with mean_over_the_batch(side, config.policy_loss.loss_mode, config):
         return side.get(f"{LOSSES}:ppo_loss")(config, **inputs)
 
 
-def _plain(output: Any) -> Any:
+def _unpack(output: Any) -> Any:
     """Return losses and metrics as numbers."""
     if isinstance(output, Exception):
         return output
@@ -327,8 +325,8 @@ def value_model(call: Call) -> Cases:
         yield f"train_batch/{label}", call(_train, call.side, "float32", dynamic, packed, values=True)
 
 
-def _value_loss(side: Side) -> Any:
-    """Verl's loss; upstream's gets what a named fix gives the project's: sizes of the batch, a metric to add up."""
+def _get_value_loss(side: Side) -> Any:
+    """Return the value loss; upstream's with the named fix's counterpart."""
     loss = side.get(f"{LOSSES}:value_loss")
     if not side.upstream or "value-loss-over-the-batch" not in side.fixes:
         return loss

@@ -27,23 +27,23 @@ UNSET = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl
 
 @family("core_algos.policy_loss", CORE)
 def policy_losses(call: Call) -> Cases:
-    """Yield every registered loss with its gradient, in every aggregation mode, near and far from the old policy."""
+    """Yield cases of every policy loss, by mode and situation."""
     side = call.side
     for name in sorted(getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})):
         for mode in AGG_MODES[:-1]:
-            yield f"{name}/{mode}", lambda: _policy_loss(side, name, mode, "mapping")
-            yield f"{name}/{mode}/share of a batch", lambda: _policy_loss(side, name, mode, "dataclass", shared=True)
+            yield f"{name}/{mode}", lambda: _run_loss(side, name, mode, "mapping")
+            yield f"{name}/{mode}/share of a batch", lambda: _run_loss(side, name, mode, "dataclass", shared=True)
         for kind, situation in product(("mapping", "dataclass"), SITUATIONS):
-            yield f"{name}/{situation}/{kind}", lambda: _policy_loss(side, name, AGG_MODES[0], kind, situation)
+            yield f"{name}/{situation}/{kind}", lambda: _run_loss(side, name, AGG_MODES[0], kind, situation)
 
 
-def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "near", *, shared: bool = False) -> Any:
+def _run_loss(side: Side, name: str, mode: str, kind: str, situation: str = "near", *, shared: bool = False) -> Any:
     old = inputs.log_probs(21)
     apart = inputs.draw_per_token(22, {"far": 30.0, "edges": 2.0, "far, no ranges": 2.0}.get(situation, 0.3))
     if situation == "edges":
         apart[:, ::2] = 0
     new = (old + apart).requires_grad_()
-    config = _loss_config(side, name, kind, situation)
+    config = _configure(side, name, kind, situation)
     if shared and hasattr(config, "global_batch_info"):
         config.global_batch_info.update(SHARE)
     weighted = situation == "weights"
@@ -66,7 +66,7 @@ def _policy_loss(side: Side, name: str, mode: str, kind: str, situation: str = "
     return with_gradient(result, new)
 
 
-def _loss_config(side: Side, name: str, kind: str, situation: str) -> Any:
+def _configure(side: Side, name: str, kind: str, situation: str) -> Any:
     settings = inputs.actor_settings()
     settings["policy_loss"]["loss_mode"] = name
     if situation in ("no ranges", "far, no ranges", "nothing set"):
@@ -82,7 +82,7 @@ def _loss_config(side: Side, name: str, kind: str, situation: str) -> Any:
 
 
 def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.AbstractContextManager[object]:
-    """Give upstream's side what a named fix gives the project's: GMPO's mean over the batch in place of the pass."""
+    """Patch upstream's GMPO to average over the batch, as fixed."""
     if not side.upstream or name != "geo_mean" or "geo-mean-over-the-batch" not in side.fixes:
         return contextlib.nullcontext()
     mean, batch = torch.mean, getattr(config, "global_batch_info", {})
@@ -94,7 +94,7 @@ def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.Abstra
 
 
 def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
-    """Return the same settings as upstream's dataclass, where the release has one."""
+    """Return the settings as upstream's actor dataclass."""
     cls = side.get("verl.workers.config.actor:FSDPActorConfig")
     kind = side.get("verl.workers.config.actor:PolicyLossConfig")
     more = {"dro_beta": 0.3} if "dro_beta" in kind.__dataclass_fields__ else {}
@@ -133,7 +133,7 @@ def clipped_loss(call: Call) -> Cases:
             yield f"{mode}/{label}", lambda: run(inputs.draw_per_token(32, 0.5), inputs.draw_per_token(33), **settings)
 
 
-def _corrected(call: Call, function: str, **settings: Any) -> Any:
+def _correct(call: Call, function: str, **settings: Any) -> Any:
     new, advantages = inputs.log_probs(35).requires_grad_(), inputs.draw_per_token(37)
     result = call(function, inputs.log_probs(36), new, advantages, inputs.response_mask(), **settings)()
     return with_gradient(result, new)
@@ -146,11 +146,11 @@ def corrected_loss(call: Call) -> Cases:
     call.get(function)
     for sampling, rejection in product((None, "token", "sequence"), (None, "token", "sequence", "geometric")):
         settings = {"rollout_is": sampling, "rollout_rs": rejection, "rollout_rs_threshold": 1.5}
-        yield f"{sampling}/{rejection}", lambda: _corrected(call, function, **settings)
+        yield f"{sampling}/{rejection}", lambda: _correct(call, function, **settings)
 
 
 def rejections(side: Side) -> tuple[str, ...]:
-    """Return the ways to reject tokens and responses by name; since 0.7.1 the module lists them."""
+    """Return the names of rejection methods; none without the module."""
     try:
         helper = side.module(HELPER)
     except NotVendored:
@@ -160,7 +160,7 @@ def rejections(side: Side) -> tuple[str, ...]:
 
 @family("core_algos.bypass", CORE)
 def bypassing_loss(call: Call) -> Cases:
-    """Yield the loss that takes the rollout's log-probabilities as the old ones, clipped and by REINFORCE."""
+    """Yield cases of the bypass-mode loss, clipped and by REINFORCE."""
     ways = (None, *rejections(call.side))
     for kind, sampling, rejection in product(("ppo_clip", "reinforce", "none"), (None, "token", "sequence"), ways):
         settings = inputs.actor_settings(global_batch_info={})
@@ -170,7 +170,7 @@ def bypassing_loss(call: Call) -> Cases:
             "rollout_rs": rejection,
             "rollout_rs_threshold": 1.5,
         }
-        case = call(_corrected, call, "compute_policy_loss_bypass_mode", config=inputs.config(**settings))
+        case = call(_correct, call, "compute_policy_loss_bypass_mode", config=inputs.config(**settings))
         yield f"{kind}/{sampling}/{rejection}", case
 
 

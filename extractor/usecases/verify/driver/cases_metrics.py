@@ -17,7 +17,7 @@ TIMING = {"gen": 2.5, "ref": 0.5, "values": 0.25, "adv": 0.125, "update_critic":
 
 
 def trained_batch(side: Side, *, aborted: bool = False, rows: int = inputs.BATCH, holes: bool = False) -> Any:
-    """Return a batch as it is at the end of a step; `rows` of 0 aborts all."""
+    """Return a finished step's batch; rows from `rows` are aborted."""
     mask = inputs.response_mask(empty=aborted, holes=holes)
     mask[rows:] = 0
     tensors = {
@@ -71,7 +71,7 @@ def validation(call: Call) -> Cases:
     values, many, asked = np.array(numbers(8)), ["math"] * 7 + ["code"] * 2, list("pppppqqrs")
 
     def processed(sources: list[str], prompts: list[str], told: dict[str, list[Any]], **options: Any) -> Any:
-        return lambda: _plain(call("process_validation_metrics", sources, prompts, told, **options)())
+        return lambda: _unpack(call("process_validation_metrics", sources, prompts, told, **options)())
 
     yield "process_validation_metrics", processed(*of_validation, infos)
     said_nothing = {"acc": [1.0, None, 0.5] * 3}
@@ -92,7 +92,7 @@ def validation(call: Call) -> Cases:
             "sample_inputs": asked,
             "infos_dict": said_nothing,
         }
-        return _plain(outcome(inputs.call, call.get("process_validation_metrics"), available))
+        return _unpack(outcome(inputs.call, call.get("process_validation_metrics"), available))
 
     yield "process_validation_metrics/expected", expecting
     few = {"subset_size": 4, "reduce_fns": [np.mean, np.max, np.min], "n_bootstrap": 100, "seed": 5}
@@ -103,8 +103,8 @@ def validation(call: Call) -> Cases:
         yield label, call("calc_maj_val", told, vote_key="vote", val_key="value")
 
 
-def _plain(value: Any) -> Any:
-    return {key: _plain(item) for key, item in value.items()} if isinstance(value, dict) else value
+def _unpack(value: Any) -> Any:
+    return {key: _unpack(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 @family("metric.reduce_metrics", "verl.utils.metric.utils")

@@ -27,7 +27,7 @@ DTYPES = ("float32", "bfloat16")
 
 
 def process_group() -> None:
-    """Set up a process group of one: upstream asks for the rank."""
+    """Initialize a process group of one; upstream asks for its rank."""
     if not torch.distributed.is_initialized():
         store = torch.distributed.HashStore()
         torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
@@ -60,7 +60,7 @@ def tokens(side: Side, **meta: Any) -> Any:
 
 @contextlib.contextmanager
 def autocast_counterpart(side: Side, fix: str, dtype: str) -> Iterator[None]:
-    """Give upstream the dtype that a named fix takes from the configuration, and the device that another one does.
+    """Patch upstream's autocast to the dtype and device of named fixes.
 
     Upstream itself has bfloat16 fixed; and 0.4.0 has CUDA fixed, for a rollout.
     """
@@ -83,7 +83,7 @@ def autocast_counterpart(side: Side, fix: str, dtype: str) -> Iterator[None]:
 
 
 def with_gradients(module: Any, gradient: float) -> list[Any]:
-    """Return a model's weights, of which the second has this gradient, and the others small ones."""
+    """Return a model's weights with gradients; the second has `gradient`."""
     weights = list(module.parameters())
     for index, parameter in enumerate(weights):
         parameter.grad = torch.full_like(parameter, gradient if index == 1 else 0.01 * index)
@@ -91,12 +91,12 @@ def with_gradients(module: Any, gradient: float) -> list[Any]:
 
 
 def trained_state(module: Any) -> Any:
-    """Return which gradients are left, and whether the model is being trained."""
+    """Return which parameters have nonzero gradients, and the training mode."""
     left = [parameter.grad is not None and bool(parameter.grad.any()) for parameter in module.parameters()]
     return left, module.training
 
 
-def _stepped(trainer: Any, role: str, gradient: float) -> Any:
+def _step(trainer: Any, role: str, gradient: float) -> Any:
     """Return what a step says, and weights and gradients after it."""
     weights = with_gradients(getattr(trainer, f"{role}_module"), gradient)
     said = printed(trainer._optimizer_step)
@@ -130,7 +130,7 @@ UPDATES: dict[str, dict[str, Any]] = {
 
 @family("dp_actor", ACTOR)
 def actor(call: Call) -> Cases:
-    """Yield cases of log-probabilities and updates, by loss and setting, in both precisions."""
+    """Yield cases of the actor's log-probabilities and updates."""
     side = call.side
     yield "reference", lambda: _log_probs(side)
     for dtype, dynamic in product(DTYPES, (False, True)):
@@ -143,11 +143,11 @@ def actor(call: Call) -> Cases:
     for label, changes in UPDATES.items():
         yield f"update_policy/{label}", call(_update, side, **changes)
     for gradient in GRADIENTS:
-        yield f"step/{gradient}", lambda: _stepped(_actor(side), "actor", gradient)
+        yield f"step/{gradient}", lambda: _step(_make_actor(side), "actor", gradient)
     yield "compute_log_prob/dropout", lambda: _log_probs(side, made={"optimizer": True, "dropout": 0.5}, training=True)
 
 
-def _actor(
+def _make_actor(
     side: Side,
     dtype: str = "float32",
     *,
@@ -180,9 +180,9 @@ def _log_probs(
     training: bool = False,
     **meta: Any,
 ) -> Any:
-    """Return what the actor makes of the shared batch; `training`: also whether its model is being trained."""
+    """Return the actor's log-probabilities, and training mode if asked."""
     with autocast_counterpart(side, "actor-autocast-dtype", dtype):
-        actor = _actor(side, dtype, **{"optimizer": False, **(made or {})})
+        actor = _make_actor(side, dtype, **{"optimizer": False, **(made or {})})
         found = actor.compute_log_prob(tokens(side, **meta), **(asked or {}))
     return (found, actor.actor_module.training) if training else found
 
@@ -203,7 +203,7 @@ def _update(
         # Upstream's dataclass has no such field: the trainer adds it to the mapping.
         changes["kind"] = "mapping"
         changes["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
-    made, data = _actor(side, dtype, **changes), tokens(side)
+    made, data = _make_actor(side, dtype, **changes), tokens(side)
     if left_out:
         data.pop(batch_keys=list(left_out))
     if broken:
@@ -222,16 +222,16 @@ def critic(call: Call) -> Cases:
     """Compute values and updates, in both precisions."""
     side = call.side
     for gradient in GRADIENTS:
-        yield f"step/{gradient}", lambda: _stepped(_critic(side, "float32"), "critic", gradient)
+        yield f"step/{gradient}", lambda: _step(_make_critic(side, "float32"), "critic", gradient)
     for dtype in DTYPES:
         for dynamic, masked in product((False, True), (False, True)):
             label = f"compute_values/{dtype}/dynamic {dynamic}/mask {masked}"
-            yield label, lambda: _values(side, dtype, dynamic, masked)
+            yield label, lambda: _run_critic(side, dtype, dynamic, masked)
         for label in ("plain", "epochs", "dynamic", "not finite", "dropout", "loose clipping", "sequence mean"):
             yield f"update_critic/{dtype}/{label}", lambda: _update_critic(side, dtype, **UPDATES.get(label, {}))
 
 
-def _critic(side: Side, dtype: str, *, dropout: float = 0.0, **changes: Any) -> Any:
+def _make_critic(side: Side, dtype: str, *, dropout: float = 0.0, **changes: Any) -> Any:
     process_group()
     module = inputs.model("Qwen2ForTokenClassification", attention_dropout=dropout)
     settings = {
@@ -251,17 +251,17 @@ def _critic(side: Side, dtype: str, *, dropout: float = 0.0, **changes: Any) -> 
     return side.get(f"{CRITIC}:DataParallelPPOCritic")(inputs.config(**settings), module, optimizer)
 
 
-def _values(side: Side, dtype: str, dynamic: bool, masked: bool) -> Any:
+def _run_critic(side: Side, dtype: str, dynamic: bool, masked: bool) -> Any:
     data = tokens(side, use_dynamic_bsz=dynamic)
     if not masked:
         data.pop(batch_keys=["response_mask"])
     with autocast_counterpart(side, "critic-autocast-dtype", dtype):
-        made = _critic(side, dtype, dropout=0.5)
+        made = _make_critic(side, dtype, dropout=0.5)
         return outcome(made.compute_values, data), made.critic_module.training
 
 
 def _update_critic(side: Side, dtype: str, *, broken: bool = False, **changes: Any) -> Any:
-    made, data = _critic(side, dtype, **changes), tokens(side)
+    made, data = _make_critic(side, dtype, **changes), tokens(side)
     if broken:
         data.batch["returns"][0, 0] = float("inf")
     with autocast_counterpart(side, "critic-autocast-dtype", dtype):
@@ -330,24 +330,24 @@ def _generate(side: Side, dtype: str, meta: dict[str, Any], **changes: Any) -> A
 # Sharding
 
 
-def _wrapping(layers: Any) -> dict[str, Any]:
+def _wrap(layers: Any) -> dict[str, Any]:
     return {"wrap_policy": {"transformer_layer_cls_to_wrap": layers}}
 
 
 @family("fsdp_utils", "verl.utils.fsdp_utils")
 def sharding(call: Call) -> Cases:
-    """Wrap, load and clip by FSDP2 in one process. Without a wrap policy it raises on some transformers."""
-    yield "apply, load, clip", call(_sharded, call)
-    yield "wrap policy", lambda: _sharded(call, **_wrapping("Qwen2MLP"))
-    yield "prefetch", lambda: _sharded(call, **_wrapping(["Qwen2MLP"]), forward_prefetch=True)
-    yield "tied", lambda: _sharded(call, tied=True, **_wrapping(["Qwen2MLP"]))
-    yield "clip/loose", lambda: _clipped(call, 0.5, max_norm=1e6)
-    yield "clip/other norm", lambda: _clipped(call, 0.5, max_norm=0.1, norm_type=1.0)
-    yield "optimizer's state moves", lambda: _moved(call)
+    """Yield cases of wrapping, loading and clipping with FSDP2."""
+    yield "apply, load, clip", call(_shard, call)
+    yield "wrap policy", lambda: _shard(call, **_wrap("Qwen2MLP"))
+    yield "prefetch", lambda: _shard(call, **_wrap(["Qwen2MLP"]), forward_prefetch=True)
+    yield "tied", lambda: _shard(call, tied=True, **_wrap(["Qwen2MLP"]))
+    yield "clip/loose", lambda: _clip_weights(call, 0.5, max_norm=1e6)
+    yield "clip/other norm", lambda: _clip_weights(call, 0.5, max_norm=0.1, norm_type=1.0)
+    yield "optimizer's state moves", lambda: _move(call)
     yield "version", lambda: call.get("fsdp_version")(inputs.model())
 
 
-def _clipped(call: Call, gradient: float, **options: Any) -> Any:
+def _clip_weights(call: Call, gradient: float, **options: Any) -> Any:
     weights = [torch.nn.Parameter(torch.ones(count)) for count in (3, 2, 1)]
     weights[0].grad, weights[1].grad = torch.full((3,), gradient), torch.tensor([0.25, -2.0])
     clip = call.get("fsdp2_clip_grad_norm_")
@@ -355,7 +355,7 @@ def _clipped(call: Call, gradient: float, **options: Any) -> Any:
     return found, clip(weights[0], max_norm=1.0), weights[0].grad
 
 
-def _moved(call: Call) -> Any:
+def _move(call: Call) -> Any:
     weight = torch.nn.Parameter(torch.ones(3))
     optimizer = torch.optim.AdamW([weight])
     load, offload = call.get("load_fsdp_optimizer"), call.get("offload_fsdp_optimizer")
@@ -368,7 +368,7 @@ def _moved(call: Call) -> Any:
     return before, devices, [str(value.device) for value in optimizer.state[weight].values()]
 
 
-def _sharded(call: Call, *, tied: bool = False, **config: Any) -> Any:
+def _shard(call: Call, *, tied: bool = False, **config: Any) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     process_group()

@@ -1,4 +1,4 @@
-"""Cases of batches without their padding, and of losses over them, as the training engine takes them."""
+"""Define cases of unpadded batches and losses over them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TENSORS = "verl.utils.tensordict_utils"
 
 
 def meet_attention(side: Side) -> None:
-    """Give upstream the plain torch helpers that a named fix gives the project: its own come from flash-attn."""
+    """Give upstream the fixed project's torch helpers instead of flash-attn's."""
     if not side.upstream or hasattr(side.module("verl.utils.attention_utils"), "_fallback_unpad_input"):
         return
 
@@ -37,7 +37,7 @@ def meet_attention(side: Side) -> None:
 
 
 def unpadded(side: Side, *, temperature: Any = 0.9, **settings: Any) -> Any:
-    """Return the shared batch as the engine takes it, without the settings that are None."""
+    """Return the shared batch unpadded, with settings that are not None."""
     meet_attention(side)
     data = tokens(side)
     data.meta_info = {"temperature": temperature}
@@ -74,7 +74,7 @@ def padding(call: Call) -> Cases:
         mask = torch.nested.as_nested_tensor([row[row.bool()] for row in batch["response_mask"]], layout=torch.jagged)
         return list(function(ids if name == "response_from_nested" else batch["advantages"], mask).unbind())
 
-    yield "left_right_2_no_padding", lambda: _unnested(unpadded(side))
+    yield "left_right_2_no_padding", lambda: _unnest_batch(unpadded(side))
     yield f"{back}/flat", call(padded_again, lambda values: values.values())
     yield f"{back}/short", call(padded_again, lambda values: values.values()[:-1])
     yield f"{back}/no prompt", call(padded_again, lambda values: values, prompts=False)
@@ -83,7 +83,7 @@ def padding(call: Call) -> Cases:
             yield name, lambda: nested(name)
 
 
-def _unnested(batch: Any) -> dict[str, Any]:
+def _unnest_batch(batch: Any) -> dict[str, Any]:
     def plain(value: Any) -> Any:
         return list(value.unbind()) if isinstance(value, torch.Tensor) and value.is_nested else value
 
@@ -91,7 +91,7 @@ def _unnested(batch: Any) -> dict[str, Any]:
 
 
 def metric_of(value: Any) -> Any:
-    """Return a metric as numbers: one of verl's is an object with its values."""
+    """Return a metric as numbers, unpacking verl's metric objects."""
     if isinstance(value, list):
         return [metric_of(item) for item in value]
     return (value.aggregation.name, value.values) if hasattr(value, "aggregation") else value
@@ -99,7 +99,7 @@ def metric_of(value: Any) -> Any:
 
 @family("losses", LOSSES)
 def losses(call: Call) -> Cases:
-    """Call the actor's loss itself, for what a pass may know of its batch."""
+    """Yield cases of the actor's loss by known batch sizes."""
     nothing: dict[str, Any] = {"dp_size": 1, "batch_num_tokens": None, "global_batch_size": None}
     for label, known, changes in (
         ("nothing known", {}, {}),
@@ -109,10 +109,10 @@ def losses(call: Call) -> Cases:
         ("scale", {}, {"loss_scale_factor": 5, "loss_agg_mode": "seq-mean-token-sum-norm"}),
         ("all", {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}, {"use_kl_loss": False}),
     ):
-        yield label, call(_called, call.side, {**nothing, **known}, changes)
+        yield label, call(_call_loss, call.side, {**nothing, **known}, changes)
 
 
-def _called(side: Side, known: dict[str, Any], changes: dict[str, Any]) -> Any:
+def _call_loss(side: Side, known: dict[str, Any], changes: dict[str, Any]) -> Any:
     config, batch = losses_config(side, **changes), unpadded(side)
     side.get(f"{TENSORS}:assign_non_tensor")(batch, **known)
     offsets = batch["input_ids"].offsets()

@@ -85,7 +85,7 @@ async def score_later(*args: Any, **kwargs: Any) -> Any:
 
 
 def answers(side: Side, *, scored: bool = False, told: bool = False) -> Any:
-    """Return a batch of responses; `told`: with what episodes add to a row, and without what a dataset adds."""
+    """Return a response batch; `told` uses episode instead of dataset columns."""
     generator = torch.Generator().manual_seed(601)
     mask, rows = inputs.response_mask(), range(inputs.BATCH)
     tensors = {
@@ -134,8 +134,8 @@ LOOP_MANAGERS: dict[str, dict[str, Any]] = {
 }
 
 
-def _of_manager(name: str, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
-    """Return the settings that a manager has; those that catch every error say otherwise why they have no scorer."""
+def _select(name: str, variants: Mapping[str, Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+    """Return the settings that apply to a reward manager."""
     catches = name in ("prime", "rate_limited")
     return {
         label: settings
@@ -152,18 +152,18 @@ def managers(call: Call) -> Cases:
     side.module(PACKAGE)
     for name in sorted(registry):
         for (label, function), as_dict in product((("number", score), ("details", score_with_details)), (False, True)):
-            yield f"{name}/{label}/{as_dict}", lambda: _rewards(side, name, function, as_dict)
-        for label, settings in _of_manager(name, MANAGERS).items():
-            yield f"{name}/{label}", lambda: printed(_rewards, side, name, score_what_is_told, True, **settings)
+            yield f"{name}/{label}/{as_dict}", lambda: _reward(side, name, function, as_dict)
+        for label, settings in _select(name, MANAGERS).items():
+            yield f"{name}/{label}", lambda: printed(_reward, side, name, score_what_is_told, True, **settings)
         for as_dict in (False, True):
             yield (
                 f"{name}/scored/{as_dict}",
-                lambda: _made(side, name, score)(answers(side, scored=True), return_dict=as_dict),
+                lambda: _make(side, name, score)(answers(side, scored=True), return_dict=as_dict),
             )
     yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
 
 
-def _made(side: Side, name: str, function: Callable[..., Any], *, buffer: Any = None, **changes: Any) -> Any:
+def _make(side: Side, name: str, function: Callable[..., Any], *, buffer: Any = None, **changes: Any) -> Any:
     more: dict[str, Any] = {"num_examine": 1, "compute_score": function, "reward_fn_key": "data_source"}
     if name == "dapo":
         settings = {"enable": True, "len": 4, "penalty_factor": 1.5, "log": True, **(buffer or {})}
@@ -179,10 +179,10 @@ def _made(side: Side, name: str, function: Callable[..., Any], *, buffer: Any = 
     return cls(tokenizer=inputs.tokenizer(), **{**more, **changes})
 
 
-def _rewards(
+def _reward(
     side: Side, name: str, function: Callable[..., Any], as_dict: bool, *, told: bool = False, **changes: Any
 ) -> Any:
-    manager, data = _made(side, name, function, **changes), answers(side, told=told)
+    manager, data = _make(side, name, function, **changes), answers(side, told=told)
     if changes.get("reward_fn_key"):
         data.non_tensor_batch["source"] = data.non_tensor_batch["data_source"]
     home = sys.modules[type(manager).__module__].__dict__
@@ -195,8 +195,8 @@ def _rewards(
         return outcome(manager, data, return_dict=as_dict), sorted(data.batch.keys())
 
 
-def _settings(side: Side, path: str | None = None, function: str | None = "score", manager: str = "naive") -> Any:
-    """Write scorers, and return a configuration that names one of them and a manager."""
+def _configure(side: Side, path: str | None = None, function: str | None = "score", manager: str = "naive") -> Any:
+    """Write scorer files; return a config that selects one."""
     (side.scratch / "scorer.py").write_text(SCORER, encoding="utf-8")
     (side.scratch / "broken.py").write_text("raise ValueError('broken')\n", encoding="utf-8")
     # Upstream keeps the loaded file under this name for good.
@@ -213,30 +213,30 @@ def _settings(side: Side, path: str | None = None, function: str | None = "score
     )
 
 
-def _custom(side: Side, config: Any) -> Any:
+def _load(side: Side, config: Any) -> Any:
     try:
         return side.get(f"{REWARD}:get_custom_reward_fn")(config)
     except NotVendored:
         return side.get("verl.utils.import_utils:get_custom_reward_fn")(config)
 
 
-def _scored(side: Side, path: str | None = None, function: str = "score", **given: Any) -> Any:
-    result = _custom(side, _settings(side, path, function))("source", "abc", "g", **given)
+def _score(side: Side, path: str | None = None, function: str = "score", **given: Any) -> Any:
+    result = _load(side, _configure(side, path, function))("source", "abc", "g", **given)
     return asyncio.run(result) if inspect.iscoroutine(result) else result
 
 
 @family("reward", REWARD)
 def loading(call: Call) -> Cases:
-    """Go from the configuration to a manager, and from a batch to rewards."""
+    """Yield cases of loading reward managers and computing rewards."""
     side = call.side
 
     def loaded(function: str, manager: str) -> Any:
         side.module(f"{PACKAGE}.{manager}")
-        made = call.get("load_reward_manager")(_settings(side, None, function, manager), inputs.tokenizer(), 1)
+        made = call.get("load_reward_manager")(_configure(side, None, function, manager), inputs.tokenizer(), 1)
         return call.get("compute_reward")(answers(side), made)
 
     def unusual(path: str) -> Any:
-        found = outcome(_custom, side, _settings(side, path))
+        found = outcome(_load, side, _configure(side, path))
         return type(found).__name__, found("source", "abc", "g") if not isinstance(found, Exception) else ""
 
     def failing(data: Any, return_dict: bool = False) -> Any:
@@ -246,18 +246,18 @@ def loading(call: Call) -> Cases:
 
     def later() -> Any:
         # Upstream makes this a remote function; what is compared is the function itself.
-        result = call.get("compute_reward_async")(answers(side), reward_fn=_made(side, "naive", score_with_details))
+        result = call.get("compute_reward_async")(answers(side), reward_fn=_make(side, "naive", score_with_details))
         return result.result() if hasattr(result, "result") else result
 
     yield "load_reward_manager/naive", lambda: loaded("score", "naive")
     yield "load_reward_manager/batch", lambda: loaded("score_many", "batch")
     for label, named in (("file", ("/none/scorer.py",)), ("function", (None, "none")), ("name", (None, None))):
-        yield f"no {label}", lambda: type(outcome(_custom, side, _settings(side, *named))).__name__
-    yield "no custom function", call(_custom, side, inputs.config(custom_reward_function=None, reward={}))
-    yield "custom coroutine", call(_scored, side, None, "score_later")
+        yield f"no {label}", lambda: type(outcome(_load, side, _configure(side, *named))).__name__
+    yield "no custom function", call(_load, side, inputs.config(custom_reward_function=None, reward={}))
+    yield "custom coroutine", call(_score, side, None, "score_later")
     # What the configuration gives a scorer, and what its caller does.
     for function in ("score", "score_later"):
-        yield f"custom {function}/both give", call(_scored, side, None, function, bonus=3.0, other=1)
+        yield f"custom {function}/both give", call(_score, side, None, function, bonus=3.0, other=1)
     for label, path in {
         "pkg": "pkg://none.scorer",
         "file": f"file://{side.scratch / 'scorer.py'}",
@@ -275,14 +275,14 @@ def loop_managers(call: Call) -> Cases:
     side, plain = call.side, {"number": score, "details": score_with_details, "later": score_later}
     for name in ("dapo", "gdpo", "naive", "rate_limited"):
         for label, function in plain.items():
-            yield f"{name}/{label}", lambda: _one_by_one(side, name, function)
-        for label, settings in _of_manager(name, LOOP_MANAGERS).items():
-            yield f"{name}/{label}", call(_one_by_one, side, name, **{"function": score_what_is_told, **settings})
+            yield f"{name}/{label}", lambda: _score_each(side, name, function)
+        for label, settings in _select(name, LOOP_MANAGERS).items():
+            yield f"{name}/{label}", call(_score_each, side, name, **{"function": score_what_is_told, **settings})
     yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
     yield "extract_reward", lambda: call.get(f"{REWARD}:extract_reward")(answers(side, scored=True))
 
 
-def _one_by_one(
+def _score_each(
     side: Side,
     name: str,
     function: Callable[..., Any] | None,

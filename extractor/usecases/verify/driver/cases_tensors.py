@@ -14,7 +14,7 @@ MODULE = "verl.utils.torch_functional"
 DTYPES = (("f32", torch.float32), ("f64", torch.float64), ("bf16", torch.bfloat16))
 
 
-def _first(count: int) -> torch.Tensor:
+def _make_first_mask(count: int) -> torch.Tensor:
     """Return a mask of the first tokens of the first row."""
     return torch.nn.functional.pad(torch.ones(1, count), (0, inputs.LENGTH - count, 0, inputs.BATCH - 1))
 
@@ -27,7 +27,7 @@ def masked(call: Call) -> Cases:
         "ragged": mask,
         "empty row": inputs.response_mask(empty=True),
         "bool": mask.bool(),
-        "one": _first(1),
+        "one": _make_first_mask(1),
         "nothing": torch.zeros(inputs.BATCH, inputs.LENGTH),
     }
     for kind, dtype in DTYPES:
@@ -41,7 +41,7 @@ def masked(call: Call) -> Cases:
     for (label, axis), name in product((("first axis", 0), ("both axes", (0, 1))), averages):
         yield f"{name}/{label}", call(name, values, mask, axis=axis)
     for count, name in product((2, 3), ("masked_var", "masked_whiten")):
-        yield f"{name}/{count} tokens", call(name, values, _first(count))
+        yield f"{name}/{count} tokens", call(name, values, _make_first_mask(count))
     yield "clip_by_value", call("clip_by_value", values, values - 0.1, values + 0.2)
 
 
@@ -74,7 +74,7 @@ def log_probabilities(call: Call) -> Cases:
 
 @family("torch_functional.padding", MODULE)
 def padding(call: Call) -> Cases:
-    """Yield cases of padding, truncation, and the mask that ends at the end-of-sequence token."""
+    """Yield cases of padding, truncation and end-of-sequence masks."""
     tokens = torch.tensor([[5, 6, 2, 0, 0], [2, 5, 2, 6, 2], [5, 5, 5, 5, 5], [9, 8, 7, 3, 1]])
     ones = torch.ones_like(tokens)
     for eos, dtype in product((2, [2, 7], [1]), (torch.int64, torch.bool)):

@@ -1,4 +1,4 @@
-"""Make the inputs that cases share: numbers from seeds, configurations, a tokenizer and models."""
+"""Make the shared inputs of cases: numbers, configs, tokenizer, models."""
 
 from __future__ import annotations
 
@@ -47,12 +47,12 @@ def integers(*shape: int, seed: int, low: int = 0, high: int) -> torch.Tensor:
 
 
 def prompt_mask() -> torch.Tensor:
-    """Return a mask of shape (BATCH, PROMPT) of prompts that are padded on the left."""
+    """Return a mask of left-padded prompts, shape (BATCH, PROMPT)."""
     return (torch.arange(PROMPT)[None, :] >= torch.tensor([0, 3, 1, 2, 0, 5, 4, 6])[:, None]).long()
 
 
 def response_mask(*, empty: bool = False, holes: bool = False) -> torch.Tensor:
-    """Return a mask of shape (BATCH, LENGTH), each row of another length.
+    """Return a response mask, shape (BATCH, LENGTH), with varied lengths.
 
     Args:
         empty: One row has no token at all.
@@ -74,7 +74,7 @@ def log_probs(seed: int) -> torch.Tensor:
 
 
 def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
-    """Make token-level rewards: at the last token of each row, or at every token."""
+    """Return token-level rewards: at each row's last token, or everywhere."""
     if dense:
         return draw_per_token(11) * mask
     values = torch.tensor([1.0, 0.0, 0.25, 1.0, -0.5, 0.125, 0.7, 0.3])
@@ -85,13 +85,13 @@ def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
 
 
 def groups(kind: str = "fours") -> np.ndarray[Any, Any]:
-    """Return the prompt that each row answers: groups of 4, of 2 ("pairs"), or of 4, 3 and 1 ("singletons")."""
+    """Return prompt names: groups of 4, 2 ("pairs") or 4-3-1 ("singletons")."""
     names = {"fours": "abbbabaa", "pairs": "abcbdacd", "singletons": "abbbacaa"}[kind]
     return np.array(list(names), dtype=object)
 
 
 def edges(seed: int) -> torch.Tensor:
-    """Return numbers of shape (BATCH, LENGTH) of which each third one is zero, with rows of one sign only."""
+    """Return numbers with zeros and one-signed rows, shape (BATCH, LENGTH)."""
     values = draw_per_token(seed)
     values[1], values[2] = values[1].abs(), -values[2].abs()
     values[:, ::3] = 0
@@ -99,12 +99,12 @@ def edges(seed: int) -> torch.Tensor:
 
 
 def config(**changes: Any) -> Any:
-    """Return a configuration, reached by attribute and by `get`, as OmegaConf gives it."""
+    """Return an OmegaConf configuration with these values."""
     return OmegaConf.create(changes)
 
 
 def actor_settings(**changes: Any) -> dict[str, Any]:
-    """Return the actor's section, in upstream's key names, for what runs on a CPU."""
+    """Return the actor's settings by upstream's keys, for a CPU."""
     settings: dict[str, Any] = {
         "strategy": "fsdp2",
         "rollout_n": 1,
@@ -141,7 +141,7 @@ def actor_settings(**changes: Any) -> dict[str, Any]:
 
 
 def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_default: bool = False) -> Any:
-    """Call a function with those of the available inputs that it takes; `by_default` leaves out what has a default.
+    """Call a function with available inputs; `by_default` omits optional ones.
 
     Raises:
         TypeError: it needs something that is not available.
@@ -161,7 +161,7 @@ def _copy(value: Any) -> Any:
 
 
 class ListsOfTokens(PreTrainedTokenizerFast):
-    """A tokenizer whose chat template returns a list of tokens, as before transformers 5."""
+    """Returns lists from its chat template, as before transformers 5."""
 
     def apply_chat_template(self, *args: Any, **kwargs: Any) -> Any:
         """Return no dictionary unless asked for one."""
@@ -187,7 +187,7 @@ def tokenizer(*, lists: bool = False) -> Any:
 
 
 def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
-    """Return a Qwen2 of two layers with random weights, float32; the generator begins anew with it."""
+    """Return a small random float32 Qwen2; reset the random seed."""
     found = copy.deepcopy(_build_model(kind, tuple(sorted(changes.items()))))
     torch.manual_seed(7)
     return found

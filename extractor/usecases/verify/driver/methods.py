@@ -1,4 +1,4 @@
-"""Run a fork's methods, or what a project runs for them, on a made-up batch."""
+"""Run methods of a fork or project on a made-up batch."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ _PROMPTS, _EACH, _LENGTH = 2, 4, 6
 
 
 def run_methods(job: Job) -> dict[str, Any]:
-    """Return what each method computes: {side, root, roots, package, modules, methods, config, scratch}."""
+    """Run the methods of a job and return their results.
+
+    The job has side, root, roots, package, modules, methods, config and scratch.
+    """
     torch.set_num_threads(1)
     os.chdir(job["scratch"])
     root, scratch = Path(job["root"]), Path(job["scratch"])
@@ -47,7 +50,7 @@ def run_methods(job: Job) -> dict[str, Any]:
 
 
 def _compute(side: Side, method: dict[str, Any], config: Any, package: str) -> dict[str, Any]:
-    """Return the result with numbers in the columns that only the fork has or, if that raises, with texts."""
+    """Return a method's results with numeric and with text columns."""
     result: dict[str, Any] = {}
     for values in ("numbers", "texts") if method["arrays"] else ("numbers",):
         make = _compute_loss if method["kind"] == "policy loss" else _compute_advantages
@@ -92,7 +95,7 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
         "old_log_prob": torch.randn(shape) * 0.3,
         "log_prob": log_prob,
         "advantages": torch.randn(shape),
-        "response_mask": _mask(),
+        "response_mask": _make_mask(),
         "loss_agg_mode": "token-mean",
         "config": config.actor_rollout_ref.actor,
         "rollout_is_weights": None,
@@ -108,7 +111,7 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
 def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
     rows = _PROMPTS * _EACH
     shape, whole = (rows, _LENGTH), (rows, 2 * _LENGTH)
-    mask = _mask()
+    mask = _make_mask()
     rewards = torch.zeros(shape)
     rewards[torch.arange(rows), mask.sum(-1).long() - 1] = torch.randint(0, 2, (rows,)).float()
     tensors = {
@@ -137,7 +140,7 @@ def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
     return batch
 
 
-def _mask() -> torch.Tensor:
+def _make_mask() -> torch.Tensor:
     lengths = torch.tensor([_LENGTH - row % 3 for row in range(_PROMPTS * _EACH)])
     return (torch.arange(_LENGTH)[None, :] < lengths[:, None]).float()
 

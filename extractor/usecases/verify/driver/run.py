@@ -1,4 +1,4 @@
-"""Run a job in a project's Python: import what is vendored, or compute every case on one side."""
+"""Run a job in a project's Python: imports, parity or methods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ HEAVY = (
 
 
 def main(script: str, job_path: Path, result_path: Path) -> None:
-    """Run a job, "imports", "parity" or "methods", and write down its result."""
+    """Run a job ("imports", "parity", "methods") and write its result."""
     job = json.loads(job_path.read_text(encoding="utf-8"))
     if script == "methods":
         result = importlib.import_module(f"{__package__}.methods").run_methods(job)
@@ -46,7 +46,10 @@ def main(script: str, job_path: Path, result_path: Path) -> None:
 
 
 def run_parity(job: Job) -> dict[str, Any]:
-    """Return what every case returned, bit for bit: {side, root, modules, fixes, declared, dropped, trace, scratch}."""
+    """Return what every case returned on one side, bit for bit.
+
+    The job has side, root, modules, fixes, declared, dropped, trace and scratch.
+    """
     families = load_cases(job)
     fixes, scratch, root = frozenset(job["fixes"]), Path(job["scratch"]), Path(job["root"])
     side: Side
@@ -71,7 +74,7 @@ def run_parity(job: Job) -> dict[str, Any]:
 
 
 def load_cases(job: Job) -> list[Any]:
-    """Set torch up for numbers that are the same each time, and return the families of cases."""
+    """Make torch deterministic and return the families of cases."""
     import torch
 
     torch.set_num_threads(1)
@@ -87,7 +90,7 @@ def load_cases(job: Job) -> list[Any]:
 
 
 def preload() -> None:
-    """Import what is slow, and give torch.cpu what GPU logging asks of every device."""
+    """Import slow modules and add missing memory functions to torch.cpu."""
     import torch
 
     for name in HEAVY:
@@ -101,7 +104,7 @@ def preload() -> None:
 def iterate_family(
     family: Any, side: Side, chosen: Container[str] | None = None
 ) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
-    """Yield the name and the result of each case of a family, or of those that are chosen."""
+    """Yield names and results of a family's cases, or chosen ones."""
     common = {"module": family.needs, "fixes": list(family.fixes)}
     try:
         side.module(family.needs)
@@ -137,7 +140,7 @@ def _describe_failure(error: Exception) -> dict[str, Any]:
 
 
 class LineTrace:
-    """Records executed lines of some files; other code runs at nearly full speed."""
+    """Records executed lines of given files, at nearly full speed elsewhere."""
 
     def __init__(self, files: Iterable[str]) -> None:
         self.lines: dict[str, set[int]] = {file: set() for file in files}
@@ -168,7 +171,7 @@ class LineTrace:
 
 
 def run_imports(job: Job) -> dict[str, Any]:
-    """Import each module without Ray, verl and what is blocked: {root, modules, blocked}."""
+    """Import modules without Ray, verl or blocked packages: {root, modules, blocked}."""
     root = Path(job["root"])
     block([*job["blocked"], "ray", "verl"])
     sys.path.insert(0, str(root))

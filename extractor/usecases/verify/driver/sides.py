@@ -1,4 +1,4 @@
-"""Load the two sides of a comparison: upstream's modules and a project's."""
+"""Load both sides of a comparison: upstream's and the project's modules."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _without: set[str] = set()
 
 
 class StandIn(ModuleType):
-    """A module, or anything in one; it can be called, subscripted, subclassed and used as a decorator."""
+    """Stands in for any module or member: callable, subscriptable, subclassable."""
 
     def __init__(self, name: str = "stand_in") -> None:
         super().__init__(name)
@@ -78,7 +78,7 @@ class NotVendored(Exception):
 
 
 def is_absent(error: Exception) -> bool:
-    """Tell whether an error says that the project lacks what was called: a stub does by its error's name.
+    """Tell whether an error means that the project lacks the callee.
 
     A method that the slice has left out is lacking only where a case asks for it itself: vendored code that does has
     failed.
@@ -121,7 +121,7 @@ class Side:
 
 
 class Upstream(Side):
-    """Upstream's own code, with stand-ins for Ray and for what else it imports and this Python lacks."""
+    """Loads upstream's code, with stand-ins for Ray and missing packages."""
 
     upstream = True
 
@@ -136,7 +136,7 @@ class Upstream(Side):
         set_platform(self)
 
     def module(self, name: str) -> ModuleType:
-        """Import it, with a stand-in for each third-party package that turns out to be missing."""
+        """Import the module, with stand-ins for missing third-party packages."""
         try:
             return import_upstream(name, self.stubber)
         except ModuleNotFoundError as error:
@@ -146,7 +146,7 @@ class Upstream(Side):
 
 
 def set_platform(side: Side) -> None:
-    """Tell upstream that there is nothing but a CPU: since 0.9.0 it would take it for CUDA."""
+    """Make upstream see only a CPU; 0.9.0 and later assume CUDA."""
     import torch
 
     if torch.cuda.is_available():
@@ -199,7 +199,7 @@ class Vendored(Side):
 
 
 def prepare_upstream(root: Path) -> Stubber:
-    """Make upstream importable from a directory, without Ray and on any transformers."""
+    """Make upstream importable without Ray and on any transformers version."""
     sys.path.insert(0, str(root))
     stubber = Stubber(["ray"])
     sys.meta_path.insert(0, stubber)
@@ -212,7 +212,7 @@ def prepare_upstream(root: Path) -> Stubber:
 
 
 def import_upstream(name: str, stubber: Stubber) -> ModuleType:
-    """Import a module of upstream; a package that is missing gets a stand-in, unless upstream catches that itself."""
+    """Import an upstream module with stand-ins for missing packages."""
     for _ in range(MAX_STUBS):
         try:
             return importlib.import_module(name)
