@@ -103,7 +103,7 @@ class Scripted:
     """
 
     def __init__(self, package: Project, write: Callable[[list[list[int]]], list[list[int]]], wider: int = 0) -> None:
-        self.protocol = package.module("protocol")
+        self.protocol = package.module("vendored.protocol")
         self.write = write
         self.wider = wider
         self.calls: list[tuple[list[list[int]], dict[str, Any]]] = []

@@ -49,7 +49,7 @@ def prompts(episodic: Project, tokenizer: Any) -> Any:
     import numpy as np
     import torch
 
-    data = episodic.module("protocol").DataProto
+    data = episodic.module("vendored.protocol").DataProto
     texts = ["<user>?<assistant>", "<user>12<assistant>", "<user>?!?<assistant>", "<assistant>"]
     encoded = tokenizer(texts, padding="max_length", max_length=8, padding_side="left", return_tensors="pt")
     infos: Any = np.empty(4, dtype=object)

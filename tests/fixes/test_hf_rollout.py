@@ -34,7 +34,7 @@ def construct(package: Vendored, model: Any, dtype: str = "float32") -> Any:
 def generate(package: Vendored, model: Any, dtype: str = "float32") -> Any:
     """Greedy responses, (3, RESPONSE) int64."""
     batch = token_batch(PROMPT, 0)
-    prompts = package.get("protocol", "DataProto").from_dict(
+    prompts = package.get("vendored.protocol", "DataProto").from_dict(
         tensors={key: batch[key] for key in ("input_ids", "attention_mask", "position_ids")},
         meta_info={"eos_token_id": 1, "pad_token_id": 0},
     )

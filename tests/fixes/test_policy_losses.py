@@ -131,7 +131,7 @@ def _advantages(package: Vendored, name: str, order: np.ndarray) -> torch.Tensor
     }
     uids = np.array(["a", "b", "a", "b", "c", "c", "a", "c"], dtype=object)
     others = {"uid": uids, "acc": np.array(scores), "form": np.array(drawn[0, :, 0])}
-    data = package.get("protocol", "DataProto").from_dict(
+    data = package.get("vendored.protocol", "DataProto").from_dict(
         {key: value[order] for key, value in columns.items()}, {key: value[order] for key, value in others.items()}
     )
     config = Rows(

@@ -36,7 +36,7 @@ def main(project: Path, package: str, model: str, estimator: str, loss: str, *se
         around = contextlib.ExitStack()
         make: Any = module("training.rewarding").reward_functions  # type: ignore[attr-defined]
         reward_fn, _ = make(config, given, tokenizer, ranks, around)
-        data = inputs.batch(module("protocol").DataProto, tokenizer)  # type: ignore[attr-defined]
+        data = inputs.batch(module("vendored.protocol").DataProto, tokenizer)  # type: ignore[attr-defined]
         result = reward_fn(data, return_dict=True)
         rows, _ = module("data.datasets").build_datasets(config, tokenizer)  # type: ignore[attr-defined]
         core = module("vendored.algorithms.core_algos")

@@ -605,7 +605,7 @@ def test_a_correction_by_hand(
     old, mask = torch.full((2, 3), -1.0), torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
     ratios = torch.tensor([[1.5, 4.0, 0.5], [0.25, 1.0, 9.0]])  # of the trained policy to the rollout's
     columns = {"old_log_probs": old, "rollout_log_probs": old - ratios.log(), "response_mask": mask}
-    batch = module("protocol").DataProto.from_dict(columns)
+    batch = module("vendored.protocol").DataProto.from_dict(columns)
     corrected, metrics = module("training.rollout_correction").correct(batch, made)
     found = corrected.batch["rollout_is_weights"] * mask
     torch.testing.assert_close(found, torch.tensor(weights))
@@ -623,7 +623,7 @@ def test_a_correction_by_hand(
 def test_bypass_mode(release: str, config: Callable[..., Any], policy: Callable[..., Any]) -> None:
     """The rollout's log-probabilities become the old ones; from 0.7.1 on the loss is one of bypass mode's own."""
     setting = "algorithm.rollout_correction.bypass_mode=true"
-    correction, data = module("training.rollout_correction"), module("protocol").DataProto
+    correction, data = module("training.rollout_correction"), module("vendored.protocol").DataProto
     of_the_rollout = torch.randn(2, 3)
     batch = data.from_dict({"rollout_log_probs": of_the_rollout, "response_mask": torch.ones(2, 3)})
     assert correction.take_rollout_log_probs(batch, config()) is False

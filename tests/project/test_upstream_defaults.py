@@ -114,7 +114,7 @@ def _fields_of(project: Made) -> Iterator[tuple[str, tuple[Any, Any]]]:
     """
     names = ("settings.loading", "workers.policy", "workers.role_configs")
     loading, policy, roles = (import_module(f"{PACKAGE}.{name}") for name in names)
-    base = import_module(f"{PACKAGE}.base_config").BaseConfig
+    base = import_module(f"{PACKAGE}.vendored.base_config").BaseConfig
     config = loading.load_config(project.root / "config", ["actor_rollout_ref.model.path=model", "preset=ppo"])
     config.local.dtype = "bfloat16"
     section = config.actor_rollout_ref

@@ -114,7 +114,7 @@ class Served:
             "attention_mask": mask,
             "position_ids": (mask.cumsum(dim=-1) - 1).clamp(min=0),
         }
-        return self.vserved("protocol").DataProto.from_single_dict(columns).repeat(repeat, interleave=True)
+        return self.vserved("vendored.protocol").DataProto.from_single_dict(columns).repeat(repeat, interleave=True)
 
     def generate(self, repeat: int = 1, **meta_info: Any) -> Any:
         """The batch that the engine makes of the prompts."""
