@@ -159,7 +159,7 @@ def test_a_section_that_would_be_in_two_places_is_refused() -> None:
 def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Makes what vextract is extended in a copy, which it takes everything from."""
     for name in ("templates", "manifests"):
-        shutil.copytree(getattr(resources, name)(), tmp_path / name)
+        shutil.copytree(getattr(resources, f"find_{name}")(), tmp_path / name)
     monkeypatch.setattr(resources, "_find_directory", lambda name: tmp_path / name)
     for known in (list_engine_layers, list_engine_modes):
         known.cache_clear()
