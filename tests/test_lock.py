@@ -220,7 +220,7 @@ import hashlib, sys
 sys.path.insert(0, {root!r})
 from tests.test_lock import LOCK, TREE
 from extractor.project import base, lock
-print(hashlib.sha256(lock.dump(LOCK)).hexdigest(), hashlib.sha256(base.dump(base.of_tree(TREE))).hexdigest())
+print(hashlib.sha256(lock.dump(LOCK)).hexdigest(), hashlib.sha256(base.dump(base.collect_from_tree(TREE))).hexdigest())
 """
 
 

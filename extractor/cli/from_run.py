@@ -49,11 +49,14 @@ def request(
 
 def report(settled: ImportedProject) -> dict[str, object]:
     """Return the report as JSON's types."""
+    from extractor.importers.runs.unsupported_keys import KEPT
+
     return {
         "file": settled.run.file,
         "verl": settled.release,
         "settings": settled.settings,
-        "remarks": output.pick_all(settled.remarks, "key value what why"),
+        "remarks": output.pick_all((item for item in settled.remarks if item.what != KEPT), "key value what why"),
+        "kept": {item.key: item.value for item in settled.remarks if item.what == KEPT},
         "notes": settled.run.notes,
     }
 
@@ -72,7 +75,7 @@ def show(settled: ImportedProject, *, verbose: bool) -> None:
         if item.what in lines:
             lines[item.what].append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
     rest = sum(item.what not in FIRST for item in settled.remarks)
-    tail = [f"{rest} more, lowered, or of no use here: {FILE}"]
+    tail = [f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"]
     screen.show(
         [make_readable(settled.headline)],
         [screen.Section(told, f"{TITLES[what]}:") for what, told in lines.items()],

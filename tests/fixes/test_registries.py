@@ -51,7 +51,7 @@ def test_what_a_forks_core_algos_registers_itself_waits_for_the_registries(
     )
     file.write_text(file.read_text() + own)
     code = (
-        f"import {made.package}.{first}\nfrom {made.package}.training import registries\n"
+        f"import {made.package}.{first}\nfrom {made.package} import registries\n"
         f"from {made.package}.vendored.algorithms import core_algos\n"
         "assert registries.get_adv_estimator_fn('mine') is core_algos.own_mine\n"
         "assert registries.get_adv_estimator_fn('grpo') is not core_algos.own_grpo\n"

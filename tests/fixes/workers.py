@@ -103,7 +103,9 @@ def _plain_logits(model: Any) -> torch.Tensor:
 
 
 def _data(package: Vendored, meta: dict[str, Any]) -> Any:
-    return package.get("vendored.protocol", "DataProto").from_dict(tensors=token_batch(response=RESPONSE), meta_info=meta)
+    return package.get("vendored.protocol", "DataProto").from_dict(
+        tensors=token_batch(response=RESPONSE), meta_info=meta
+    )
 
 
 def _masked(values: torch.Tensor) -> torch.Tensor:

@@ -125,7 +125,7 @@ def test_a_project_trains_after_an_upgrade_and_after_the_way_back(
 
 def test_former_names_mean_the_modules_of_today(made: Maker) -> None:
     """As hooks of earlier projects import them: in any order, and also what is in a package that has moved."""
-    project = made(Configuration(LAST, "hf"))
+    project = made(Configuration(LAST, "hf", features=("former_names",)))
     names = STATED_FORMERLY
     assert {rename_module(name) for name in names} <= {*SURFACE, *OF_RECIPES}
     code = (

@@ -83,7 +83,7 @@ class RunRequest:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         given = _parse_variables(self.variables)
         said = read_run(self.file, given, environment, tuple(self.config_dirs), self.started_in)
-        _refuse_names_of_forks(said)
+        _refuse_names_of_forks(said, self.keep_unknown)
         run = pre_0_4_defaults.add_earlier_defaults(said)
         best = self._match_release(run, frozenset(item.key for item in said.overrides), release, step)
         if best.unhandled and not self.keep_unknown:
@@ -161,7 +161,7 @@ def _parse_variables(said: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def _refuse_names_of_forks(run: Run) -> None:
+def _refuse_names_of_forks(run: Run, keep_unknown: bool) -> None:
     """Refuse fork-specific settings that change learning.
 
     Raises:
@@ -169,11 +169,10 @@ def _refuse_names_of_forks(run: Run) -> None:
     """
     said = flatten_settings(run)
     bounds = _BOUNDS if said.get(_WEIGHS) is True else _BOUNDS[:1]
-    named = {
-        **dict.fromkeys(bounds, _WEIGHTS),
-        **{turns: _TURNS for turns, switch, usual in _LOOPS if said.get(switch, usual) is True},
-        **({_ALIKE: _GROUP} if said.get(_ALIKE) != 1 else {}),
-    }
+    named = dict.fromkeys(bounds, _WEIGHTS)
+    if not keep_unknown:  # they are kept, for code of the run's own
+        named |= {turns: _TURNS for turns, switch, usual in _LOOPS if said.get(switch, usual) is True}
+        named |= {_ALIKE: _GROUP} if said.get(_ALIKE) != 1 else {}
     instead = {key: hint for key, hint in named.items() if isinstance(said.get(key), (int, float)) and said[key] > 0}
     if said.get(_KIND) == "prime":
         instead[_KIND] = _RECIPE

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
 from extractor.importers.config.project import UNKNOWN
-from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs import assemble, missing_inputs, report, setting_repairs
+from extractor.importers.config.release import ReleaseConfig, VerlDefaults
+from extractor.importers.runs import assemble, changed_defaults, missing_inputs, report, setting_repairs
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl, registered, tools
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.placeholders import find_unknowns
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.render import unread
@@ -128,7 +126,7 @@ class MatchedRun:
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
         project = self._complete_project(project, before, settings, is_adopted=adopted is not None)
-        return self._report(project, self._write(project, before, settings), settings)
+        return self._report(project, self._write(project, before, settings), settings, source)
 
     @property
     def _stated(self) -> dict[str, Any]:
@@ -235,7 +233,9 @@ class MatchedRun:
                 written = assemble.write(replace(project, settings=now), self.run)
         return written
 
-    def _report(self, project: TargetProject, written: assemble.Assembled, settings: _Settings) -> ImportedProject:
+    def _report(
+        self, project: TargetProject, written: assemble.Assembled, settings: _Settings, source: Source
+    ) -> ImportedProject:
         """Return the finished project with its report and unknown settings."""
         told = {**settings.unknown, **{key: settings.aside[key] for key in settings.asked}}
         aside = [
@@ -248,44 +248,13 @@ class MatchedRun:
         config = assemble.load_config(tree)
         head = report.write_headline(self.run.file, self.target.release, config, len(written.settings))
         every += tuple(report_variables(replace(project, tree=tree), self.run.environment))
-        if self.run.resolved is None:
-            renamed = Renames(self.target.release, project.release)
-            stated = {key: self.experiment.wanted.get(key, value) for key, value in self._stated.items()}
-            every += tuple(statements_that_differ(stated, config, renamed, every))
+        stated = self._stated if self.run.resolved is None else {}
+        usual = VerlDefaults.of(ReleaseConfig.of(source)).flat
+        renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
+        whole = {**flatten(self.run.defaults), **self.experiment.wanted}
+        every += tuple(changed_defaults.remark_on_defaults(whole, stated, config, usual, renames, every))
         tree = assemble.add_hook(tree, report.FILE, report.text(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
-
-
-def statements_that_differ(
-    stated: Mapping[str, Any],
-    project: Mapping[str, Any],
-    renamed: Callable[[str], str | None],
-    said: Sequence[Remark],
-) -> Iterator[Remark]:
-    """Yield a remark on each unmentioned setting whose value differs.
-
-    Args:
-        stated: What the run itself sets, resolved, by its release's keys.
-        project: The project's config in the end, flat and resolved.
-        renamed: From the run's release's keys to the project's.
-        said: The remarks that there are.
-    """
-    about = {item.key for item in said}
-    by_engine = {name: key for key, name in READ_BY_THE_ENGINE.items()}
-    for key, value in stated.items():
-        names = [by_engine.get(key, key), *list_candidates(key, renamed)]
-        own = [name for name in dict.fromkeys(names) if name in project]
-        is_reference = isinstance(value, str) and "${" in value
-        if not own or about & {key, *own} or find_unknowns(value) or is_reference:
-            continue
-        if not any(_is_same(value, project[name]) for name in own):
-            yield Remark(key, value, "changed", f"here {own[0] if own[0] != key else 'it'} is {project[own[0]]}")
-
-
-def _is_same(theirs: Any, ours: Any) -> bool:
-    if isinstance(ours, list) and isinstance(theirs, str):
-        theirs = [theirs]  # one logger, one file
-    return bool(theirs == ours) and isinstance(theirs, bool) == isinstance(ours, bool)
 
 
 def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:

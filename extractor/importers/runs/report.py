@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.runs.placeholders import make_readable
-from extractor.importers.runs.unsupported_keys import Remark
+from extractor.importers.runs.unsupported_keys import KEPT, Remark
 
 FILE = "from_run.md"
 # What each kind of remark is called where it is read, what matters most first.
@@ -19,6 +19,7 @@ TITLES: Mapping[str, str] = {
     "renamed": "under another name",
     "lowered": "lowered to one device",
     "dropped": "of no use here",
+    KEPT: "as the project has it",
 }
 # What a user must know before the first run; the rest is in the file.
 FIRST = ("to do", "unhandled", "not carried over", "changed")

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+# What the run leaves to verl's defaults, and the project does in its own way: no setting is lost by it.
+KEPT = "the project's own"
+
 
 @dataclass(frozen=True)
 class Remark:
@@ -15,7 +18,7 @@ class Remark:
     Attributes:
         key: verl's.
         value: As the run has it.
-        what: "to do", "unhandled", "not carried over", "changed", "renamed", "lowered" or "dropped".
+        what: "to do", "unhandled", "not carried over", "changed", "renamed", "lowered", "dropped" or KEPT.
         why: Reason.
     """
 

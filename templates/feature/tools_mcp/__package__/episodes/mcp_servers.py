@@ -31,7 +31,8 @@ class Connection:
 
     def __init__(self, settings: dict[str, Any], rate_limit: float | None) -> None:
         self.settings, self.rate_limit = settings, rate_limit
-        self.connecting, self.client, self.next = asyncio.Lock(), None, 0.0
+        self.client: Any = None
+        self.connecting, self.next = asyncio.Lock(), 0.0
         self.closed = asyncio.Event()
 
     async def list_tools(self) -> list[Any]:

@@ -103,7 +103,7 @@ def expand(path: str, target: Path) -> str:
     given = OmegaConf.to_container(OmegaConf.load(path), resolve=True)
     if not any(entry["config"]["type"] == "mcp" for entry in given["tools"]):  # type: ignore[index, call-overload]
         return path
-    tools = []
+    tools: list[dict[str, Any]] = []
     for entry in given["tools"]:  # type: ignore[index, call-overload]
         tools += _expanded(entry) if entry["config"]["type"] == "mcp" else [entry]
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -54,9 +54,11 @@ def _run(source: str, namespace: dict[str, Any]) -> int | None:
     """Run code, and show what its last expression is, as Python's prompt does; return an exit code if it exits."""
     try:
         tree = ast.parse(source, "<code>")
-        last = tree.body.pop() if tree.body and isinstance(tree.body[-1], ast.Expr) else None
+        last = tree.body[-1] if tree.body else None
+        if isinstance(last, ast.Expr):
+            tree.body.pop()
         exec(compile(tree, "<code>", "exec"), namespace)
-        if last is not None:
+        if isinstance(last, ast.Expr):
             sys.displayhook(eval(compile(ast.Expression(last.value), "<code>", "eval"), namespace))
     except SystemExit as error:
         return error.code if isinstance(error.code, int) else int(error.code is not None)
