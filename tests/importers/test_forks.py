@@ -11,7 +11,7 @@ import yaml
 
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import carry_over, convert, pre_0_4_defaults, release_match, report, setting_repairs
+from extractor.importers.runs import convert, pre_0_4_defaults, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.other_libraries import easyr1, trl_settings
 from extractor.importers.runs.places import RunFolders
@@ -19,7 +19,6 @@ from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
-from extractor.values import releases
 from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
@@ -355,20 +354,6 @@ def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
     assert old.defaults["algorithm"] == {"use_kl_in_reward": True, "gamma": 0.9, "of_the_fork": 3}
     new = run_of(tmp_path, f"{LAUNCH} +trainer.val_before_train=False", {**FORK, "verl/version/version": "0.6.0"})
     assert pre_0_4_defaults.add_earlier_defaults(new) is new
-
-
-@pytest.mark.usefixtures("verl")
-def test_names_that_it_is_given_say_nothing_of_a_runs_release(tmp_path: Path) -> None:
-    """A loop's turns are said as later releases say them, also where the checkout is of before."""
-    run_of(
-        tmp_path,
-        f"{LAUNCH} actor_rollout_ref.model.path=m max_turns=2 do_search=true",
-        {"setup.py": "", "verl/version/version": "0.4.0.dev"},
-    )
-    request = carry_over.RunRequest(tmp_path / "run.sh", keep_unknown=True)
-    found = request.read(NEWEST[-1], releases.load(NEWEST[-1]), None, lambda step: None)
-    assert found.target.release == "0.4.0"
-    assert flatten(found.experiment.config)["actor_rollout_ref.rollout.multi_turn.max_assistant_turns"] == 3
 
 
 TYPES = b"""{"schema": {
