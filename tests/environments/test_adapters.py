@@ -389,7 +389,7 @@ def test_a_server_of_ours_is_started_watched_and_stopped(named: Project, tmp_pat
     assert server.process.poll() is None
     server.process.stdin.close()  # as when this process ends, however it does
     server.process.wait(timeout=10)
-    with pytest.raises(OSError, match="refused|reset"):
+    with pytest.raises(OSError, match=r"refused|reset"):
         urlopen(f"{server.url}/health", timeout=1)
     rollouts.episodes.loop.close()
     errors = named.module("errors")

@@ -67,6 +67,7 @@ def test_held_out_sums_come_out_right(verl: None, tmp_path: Path, engine: str) -
         "shown",
         *("--config-name", "sft", f"actor_rollout_ref.model.path={model}", "data.train_files=shown.jsonl"),
         *("data.train_batch_size=100", "data.max_length=64", "actor_rollout_ref.actor.optim.lr=5e-3"),
+        "trainer.test_freq=-1",
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=100",
     )
     rows = _run(
@@ -78,7 +79,7 @@ def test_held_out_sums_come_out_right(verl: None, tmp_path: Path, engine: str) -
         *(f"{MULTI_TURN}.max_assistant_turns=2", "data.max_response_length=20", "local.env.max_turn_tokens=8"),
         *("reward.custom_reward_function.path=rewarded.py", "actor_rollout_ref.actor.entropy_coeff=0.05"),
         "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=1024",
-        "trainer.val_before_train=true",
+        *("trainer.val_before_train=true", f"trainer.test_freq={STEPS['learned']}"),
     )
     right = [row[key] for row in rows for key in row if key.startswith("val-core/") and "/acc/" in key]
     seconds = sum(row.get("timing_s/step", 0) for row in rows)
@@ -141,7 +142,7 @@ def _write_rows(path: Path, rows: list[dict[str, Any]]) -> None:
 
 
 def _run(root: Path, name: str, *settings: str) -> list[dict[str, Any]]:
-    common = ("scale=toy", "trainer.logger=[console]", "trainer.test_freq=-1", f"trainer.default_local_dir={name}")
+    common = ("scale=toy", "trainer.logger=[console]", f"trainer.default_local_dir={name}")
     steps = f"trainer.total_training_steps={STEPS[name]}"
     done = python(root, "main.py", *settings[:2], *common, steps, *settings[2:], timeout=900)
     assert done.returncode == 0, done.stderr[-3000:]
