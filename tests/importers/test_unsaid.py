@@ -1,4 +1,4 @@
-"""What a run says or leaves to defaults, and its project has otherwise: a remark, or the run's value."""
+"""What a run leaves to its release's defaults, and its project has otherwise: a remark, or the run's value."""
 
 from __future__ import annotations
 
@@ -8,26 +8,47 @@ from typing import Any
 import pytest
 
 from extractor.importers.config.project import load, read_files
-from extractor.importers.runs.imported_project import statements_that_differ
-from extractor.importers.runs.unsupported_keys import Remark
+from extractor.importers.runs.changed_defaults import remark_on_defaults
+from extractor.importers.runs.unsupported_keys import KEPT, Remark
+from extractor.values.configtree import flatten, resolve
 from tests.importers.conftest import vextract
 from tests.releases import NEWEST
 
+RELEASE = {
+    "rollout": {"n": 1, "bucket": 2048},
+    "critic": {"rollout_n": "${oc.select:rollout.n,1}", "size": "${rollout.n}"},
+    "data": {"seed": 1},
+}
 
-@pytest.mark.parametrize(
-    ("stated", "project", "said", "changed"),
-    [
-        ({"data.seed": 7}, {"data.seed": 42}, [], ["data.seed"]),
-        ({"data.seed": 7}, {"data.seed": 42}, [Remark("data.seed", 7, "lowered", "")], []),
-        ({"trainer.logger": "console"}, {"trainer.logger": ["console"]}, [], []),
-        ({"critic.optim.clip_grad": 0.5}, {"critic.grad_clip": 1.0}, [], ["critic.optim.clip_grad"]),
-    ],
-)
-def test_a_statement_that_differs_is_a_change(
-    stated: dict[str, Any], project: dict[str, Any], said: list[Remark], changed: list[str]
-) -> None:
-    found = statements_that_differ(stated, project, lambda key: None, said)
-    assert [item.key for item in found] == changed
+
+def found(run: dict[str, Any], stated: dict[str, Any], project: dict[str, Any], said: list[Remark]) -> list[Any]:
+    release = flatten(resolve(RELEASE))
+    return [
+        (item.key, item.value, item.what)
+        for item in remark_on_defaults(run, stated, project, release, (lambda key: None, lambda key: None), said)
+    ]
+
+
+def test_a_default_that_differs_is_said() -> None:
+    run = {"rollout.n": 1, "rollout.bucket": 512, "data.seed": None, "only.then": 3, "class._target_": "a.B"}
+    assert found(run, {}, {"data.seed": 42}, []) == [("rollout.bucket", 512, KEPT), ("data.seed", None, KEPT)]
+
+
+def test_a_statement_that_differs_is_a_change() -> None:
+    assert found({"data.seed": 7}, {"data.seed": 7}, {"data.seed": 42}, []) == [("data.seed", 7, "changed")]
+
+
+def test_nothing_is_said_twice() -> None:
+    said = [Remark("data.seed", None, "lowered", "")]
+    assert found({"data.seed": None}, {}, {"data.seed": 42}, said) == []
+
+
+def test_of_two_names_the_one_that_is_not_said_does_not_count() -> None:
+    old, new = "trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"
+    assert found({old: 0, new: 4}, {new: 4}, {new: 4}, []) == []
+    assert found({old: None, new: 4}, {}, {new: 4}, []) == []
+    assert found({old: 0, new: 4}, {}, {new: 4}, []) == [(old, 0, KEPT)]
+    assert found({old: 0, new: 4}, {new: 4}, {new: 5}, []) == [(old, 0, KEPT), (new, 4, "changed")]
 
 
 SCRIPT = """
