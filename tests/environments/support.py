@@ -15,6 +15,8 @@ import pytest
 
 from tests.project.support import Configuration, forget, make
 
+MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+
 
 @dataclass(frozen=True)
 class Project:

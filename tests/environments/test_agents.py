@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.environments.support import (
+    MULTI_TURN,
     OneProcess,
     Project,
     Scripted,
@@ -24,7 +25,6 @@ from tests.environments.support import (
 )
 from tests.project.support import Configuration
 
-MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 RELEASES = ["0.9.1", pytest.param("0.9.0", marks=pytest.mark.thorough)]
 # What the toy's template lacks.
 TOOLS_IN_TEMPLATE = "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"

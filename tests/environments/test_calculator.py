@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from tests.environments.support import MULTI_TURN
 from tests.project.running import metrics_of, python
 from tests.project.support import Configuration, forget, make
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
-MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 # What stands around the numbers of a call is a token each, so that the toy learns to copy and not to spell.
 FRAME = ('<tool_call>{"name": "add", "arguments": {"a": ', ', "b": ', "}}</tool_call>")
 TOOL = '''

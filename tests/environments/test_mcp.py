@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from tests.environments.support import (
+    MULTI_TURN,
     OneProcess,
     Project,
     Scripted,
@@ -27,7 +28,6 @@ from tests.environments.support import (
 from tests.project.support import Configuration
 
 pytest.importorskip("mcp")
-MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 SERVER = '''
 import asyncio
 import os

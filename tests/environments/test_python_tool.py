@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tests.environments.support import (
+    MULTI_TURN,
     OneProcess,
     Project,
     Scripted,
@@ -24,7 +25,6 @@ from tests.environments.support import (
 )
 from tests.project.support import Configuration
 
-MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 CONFIG = {"type": "native", "seconds": 5, "memory_mb": 200, "output_kb": 1, "allow_unisolated": True}
 Run = Callable[..., str]
 

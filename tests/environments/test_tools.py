@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from tests.environments.support import (
+    MULTI_TURN,
     OneProcess,
     Project,
     Scripted,
@@ -22,7 +23,6 @@ from tests.environments.support import (
 )
 from tests.project.support import Configuration
 
-MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 RELEASES = ["0.9.1", "0.8.0", pytest.param("0.9.0", marks=pytest.mark.thorough)]
 TOOLS = '''
 import time

@@ -9,6 +9,7 @@ from typing import Any
 from extractor.importers.config.keys import READ_BY_THE_ENGINE
 from extractor.importers.config.project import ProjectConfig
 from extractor.importers.config.release import VerlDefaults
+from extractor.importers.config.tools import CLASSES, FUNCTIONS, list_tools
 from extractor.importers.export import rewards
 from extractor.importers.export.rewards import RewardConfig
 from extractor.importers.export.verl_interface import VerlInterface
@@ -19,7 +20,6 @@ from extractor.values.errors import UsageError
 HERE = "$HERE"
 AGENT = "project_environment"
 _ROLLOUT = "actor_rollout_ref.rollout"
-_TOOLS = (f"{_ROLLOUT}.multi_turn.tool_config_path", f"{_ROLLOUT}.multi_turn.function_tool_path")
 _Changes = dict[str, tuple[Any, str]]
 
 
@@ -63,7 +63,7 @@ def is_multi_turn(config: ProjectConfig) -> bool:
 
 def calls_tools(config: ProjectConfig) -> bool:
     """Tell whether the model calls tools through verl's own agent loop."""
-    return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable")) and any(map(config.flat.get, _TOOLS))
+    return bool(config.flat.get(f"{_ROLLOUT}.multi_turn.enable")) and any(map(config.flat.get, (CLASSES, FUNCTIONS)))
 
 
 def find_tool_modules(project: Path, config: ProjectConfig) -> list[str]:
@@ -72,12 +72,11 @@ def find_tool_modules(project: Path, config: ProjectConfig) -> list[str]:
     Raises:
         UsageError: tools are of MCP servers, which verl has none of since 0.8.0.
     """
-    table, functions = (config.flat.get(key) if calls_tools(config) else None for key in _TOOLS)
+    table, functions = (config.flat.get(key) if calls_tools(config) else None for key in (CLASSES, FUNCTIONS))
     found = [str(functions)] if functions else []
-    listed = read_yaml(readers.read_text(project / str(table), limits.MAX_TEXT)).get("tools", []) if table else []
-    for entry in listed:
-        if entry.get("config", {}).get("type") == "mcp":
-            raise UsageError(f"{table}: verl has no tools of MCP servers", hint=f"--set {_TOOLS[0]}=null")
+    for entry in list_tools(read_yaml(readers.read_text(project / str(table), limits.MAX_TEXT))) if table else ():
+        if (entry.get("config") or {}).get("type") == "mcp":
+            raise UsageError(f"{table}: verl has no tools of MCP servers", hint=f"--set {CLASSES}=null")
         found.append(str(entry.get("class_name", "")).rpartition(".")[0].replace(".", "/") + ".py")
     return [path for path in found if (project / path).is_file()]
 
@@ -90,7 +89,7 @@ def uses_own_dataset(config: ProjectConfig) -> bool:
 def find_named_files(project: Path, config: ProjectConfig) -> dict[str, str]:
     """Map keys that name Python or tool files to project paths."""
     root = project.resolve()
-    tables = (_TOOLS[0], "data.tool_config_path")
+    tables = (CLASSES, "data.tool_config_path")
     paths = {
         key: value for key, value in config.flat.items() if str(value).endswith(".py") or (key in tables and value)
     }

@@ -9,8 +9,9 @@ from typing import Any
 
 from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
+from extractor.importers.config.tools import CLASSES, FUNCTIONS
 from extractor.importers.runs import prime, reward_model
-from extractor.importers.runs.copied_code import named, tools
+from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.release_match import ReleaseMatch
@@ -254,7 +255,7 @@ def _list_wanted_features(
         "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
         "reward_model": has(*JUDGE_ENABLED) and not run.is_prime and not is_server,
         "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
-        "tools": has(tools.CLASSES, tools.FUNCTIONS),
+        "tools": has(CLASSES, FUNCTIONS),
         "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
         "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None

@@ -9,9 +9,9 @@ from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, is_about_machine, list_candidates, name_in
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
+from extractor.importers.config.tools import CLASSES, FUNCTIONS
 from extractor.importers.runs import prime, reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, list_loggers
-from extractor.importers.runs.copied_code.tools import CLASSES, FUNCTIONS
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import find_unknowns, shown
 from extractor.importers.runs.release_match import TAKES_ANYTHING

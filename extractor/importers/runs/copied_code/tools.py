@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import yaml
 
+from extractor.importers.config.tools import CLASSES, FUNCTIONS, list_tools
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import limits, readers
@@ -14,8 +15,6 @@ from extractor.values.configtree.written import dump_yaml
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 
-MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
-CLASSES, FUNCTIONS = f"{MULTI_TURN}.tool_config_path", f"{MULTI_TURN}.function_tool_path"
 _CHECKOUT = "the run's checkout"
 _MODULE, _TABLE, _FUNCTIONS = "custom/verl_tools.py", "custom/verl_tools.yaml", "custom/verl_functions.py"
 
@@ -44,8 +43,7 @@ def take_tools(project: TargetProject) -> CopyResult:
 def _take_classes(project: TargetProject, text: str, key: str, path: str) -> tuple[Tree, str, list[Remark]]:
     """Copy the tool classes' modules and the YAML that names them."""
     table = read_yaml(text)
-    listed = (table.get("tools") or ()) if isinstance(table, dict) else ()
-    tools = [item for item in listed if isinstance(item, dict) and "class_name" in item]
+    tools = [item for item in list_tools(table) if "class_name" in item]
     named = [str(item["class_name"]) for item in tools]
     if not named:
         raise UsageError("it lists no tools", hint="")
