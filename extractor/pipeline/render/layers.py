@@ -6,7 +6,7 @@ The layers hold what the newest release needs. What older ones need instead stan
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path, PurePosixPath
@@ -112,7 +112,7 @@ def map_files(layers: Iterable[str], package: str, below: str = "") -> dict[str,
     """
     found: dict[str, tuple[Template, ...]] = {}
     for layer in layers:
-        for path, template in _list_templates(layer, package, below):
+        for path, template in _list_templates(resources.find_templates() / layer, package, below):
             found[path] = (*found.get(path, ()), template)
     return {path: templates for path, templates in found.items() if templates[-1].text is not None}
 
@@ -137,31 +137,21 @@ def _list_until_folders(release: str) -> list[str]:
     return [name for name in known if Version(name) >= Version(release)]
 
 
-def _list_templates(layer: str, package: str, below: str) -> Iterator[tuple[str, Template]]:
-    root = resources.find_templates() / layer
-    if not (root / below).is_dir():
-        return
-    for name, text in sorted(_list_files(root / below, PurePosixPath(below))):
-        if str(name) in (_ENGINE_FILE, _FEATURE_FILE, _RECIPE_FILE):
+@cache
+def _list_templates(root: Path, package: str, below: str) -> tuple[tuple[str, Template], ...]:
+    """Return a layer's templates with their places in a project."""
+    found: list[tuple[str, Template]] = []
+    for file in sorted((root / below).rglob("*")):
+        name = PurePosixPath(file.relative_to(root))
+        is_code = file.is_file() and "__pycache__" not in name.parts
+        if not is_code or str(name) in (_ENGINE_FILE, _FEATURE_FILE, _RECIPE_FILE):
             continue
         absent = name.suffix == _ABSENT
         relative = name.with_suffix("") if absent else name
         relative = relative.with_suffix("") if relative.suffix == ".jinja" else relative
         path = "/".join(package if part == PACKAGE else part for part in relative.parts)
-        place = f"{package}/shims/{path}" if layer == "shims" else path
-        yield place, Template(f"{layer}/{name}", None if absent else text)
-
-
-def _list_files(folder: Path, relative: PurePosixPath) -> Iterator[tuple[PurePosixPath, str]]:
-    for child in folder.iterdir():
-        if child.name == "__pycache__" or child.name.endswith(".pyc"):
-            continue
-        if child.is_dir():
-            yield from _list_files(child, relative / child.name)
-        else:
-            yield relative / child.name, _read_text(child)
-
-
-@cache
-def _read_text(path: Path) -> str:
-    return path.read_text(encoding="utf-8")
+        layer = root.relative_to(resources.find_templates())
+        place = f"{package}/shims/{path}" if str(layer) == "shims" else path
+        text = None if absent else file.read_text(encoding="utf-8")
+        found.append((place, Template((layer / name).as_posix(), text)))
+    return tuple(found)

@@ -43,7 +43,7 @@ def collect_values(files: Mapping[str, str]) -> dict[str, list[Any]]:
     Returns:
         By dotted key, sorted; an empty section has the value {}.
     """
-    main = read_mapping(files[MAIN])
+    main = dict(_read_once(files[MAIN]))
     groups = _group_files(files, main.pop("defaults"))
     found: dict[str, list[Any]] = {}
     for body in (main, *groups):
@@ -157,11 +157,17 @@ def _group_files(files: Mapping[str, str], defaults: Iterable[Any], above: str =
         places = [] if package == "_global_" else [*filter(None, above.split(".")), *package.split(".")]
         folder = f"{_CONFIG}{match['group']}/"
         for path in sorted(path for path in files if path.startswith(folder) and path.endswith(".yaml")):
-            body = read_mapping(files[path])
+            body = dict(_read_once(files[path]))
             yield from _group_files(files, body.pop("defaults", ()), ".".join(places))
             for part in reversed(places):
                 body = {part: body}
             yield body
+
+
+@cache
+def _read_once(text: str) -> Mapping[str, Any]:
+    """Read a config file; results are cached, and not to be changed."""
+    return read_mapping(text)
 
 
 @cache

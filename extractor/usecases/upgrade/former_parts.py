@@ -75,7 +75,7 @@ def find_former_parts(
                 former[feature.name] = files
     if not former:
         return NO_PARTS
-    settings = map_settings_to_features(manifest, options)
+    settings = map_settings_to_features(manifest, options) if former.keys() != {FORMER_NAMES} else {}
     texts = dict(_list_owner_texts(project, old, base))
     hooks = {file.path for file in old.files if file.kind is FileKind.HOOK}
     used: dict[str, str] = {}
