@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from types import MappingProxyType
-from typing import TypeVar
+from typing import TypeVar, get_type_hints
 
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -86,9 +86,10 @@ class Table:
         """
         named = {item: keys.get(item.name, item.name) for item in fields(cls) if item.name not in given}  # type: ignore[arg-type]
         self.keys_are(" ".join(named.values()))
+        types = get_type_hints(cls)
         for item, key in named.items():
             if self.has(key) or (item.default is MISSING and item.default_factory is MISSING):
-                given[item.name] = readers.get(item.name, _OF_TYPE.get(str(item.type), Table.string))(self, key)
+                given[item.name] = readers.get(item.name, _OF_TYPE.get(types[item.name], Table.string))(self, key)
         return cls(**given)
 
     def get(self, name: str, kind: type, wanted: str) -> object:
@@ -180,8 +181,8 @@ class Table:
         return {key: table.string(key) for key in table.data}
 
 
-_OF_TYPE: Mapping[str, Callable[[Table, str], object]] = {
-    "int": Table.integer,
-    "tuple[str, ...]": Table.strings,
-    "Mapping[str, str]": Table.strings_by_name,
+_OF_TYPE: Mapping[object, Callable[[Table, str], object]] = {
+    int: Table.integer,
+    tuple[str, ...]: Table.strings,
+    Mapping[str, str]: Table.strings_by_name,
 }

@@ -15,6 +15,8 @@ import pytest
 from tests.project.support import REPOSITORY
 from tests.report.conftest import browser as browser
 
+pytestmark = pytest.mark.slow
+
 
 class Loaded(HTMLParser):
     """What a page fetches by itself: scripts, styles, pictures and frames; links to follow do not count."""

@@ -167,6 +167,7 @@ def test_the_time_between_an_end_and_the_next_start_does_not_count(tmp_path: Pat
     assert (run.last_step, run.total_steps, run.status) == (4, 9, "not ended")
 
 
+@pytest.mark.slow
 def test_a_long_run_keeps_its_extremes_and_the_page_its_size(tmp_path: Path) -> None:
     steps = 3000
     with (tmp_path / "metrics.jsonl").open("w") as file:

@@ -64,6 +64,7 @@ def test_lengths_and_repetition(library: Library) -> None:
     assert not text.exact_match("newyork", "new york")
 
 
+@pytest.mark.slow
 def test_the_overlong_penalty_is_daposs(library: Library) -> None:
     """Equation 13 of the paper: none up to L_max - L_cache, -1 at L_max, a straight line between."""
     penalty = library("manager").overlong_penalty
