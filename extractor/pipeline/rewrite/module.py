@@ -60,10 +60,9 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         CheckFailed: a fix that no longer applies.
     """
     source, newline = unify_newlines(module.source.removeprefix("\ufeff"))
-    changes: list[str] = []
     dropped = drop_statements(source, frozenset(module.kept), module.body, dict(module.dropped))
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
-    changes += _describe_dropped([name for name in dropped.names if name not in ours])
+    changes = _describe_dropped([name for name in dropped.names if name not in ours])
     changes += describe_dropped_methods(dropped.methods)
     if ours:
         changes.append(f"taken from this project's own code: {join_names(ours, 80)}")
@@ -81,18 +80,13 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     tree, computed = drop_computed_exports(tree, dropped.text)
     if computed:
         changes.append("a computed __all__ dropped: star imports are spelt out")
-    if needed:
-        tree = add_imports(tree, needed)
+    tree = add_imports(tree, needed)
     if needed or computed or mine:
         names = Names(kept.whole(tree.code))
 
-    if may_mention_ray(names.text):
-        stripped = strip_ray(tree, names, package, source, module.upstream_path)
-        if stripped is not None:
-            tree = add_imports(stripped.module, stripped.imports)
-            names = Names(kept.whole(tree.code))
-            check_no_ray(names, source, module.upstream_path)
-            changes.append(f"Ray removed: {', '.join(stripped.notes)}")
+    tree, names, notes = _remove_ray(tree, names, kept, module, package)
+    if notes:
+        changes.append(f"Ray removed: {', '.join(notes)}")
 
     strings = find_paths(names, module, resolver, package)
     if strings.moved:
@@ -104,9 +98,7 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     if what:
         changes.append(what)
     tree, text = _add_re_exports(tree, text, kept, [line for fix in mine for line in write_re_exports(fix, package)])
-    if "__all__" in text:
-        trimmed = trim_exports(tree, Names(text))
-        text = text if trimmed is tree else kept.whole(trimmed.code)
+    text = _trim_exports(tree, text, kept)
     _check(text, module)
     return Emitted(
         path=module.target_path,
@@ -114,6 +106,20 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         changes=tuple(changes),
         warnings=strings.warnings,
     )
+
+
+def _remove_ray(
+    tree: cst.Module, names: Names, kept: Placeholders, module: KeptModule, package: str
+) -> tuple[cst.Module, Names, tuple[str, ...]]:
+    """Remove uses of Ray, and say which; a use that cannot go is an error."""
+    source, _ = unify_newlines(module.source.removeprefix("\ufeff"))
+    stripped = strip_ray(tree, names, package, source, module.upstream_path) if may_mention_ray(names.text) else None
+    if stripped is None:
+        return tree, names, ()
+    tree = add_imports(stripped.module, stripped.imports)
+    names = Names(kept.whole(tree.code))
+    check_no_ray(names, source, module.upstream_path)
+    return tree, names, tuple(stripped.notes)
 
 
 def _describe_dropped(names: list[str]) -> list[str]:
@@ -164,6 +170,11 @@ def _parse(text: str, module: KeptModule) -> cst.Module:
             f"{module.upstream_path}: valid Python that cannot be rewritten: {error.message}",
             hint="check that the source is an unmodified release of verl",
         ) from None
+
+
+def _trim_exports(tree: cst.Module, text: str, kept: Placeholders) -> str:
+    trimmed = trim_exports(tree, Names(text)) if "__all__" in text else tree
+    return text if trimmed is tree else kept.whole(trimmed.code)
 
 
 def _check(text: str, module: KeptModule) -> None:
