@@ -32,12 +32,12 @@ class Measured:
 
     Attributes:
         name: What the project's config calls it.
-        is_equal: Both give the same numbers, bit for bit.
+        outcome: "equal" bit for bit, "differs", or "not compared".
         note: What differs, or why nothing could be compared.
     """
 
     name: str
-    is_equal: bool
+    outcome: str
     note: str
 
 
@@ -69,8 +69,10 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
             chosen, {**job, "side": "fork", "root": str(top), "roots": roots, "config": ours["config"]}, Path(folder)
         )
     measured = [_compare(item, theirs["results"], ours["results"]) for item in methods]
-    equal = sum(item.is_equal for item in measured)
-    details = tuple(f"{'equal' if item.is_equal else 'differs'}: {item.name}: {item.note}" for item in measured)
+    details = tuple(f"{item.outcome}: {item.name}: {item.note}" for item in measured)
+    equal, apart = (sum(item.outcome == outcome for item in measured) for outcome in ("equal", "differs"))
+    if not equal + apart:
+        return Check("methods", CheckStatus.FAILED, "your method could not be compared: -v says why", details)
     status = CheckStatus.OK if equal == len(measured) else CheckStatus.FAILED
     verdict = "runs" if equal == len(measured) else "runs in part" if equal else "does not run"
     return Check("methods", status, f"your method {verdict}: {equal} of {len(measured)} equal bit for bit", details)
@@ -123,15 +125,21 @@ def _run(python: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
 
 
 def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> Measured:
-    """Compare a method's first usable result in fork and project."""
-    note = method["lacking"]
-    for values, result in theirs[method["symbol"]].items() if not note else ():
+    """Compare a method's results in fork and project, where the fork's own function has some."""
+    if method["lacking"]:
+        return Measured(method["name"], "differs", method["lacking"])
+    note = ""
+    for values, result in theirs[method["symbol"]].items():
         mine = ours[method["symbol"]][values]
         if "value" not in result:
-            note = f"the fork's own function raises {' '.join(str(result.get('error', result)).split())[:200]}"
+            note = note or f"the fork's own function raises {_shorten(result)}"
         elif "value" not in mine:
-            return Measured(method["name"], False, " ".join(str(mine.get("error", mine)).split())[:200])
+            return Measured(method["name"], "differs", _shorten(mine))
         else:
             apart = find_difference(result["value"], mine["value"])
-            return Measured(method["name"], apart is None, apart or "the same numbers")
-    return Measured(method["name"], False, note)
+            return Measured(method["name"], "differs" if apart else "equal", apart or "the same numbers")
+    return Measured(method["name"], "not compared", note)
+
+
+def _shorten(result: dict[str, Any]) -> str:
+    return " ".join(str(result.get("error", result)).split())[:200]

@@ -50,9 +50,12 @@ def run_methods(job: Job) -> dict[str, Any]:
 
 
 def _compute(side: Side, method: dict[str, Any], config: Any, package: str) -> dict[str, Any]:
-    """Return a method's results with numeric and with text columns."""
+    """Return a method's results for each form that columns of its own may have.
+
+    Tensors are numbers per token, or per response ("rows"); arrays are numbers, or texts.
+    """
     result: dict[str, Any] = {}
-    for values in ("numbers", "texts") if method["arrays"] else ("numbers",):
+    for values in ("numbers", *["texts"] * bool(method["arrays"]), *["rows"] * bool(method["tensors"])):
         make = _compute_loss if method["kind"] == "policy loss" else _compute_advantages
         result[values] = run_case(lambda values=values, make=make: make(side, method, config, package, values))
     return result
@@ -114,6 +117,7 @@ def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
     mask = _make_mask()
     rewards = torch.zeros(shape)
     rewards[torch.arange(rows), mask.sum(-1).long() - 1] = torch.randint(0, 2, (rows,)).float()
+    of_tokens = values != "rows"
     tensors = {
         "prompts": torch.randint(0, 50, shape),
         "responses": torch.randint(0, 50, shape),
@@ -125,7 +129,8 @@ def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
         "token_level_scores": rewards.clone(),
         "reward_baselines": torch.rand(rows),
         **{name: torch.randn(shape) for name in ("old_log_probs", "ref_log_prob", "values", "entropys")},
-        **{name: torch.rand(shape) for name in method["tensors"]},
+        **{name: torch.rand(shape if of_tokens else shape[:1]) for name in method["tensors"]},
+        **_divide(mask, [name for name in method["tensors"] if name.endswith("mask")]),
         "loss_mask": torch.cat([torch.zeros(shape), mask], dim=1),
     }
     texts = method["texts"] or ["a text", "another"]
@@ -143,6 +148,12 @@ def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
 def _make_mask() -> torch.Tensor:
     lengths = torch.tensor([_LENGTH - row % 3 for row in range(_PROMPTS * _EACH)])
     return (torch.arange(_LENGTH)[None, :] < lengths[:, None]).float()
+
+
+def _divide(mask: torch.Tensor, names: list[str]) -> dict[str, torch.Tensor]:
+    """Give each mask its share of the response's tokens, shape (bs, response_length)."""
+    positions = torch.arange(mask.shape[1]) * len(names) // mask.shape[1]
+    return {name: mask * (positions == index) for index, name in enumerate(names)}
 
 
 def _choose_column(batch: Any) -> Callable[[str], Any]:
