@@ -84,9 +84,9 @@ def command(
     from extractor.pipeline.source import detect_release
     from extractor.project import location
     from extractor.usecases.new import NewRequest
-    from extractor.usecases.own_manifest import read_own_manifest
     from extractor.values import releases
     from extractor.values.errors import UsageError
+    from extractor.values.manifest import read_own_manifest
     from extractor.values.options import Options
 
     if env is not None and (options.is_given(context, "recipe") or from_verl_run is not None):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.usecases.upgrade.moved_numbers import MovedNumbers
+    from extractor.usecases.upgrade.review import MovedNumbers
 
 To = Annotated[
     str | None,
@@ -211,7 +211,7 @@ def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) ->
 def compute_numbers(root: Path, found: "Upgrade", offline: bool) -> "MovedNumbers":
     """Return what upstream computes otherwise in the new release."""
     from extractor.usecases import restore
-    from extractor.usecases.upgrade.moved_numbers import compare_releases
+    from extractor.usecases.upgrade.review import compare_releases
 
     with output.steps("computing upstream's cases in both releases"):
         return compare_releases(root, restore.open_upstream(found.old, offline=offline)[1], found.source)

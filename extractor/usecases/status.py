@@ -15,10 +15,9 @@ from extractor.project import base, git, journal
 from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
 from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
-from extractor.usecases.own_manifest import read_own_manifest
 from extractor.usecases.owner_code import find_own_files
 from extractor.values import readers, releases
-from extractor.values.manifest import OWN_MANIFEST
+from extractor.values.manifest import OWN_MANIFEST, read_own_manifest
 from extractor.values.tree import FileKind
 
 

@@ -18,8 +18,7 @@ from extractor.usecases.changes.config_keys import (
     select_below_config,
     select_emitted_config,
 )
-from extractor.usecases.changes.registries import compare_registries
-from extractor.usecases.changes.symbols import compare_symbols
+from extractor.usecases.changes.symbols import compare_registries, compare_symbols
 from extractor.values import releases
 from extractor.values.configtree.settings import list_unreadable
 from extractor.values.errors import UsageError

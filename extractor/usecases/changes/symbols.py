@@ -1,18 +1,27 @@
-"""Match and compare the vendored symbols of two projects."""
+"""Match and compare what two projects vendor and register."""
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index.syntax import find_first_line, list_child_statements
+from extractor.pipeline.render.registered import list_registrations
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
-from extractor.usecases.changes.changeset import ChangeKind, Place, SymbolChange
+from extractor.usecases.changes.changeset import ChangeKind, Place, RegistryChange, SymbolChange
 from extractor.usecases.changes.compare import compare, shape
 from extractor.values import readers
+
+# By the name of the decorator, or of its folder upstream where the decorator is just called `register`.
+_TITLES = {
+    "register_adv_est": "advantage estimators",
+    "register_policy_loss": "policy losses",
+    "reward_manager": "reward managers",
+}
 
 
 def find_places(generated: Generated) -> dict[str, Place]:
@@ -61,6 +70,35 @@ def compare_symbols(old: Generated, new: Generated, old_source: Source, new_sour
             why = _explain_lack(symbol, new, new_source, f"verl {new_source.release}")
             found.append(SymbolChange(ChangeKind.GONE, place, None, why))
     return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
+
+
+def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, ...]:
+    """Compare what the vendored code of two projects registers."""
+    before, after = _list_registered(old), _list_registered(new)
+    return tuple(
+        RegistryChange(
+            registry=title,
+            kept=tuple(sorted(before.get(title, set()) & after.get(title, set()))),
+            gained=tuple(sorted(after.get(title, set()) - before.get(title, set()))),
+            lost=tuple(sorted(before.get(title, set()) - after.get(title, set()))),
+        )
+        for title in sorted({*before, *after})
+    )
+
+
+def _list_registered(generated: Generated) -> dict[str, set[str]]:
+    """Return registry -> the names in it."""
+    folders = {
+        module.target_path: PurePosixPath(module.upstream_path).parent.name for module in generated.found.modules
+    }
+    found: dict[str, set[str]] = {}
+    for item in generated.emitted:
+        for decorator, name, _ in list_registrations(readers.parse_python(item.text)):
+            if decorator.startswith("register"):
+                folder = folders[item.path]
+                title = _TITLES.get(decorator) or _TITLES.get(folder) or f"{folder}:{decorator}"
+                found.setdefault(title, set()).add(name)
+    return found
 
 
 def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...]]:
