@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import from_run, options, output, screen
+from extractor.cli.options import argument, option
 from extractor.values.shell import quote_for_shell
 
 if TYPE_CHECKING:
@@ -13,13 +14,13 @@ if TYPE_CHECKING:
 
 _PACKAGE = "myproj"
 
-Fork = Annotated[Path, typer.Argument(metavar="FORK_DIR", help="Your copy of verl, or a directory that holds it.")]
-Target = Annotated[Path | None, typer.Argument(help="Directory of the project; without it nothing is written.")]
+Fork = Annotated[Path, argument("FORK_DIR", "Your copy of verl, or a directory that holds it.")]
+Target = Annotated[Path | None, argument("", "Directory of the project; without it nothing is written.")]
 Release = Annotated[
-    str | None, typer.Option(metavar="RELEASE", help="Release of verl that was copied; the nearest one by default.")
+    str | None, option("--verl RELEASE", "Release of verl that was copied; the nearest one by default.")
 ]
 Package = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Name of the Python package; the last part of TARGET by default.")
+    str | None, option("--package NAME", "Name of the Python package; the last part of TARGET by default.")
 ]
 
 
@@ -168,21 +169,16 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
         "made_from": found.older.release if found.older is not None else found.source.release,
         "newer": found.newer,
         "scores": [
-            output.pick(score, "release similarity identical edited missing")
-            | {"similarity": round(score.similarity, 4)}
+            output.pick(score, "release similarity identical edited missing", similarity=round(score.similarity, 4))
             for score in found.scores
         ],
         "options": output.pick(adoption.options, "package verl engine algorithm features methods"),
         "edits": [
-            {
-                "upstream": edit.upstream_path,
-                **output.pick(edit, "symbol what parts", fate=edit.outcome, where=edit.where),
-                "why": edit.why or None,
-            }
+            output.pick(edit, "upstream=upstream_path symbol what parts fate=outcome where", why=edit.why or None)
             for edit in adoption.edits
         ],
         "methods": output.pick_all(adoption.methods, "kind name runs where setting why"),
-        "own": [output.pick(file, "path copied", upstreams=file.is_upstreams) for file in adoption.own],
+        "own": output.pick_all(adoption.own, "path copied upstreams=is_upstreams"),
         "outside": adoption.outside,
         "carried": output.pick(adoption.symbols, "carried total"),
         "warnings": [*found.warnings, *adoption.generated.warnings],

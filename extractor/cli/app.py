@@ -10,6 +10,7 @@ import typer
 
 from extractor import __version__
 from extractor.cli import output
+from extractor.cli.options import option
 from extractor.values.errors import VextractError
 
 INTERRUPTED = 130
@@ -44,8 +45,8 @@ _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.
 @app.callback(invoke_without_command=True)
 def _top(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (or set VEXTRACT_DEBUG=1).")] = False,
+    version: Annotated[bool, option("--version", "Print the version and exit.")] = False,
+    debug: Annotated[bool, option("--debug", "Show tracebacks (or set VEXTRACT_DEBUG=1).")] = False,
 ) -> None:
     if version:
         output.data(f"vextract {__version__}")

@@ -5,10 +5,8 @@ import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from extractor.cli import output, screen
-from extractor.cli.options import Json, Offline, Verbose, make_features_option
+from extractor.cli.options import Json, Offline, Verbose, argument, make_features_option, option
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -21,11 +19,11 @@ _BODY = re.compile(r"body changed|default of ")
 _MEMBER = re.compile(r"(?P<method>\w+)\(\): (?:body changed|default of )|field (?P<field>\w+): ")
 _FOLDERS = ("/algorithms/", "/protocol", "/workers/", "/data/")  # those that compute, first
 
-Old = Annotated[str, typer.Argument(help="The release of verl to compare from.")]
-New = Annotated[str, typer.Argument(help="The release to compare to.")]
-Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these functions, classes or files.")]
-Engine = Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")]
-Algorithm = Annotated[str, typer.Option(help="Preset: grpo or ppo.")]
+Old = Annotated[str, argument("", "The release of verl to compare from.")]
+New = Annotated[str, argument("", "The release to compare to.")]
+Names = Annotated[list[str] | None, argument("NAME", "Only these functions, classes or files.")]
+Engine = Annotated[str, option("--engine", "Rollout engine: hf or vllm.")]
+Algorithm = Annotated[str, option("--algorithm", "Preset: grpo or ppo.")]
 With = Annotated[list[str] | None, make_features_option("--with", "Compare with an optional feature")]
 
 
@@ -36,7 +34,7 @@ def command(
     engine: Engine = "hf",
     algorithm: Algorithm = "grpo",
     with_: With = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Show how upstream's text differs.")] = False,
+    diff: Annotated[bool, option("--diff", "Show how upstream's text differs.")] = False,
     offline: Offline = False,
     verbose: Verbose = False,
     json: Json = False,
@@ -142,8 +140,7 @@ def write_json(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -
     """Return the whole report as JSON's types."""
     symbols = [
         {
-            **output.pick(item.place, "symbol kind", change=item.change),
-            "was": item.old.symbol if item.old is not None else None,
+            **output.pick(item.place, "symbol kind", change=item.change, was=item.old and item.old.symbol),
             **output.pick(item.place, "upstream_path path line", details=item.details),
             **({"diff": item.diff(found.old, found.new)} if diff else {}),
         }

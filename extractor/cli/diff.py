@@ -5,18 +5,15 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extractor.cli import output, unfinished
-from extractor.cli.options import Json
+from extractor.cli.options import Json, argument
+from extractor.values.errors import UsageError
 
 _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
 
 
 def command(
-    paths: Annotated[
-        list[Path] | None, typer.Argument(metavar="PATH", help="The project, or files and directories in it.")
-    ] = None,
+    paths: Annotated[list[Path] | None, argument("PATH", "The project, or files and directories in it.")] = None,
     json: Json = False,
 ) -> None:
     """Show your edits against what was emitted.
@@ -43,7 +40,6 @@ def command(
 def _split(paths: list[Path]) -> tuple[Path, list[str]]:
     """Return the project of the paths, and paths relative to it."""
     from extractor.project import location
-    from extractor.values.errors import UsageError
 
     first = paths[0] if paths else Path()
     start = first if first.is_dir() else first.parent

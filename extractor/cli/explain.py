@@ -4,14 +4,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import From, Json, Offline, Project, Verbose
+from extractor.cli.options import From, Json, Offline, Project, Verbose, argument
 
 
 def command(
-    name: Annotated[str, typer.Argument(help="A file, a module or a symbol, in upstream's name or the project's.")],
+    name: Annotated[str, argument("", "A file, a module or a symbol, in upstream's name or the project's.")],
     path: Project = Path(),
     from_: From = None,
     offline: Offline = False,

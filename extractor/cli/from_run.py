@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.cli import output, screen
+from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
     from extractor.importers.runs.carry_over import RunRequest
@@ -28,8 +29,6 @@ def request(
     Raises:
         UsageError: it names none, and says something about it; or a directory that is not there.
     """
-    from extractor.values.errors import UsageError
-
     if file is None:
         if any((variables, config_dirs, run_verl, started_in, keep_unknown)):
             raise UsageError(

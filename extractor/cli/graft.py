@@ -3,17 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extractor.cli import output, unfinished
-from extractor.cli.options import Json, Offline
+from extractor.cli.options import Json, Offline, argument
 from extractor.values.shell import quote_for_shell
 
 Fork = Annotated[
     str,
-    typer.Argument(metavar="FORK[::SYMBOL]", help="A copy of verl; ::SYMBOL names one of its methods or functions."),
+    argument("FORK[::SYMBOL]", "A copy of verl; ::SYMBOL names one of its methods or functions."),
 ]
-Target = Annotated[Path, typer.Argument(metavar="PROJECT", help="The project; the one here by default.")]
+Target = Annotated[Path, argument("PROJECT", "The project; the one here by default.")]
 
 
 def command(fork: Fork, path: Target = Path(), offline: Offline = False, json: Json = False) -> int:

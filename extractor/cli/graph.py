@@ -5,10 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import Json, Output, Project
+from extractor.cli.options import Json, Output, Project, option
 
 if TYPE_CHECKING:
     from extractor.usecases.graph import Graph
@@ -16,9 +14,7 @@ if TYPE_CHECKING:
 
 def command(
     path: Project = Path(),
-    verbose: Annotated[
-        bool, typer.Option("--verbose", "-v", help="Every module; without it only the folders.")
-    ] = False,
+    verbose: Annotated[bool, option("--verbose,-v", "Every module; without it only the folders.")] = False,
     json: Json = False,
 ) -> None:
     """Show the modules by folder, with sizes and imports.

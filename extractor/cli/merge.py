@@ -3,20 +3,19 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extractor.cli import output
-from extractor.cli.options import From, InProject, Json, Offline
+from extractor.cli.options import From, InProject, Json, Offline, argument, option
+from extractor.values.errors import CheckFailed
 
 
 def command(
     branch: Annotated[
-        str | None, typer.Argument(help="The branch to merge; none: that of the merge that Git has begun.")
+        str | None, argument("", "The branch to merge; none: that of the merge that Git has begun.")
     ] = None,
     project: InProject = Path(),
     from_: From = None,
     offline: Offline = False,
-    driver: Annotated[bool, typer.Option("--driver", help="Print the command that has Git tell of this one.")] = False,
+    driver: Annotated[bool, option("--driver", "Print the command that has Git tell of this one.")] = False,
     json: Json = False,
 ) -> int:
     """Merge a Git branch, also one at another release.
@@ -27,7 +26,6 @@ def command(
     from extractor.project import journal, location
     from extractor.project.git import Unanswered
     from extractor.usecases import merge_branches
-    from extractor.values.errors import CheckFailed
 
     if driver:
         output.data(merge_branches.DRIVER)

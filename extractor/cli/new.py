@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Annotated, cast
 import typer
 
 from extractor.cli import from_run, options, output, screen
+from extractor.cli.options import argument, option
+from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
 
 if TYPE_CHECKING:
@@ -19,36 +21,31 @@ _COUNTED = ("vendored", "ours", "tests")
 
 NewPath = Annotated[
     Path | None,
-    typer.Argument(metavar="PATH", show_default=False, help="Directory of the project; it must be empty or not exist."),
+    argument("PATH", "Directory of the project; it must be empty or not exist.", show_default=False),
 ]
-Release = Annotated[
-    str | None, typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default.")
-]
+Release = Annotated[str | None, option("--verl RELEASE", "Release of verl; the newest supported one by default.")]
 Without = Annotated[list[str] | None, options.make_features_option("--without", "Leave a feature out")]
 Package = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="Name of the Python package; by default the last part of PATH, my_proj for my-proj."
-    ),
+    option("--package NAME", "Name of the Python package; by default the last part of PATH, my_proj for my-proj."),
 ]
 OwnManifest = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Begin with this vextract.toml: what of verl is wanted beyond the features."),
+    option("--manifest FILE", "Begin with this vextract.toml: what of verl is wanted beyond the features."),
 ]
 Environment = Annotated[
     str | None,
-    typer.Option(
-        "--env",
-        metavar="ADAPTER:NAME",
-        help="An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
+    option(
+        "--env ADAPTER:NAME",
+        "An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
         " openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it. It stands in the place of --recipe.",
     ),
 ]
 Experimental = Annotated[
     bool,
-    typer.Option(
+    option(
         "--experimental",
-        help="Try an unsupported release with the manifest of the one before it, untested: what is gone and fixes that"
+        "Try an unsupported release with the manifest of the one before it, untested: what is gone and fixes that"
         " no longer fit are left out.",
     ),
 ]
@@ -85,7 +82,6 @@ def command(
     from extractor.project import location
     from extractor.usecases.new import NewRequest
     from extractor.values import releases
-    from extractor.values.errors import UsageError
     from extractor.values.manifest import read_own_manifest
     from extractor.values.options import Options
 
@@ -129,7 +125,6 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
     from rich.prompt import Prompt
 
     from extractor.values import releases
-    from extractor.values.errors import UsageError
     from extractor.values.options import RECIPES
 
     if json or not (sys.stdin.isatty() and sys.stderr.isatty()):

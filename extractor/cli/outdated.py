@@ -3,16 +3,14 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extractor.cli import output, upgrade
-from extractor.cli.options import From, Offline, Project
+from extractor.cli.options import From, Offline, Project, option
 
 
 def command(
     path: Project = Path(),
     to: Annotated[
-        str | None, typer.Option(metavar="RELEASE", help="Compare with this one; by default the newest supported one.")
+        str | None, option("--to RELEASE", "Compare with this one; by default the newest supported one.")
     ] = None,
     numbers: upgrade.Numbers = False,
     from_: From = None,

@@ -3,19 +3,19 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extractor.cli import output
+from extractor.cli.options import argument, option
+from extractor.values.errors import UsageError
 
 
 def command(
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="RUN", help="A run's directory; without one, every run under checkpoints/."),
+        argument("RUN", "A run's directory; without one, every run under checkpoints/."),
     ] = None,
     file: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="The page; by default report.html in the run's directory."),
+        option("--output,-o FILE", "The page; by default report.html in the run's directory."),
     ] = None,
 ) -> None:
     """Make one HTML page about one or several runs.
@@ -35,7 +35,6 @@ def command(
 def _write(path: Path, text: str) -> None:
     """Write a file in one go, and print its path."""
     from extractor.project import disk
-    from extractor.values.errors import UsageError
 
     try:
         disk.replace(path, text.encode(errors="backslashreplace"))

@@ -3,10 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from extractor.cli import output, screen
-from extractor.cli.options import Json, Project, Verbose, describe
+from extractor.cli.options import Json, Project, Verbose, describe, option
 
 if TYPE_CHECKING:
     from extractor.usecases.status import Status
@@ -17,7 +15,7 @@ _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its confl
 def command(
     path: Project = Path(),
     check: Annotated[
-        bool, typer.Option("--check", help="Exit with 1 if a file is not as emitted, or an upgrade is not finished.")
+        bool, option("--check", "Exit with 1 if a file is not as emitted, or an upgrade is not finished.")
     ] = False,
     verbose: Verbose = False,
     json: Json = False,

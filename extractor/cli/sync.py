@@ -3,17 +3,15 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
+from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, option
 
 
 def command(
     path: Project = Path(),
     from_: From = None,
     offline: Offline = False,
-    removed: Annotated[bool, typer.Option("--removed", help="Bring back the project's other files too.")] = False,
+    removed: Annotated[bool, option("--removed", "Bring back the project's other files too.")] = False,
     dry_run: DryRun = False,
     verbose: Verbose = False,
     json: Json = False,

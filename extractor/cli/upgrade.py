@@ -3,8 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from extractor.cli import output, upgrade_report
 from extractor.cli.options import (
     AllowDirty,
@@ -15,9 +13,12 @@ from extractor.cli.options import (
     Offline,
     Project,
     Verbose,
+    argument,
     make_features_option,
+    option,
 )
 from extractor.cli.unfinished import RESOLVE
+from extractor.values.errors import CheckFailed, UsageError, VextractError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -29,22 +30,20 @@ if TYPE_CHECKING:
 
 To = Annotated[
     str | None,
-    typer.Option(
-        metavar="RELEASE",
-        help="Release of verl, newer or older; the newest supported one by default, and the present one where other"
+    option(
+        "--to RELEASE",
+        "Release of verl, newer or older; the newest supported one by default, and the present one where other"
         " options are given.",
     ),
 ]
-Engine = Annotated[str | None, typer.Option(help="Change the rollout engine: hf, vllm or sglang.")]
-Algorithm = Annotated[str | None, typer.Option(help="Change the preset: grpo, ppo, dapo...")]
+Engine = Annotated[str | None, option("--engine", "Change the rollout engine: hf, vllm or sglang.")]
+Algorithm = Annotated[str | None, option("--algorithm", "Change the preset: grpo, ppo, dapo...")]
 With = Annotated[list[str] | None, make_features_option("--with", "Add an optional feature")]
 Without = Annotated[list[str] | None, make_features_option("--without", "Remove a feature")]
 Numbers = Annotated[
-    bool, typer.Option("--numbers", help="Compute upstream's cases in both releases, and say what moved: minutes.")
+    bool, option("--numbers", "Compute upstream's cases in both releases, and say what moved: minutes.")
 ]
-Names = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help="Features, or symbols and files of verl: `verl.utils.x:f`.")
-]
+Names = Annotated[list[str], argument("NAME...", "Features, or symbols and files of verl: `verl.utils.x:f`.")]
 
 
 def command(
@@ -55,17 +54,15 @@ def command(
     with_: With = None,
     without: Without = None,
     continue_: Annotated[
-        bool, typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved.")
+        bool, option("--continue", "Finish an interrupted upgrade, or one whose conflicts are resolved.")
     ] = False,
-    abort: Annotated[bool, typer.Option("--abort", help="Undo an unfinished upgrade, byte for byte.")] = False,
+    abort: Annotated[bool, option("--abort", "Undo an unfinished upgrade, byte for byte.")] = False,
     allow_dirty: AllowDirty = False,
     from_: From = None,
     offline: Offline = False,
     dry_run: DryRun = False,
-    diff: Annotated[bool, typer.Option("--diff", help="With --dry-run: show how upstream's text differs.")] = False,
-    pr: Annotated[
-        Path | None, typer.Option("--pr", metavar="FILE.md", help="Describe the upgrade for a reviewer in this file.")
-    ] = None,
+    diff: Annotated[bool, option("--diff", "With --dry-run: show how upstream's text differs.")] = False,
+    pr: Annotated[Path | None, option("--pr FILE.md", "Describe the upgrade for a reviewer in this file.")] = None,
     numbers: Numbers = False,
     verbose: Verbose = False,
     json: Json = False,
@@ -77,7 +74,6 @@ def command(
     """
     from extractor.project import journal, location
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.values.errors import UsageError
 
     request = UpgradeRequest(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
     if continue_ or abort:
@@ -182,7 +178,6 @@ def _change(
 def _check_finished(root: Path) -> None:
     from extractor.project import journal
     from extractor.project.journal import Phase
-    from extractor.values.errors import CheckFailed
 
     entry = journal.read(root)
     phase = None if entry is None else journal.read_phase(root, entry)
@@ -196,7 +191,6 @@ def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) ->
     """Return changes in the vendored code; None without the old release."""
     from extractor.usecases import restore
     from extractor.usecases.changes import report
-    from extractor.values.errors import VextractError
 
     same = found.old.options.verl == found.new.options.verl
     try:
@@ -265,7 +259,6 @@ def _abort(root: Path, json: bool) -> int:
 def _refuse(root: Path, what: str) -> Exception:
     """Return the error for no pending upgrade, after removing leftovers."""
     from extractor.project import journal
-    from extractor.values.errors import UsageError
 
     why = "no upgrade is going on"
     if journal.end(root):

@@ -25,7 +25,6 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
     """Print the verdict, what needs thought, then the rest.
 
     Args:
-        found: The upgrade.
         dry_run: Nothing was written.
         about: What changed in the vendored code; None where that was not asked for or cannot be told.
         diff: Print how upstream's text differs.

@@ -3,10 +3,9 @@
 import textwrap
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from extractor.cli import output
-from extractor.cli.options import Json, Verbose
+from extractor.cli.options import Json, Verbose, argument
+from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +14,7 @@ if TYPE_CHECKING:
 
 
 def command(
-    name: Annotated[
-        str | None, typer.Argument(metavar="NAME", help="Describe this release, feature, preset or engine only.")
-    ] = None,
+    name: Annotated[str | None, argument("NAME", "Describe this release, feature, preset or engine only.")] = None,
     verbose: Verbose = False,
     json: Json = False,
 ) -> None:
@@ -45,7 +42,6 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
     Raises:
         UsageError: nothing is called that.
     """
-    from extractor.values.errors import UsageError
     from extractor.values.nearest import find_nearest
 
     kinds: dict[str, dict[str, str]] = {}  # release -> name -> what it is

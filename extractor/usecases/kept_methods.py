@@ -98,7 +98,6 @@ def read_demands(text: str, package: str) -> MethodDemand:
     """Return what an owner's file demands; nothing if not Python.
 
     Args:
-        text: The file.
         package: Import name of the package that upstream's code is in.
     """
     tree = readers.parse_python_or_nothing(text)
@@ -110,7 +109,6 @@ def read_edit_demands(before: str, text: str, package: str) -> MethodDemand:
 
     Args:
         before: The file without the changes.
-        text: The file.
         package: As for `of_code`.
     """
     before, text = before.replace("\r\n", "\n"), text.replace("\r\n", "\n")
@@ -127,7 +125,6 @@ def read_owner_demands(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
 
     Args:
         code: All of it, as `read_owner_code` gives it.
-        lock: The project's lock.
     """
     package, found = lock.options.package, MethodDemand(imported=frozenset(list_imported(code, lock)))
     for file in code:

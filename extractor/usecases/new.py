@@ -142,10 +142,6 @@ class NotSupported(UsageError):
 def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     """Make the project in memory.
 
-    Args:
-        wanted: What was asked for.
-        step: Told what is going on.
-
     Raises:
         UsageError: it cannot be had so.
         NotSupported: the release has no manifest, and `experimental` was not asked for.

@@ -20,10 +20,7 @@ def check_provenance(
     """Make a project anew, in memory, and compare.
 
     Args:
-        project: Its directory.
-        lock: Its lock.
         origin: Where verl comes from; None: the package index.
-        offline: Never download.
         strict: Count the owner's edits as failures.
 
     Raises:

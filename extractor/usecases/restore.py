@@ -41,10 +41,7 @@ def read_emitted(
     """Return emitted bytes by path, and any damage to the base.
 
     Args:
-        project: Its directory.
-        lock: Its lock.
         origin: Where verl comes from, as in `open_source`; it is needed only where the base is not intact.
-        offline: Start no download.
 
     Raises:
         CheckFailed: this vextract does not emit what the lock says was emitted.

@@ -38,8 +38,6 @@ def report(
     """Compare what two projects vendor.
 
     Args:
-        old: The project as it is.
-        new: The project as it would be.
         old_source: verl, as the old one was made from it.
         new_source: verl, for the new one.
         owner_config: The owner's YAML files as they are on disk, by path in the project ("config/ppo_trainer.yaml");

@@ -21,11 +21,8 @@ def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step
     """Hold a release against the manifest of another one.
 
     Args:
-        release: The release.
         base: The release whose manifest is tried.
         origin: Where the release comes from; None: the package index.
-        offline: Never download.
-        step: Told what is going on.
 
     Raises:
         SourceError: one of the two is not available.

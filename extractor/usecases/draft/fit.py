@@ -65,10 +65,8 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Ste
 
     Args:
         base: The release whose manifest is tried.
-        old: Its source.
         new: The source of the other release.
         filename: The name of the wheel or sdist; None for a directory.
-        progress: Told what is going on.
     """
     before = releases.merge_predecessors(base)
     with warnings.catch_warnings():

@@ -27,8 +27,6 @@ class Ours:
     """Explains project files that are not vendored from verl.
 
     Args:
-        project: Its directory.
-        locked: Its lock.
         manifest: The release, which says what layers of templates there are.
     """
 

@@ -120,7 +120,6 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """Work out an upgrade; writes nothing.
 
     Args:
-        project: Its directory.
         request: What the owner asks for.
         origin, offline: As for `open_source`.
 

@@ -53,8 +53,6 @@ def find_former_parts(
     """Find uses in hooks, the owner's files and edited files.
 
     Args:
-        project: Its directory.
-        old: Its lock.
         base: What was emitted, by path, for all but hooks.
         options: Those after the upgrade.
         manifest: The release after it.

@@ -9,46 +9,33 @@ from functools import cache
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.usecases.owner_code import OwnerCode
 from extractor.usecases.upgrade.own_losses import OwnCodeProblem, check_own_losses
-from extractor.usecases.verify.scopes import Analysis, ImportedName
+from extractor.usecases.verify.scopes import Analysis, ImportedName, ModuleNames
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 from extractor.values.moves import rename_dotted_name
 from extractor.values.tree import Tree
 
 
-class _Modules:
+class _Modules(ModuleNames):
     """The modules of a project in memory."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        self._paths = {name_module(path): path for path in files if path.endswith(".py")}
-        names = [name.split(".") for name in self._paths]
-        self._packages = {".".join(parts[:end]) for parts in names for end in range(1, len(parts))}
-        self.analysis = cache(lambda path: _analyse(path, files[path]))
-
-    def lacks(self, item: ImportedName) -> bool:
-        """Tell whether an import finds nothing."""
-        whole = f"{item.module}.{item.name}"
-        if item.module not in self._paths:
-            return item.module not in self._packages or (item.name not in (None, "*") and not self._has(whole))
-        found = self.analysis(self._paths[item.module])
-        return item.name not in (None, "*", *found.names) and not found.stars and not self._has(whole)
+        paths = {name_module(path): path for path in files if path.endswith(".py")}
+        super().__init__(paths, cache(lambda module: _analyse(paths[module], files[paths[module]])))
 
     def answers(self, item: ImportedName, package: str) -> bool:
         """Tell whether an import resolves, also by a former module name."""
         now = replace(item, module=rename_dotted_name(item.module, package))
         whole = rename_dotted_name(f"{item.module}.{item.name}", package)
-        return not self.lacks(item) or not self.lacks(now) or self._has(whole)
+        return whole in self.known or not (self.explain_missing(item) and self.explain_missing(now))
 
     def find(self, name: str) -> list[str]:
         """Return the modules that define a name."""
         return sorted(
             module
-            for module, path in self._paths.items()
-            if name in (found := self.analysis(path)).names and all(item.name != name for item in found.imports)
+            for module in self.modules
+            if name in (found := self.analyse(module)).names and all(item.name != name for item in found.imports)
         )
-
-    def _has(self, module: str) -> bool:
-        return module in self._paths or module in self._packages
 
 
 def check_own_code(
@@ -70,7 +57,6 @@ def check_own_code(
         disk: What lies there, by path.
         tree: What is emitted now.
         plan: What becomes of each file.
-        package: The project's.
         release: What the new side is called.
     """
     conflicts, emitted_now = plan.paths(Verdict.CONFLICT), {file.path: file.data for file in tree}
@@ -86,10 +72,7 @@ def check_own_code(
             own[item.path] = text
     before = {path: text for path, text in there.items() if path in emitted} | {item.path: item.text for item in code}
     after = {**theirs, **{path: text for path, text in writes.items() if path not in conflicts}, **own}
-    old, new = (
-        _Modules({path: text for path, text in side.items() if path.endswith(".py")}) for side in (before, after)
-    )
-    imports = _check_imports(old, new, own, package, release)
+    imports = _check_imports(_Modules(before), _Modules(after), own, package, release)
     return (*imports, *check_own_losses(emitted, emitted_now, losses, release))
 
 
@@ -99,7 +82,7 @@ def _check_imports(
     """Yield the owner's imports that the upgrade breaks."""
     for path, text in sorted(own.items()):
         for item in _analyse(path, text).imports:
-            if item.module.partition(".")[0] != package or old.lacks(item) or new.answers(item, package):
+            if item.module.partition(".")[0] != package or old.explain_missing(item) or new.answers(item, package):
                 continue
             name = item.name or item.module
             places = new.find(name)

@@ -53,7 +53,6 @@ def review(
 
     Args:
         project: Its directory; where the upgrade is written, its files are checked.
-        found: The upgrade.
         about: What upstream changed; None where that cannot be told.
         mine: From `find_touched`, before the upgrade was written.
         numbers: What upstream computes otherwise; None where that was not asked for.

@@ -121,7 +121,6 @@ def find_stale_keys(
     """Return removed keys in the owner's own config files.
 
     Args:
-        project: Its directory.
         base: What was emitted, by path.
         new: What is emitted now.
         renamed: New names of keys.

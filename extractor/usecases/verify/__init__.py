@@ -33,13 +33,11 @@ def run_verify(
     """Check a project.
 
     Args:
-        project: Its directory.
         source: verl, of the project's release; None: nothing is compared with upstream.
         manifest: What is known about that release; None: the one that vextract has.
         python: Interpreter that has the project's requirements; None: the project's own environment, or this one.
         parity: Compare numbers with upstream's.
         strict: An edited file is a failure.
-        progress: Is told what happens next.
 
     Raises:
         UsageError: the project has no lock, or a damaged one.

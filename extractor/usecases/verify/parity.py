@@ -213,7 +213,6 @@ def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> C
     """Report which functions and lines the cases executed.
 
     Args:
-        subject: The project.
         executed: Lines that were run by absolute path.
     """
     details = []
