@@ -1,16 +1,17 @@
-"""`vextract adopt`: turn a hand-edited copy of verl into a project."""
+"""`vextract adopt` and `graft`: take a copy of verl, or one method of it."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from extractor.cli import from_run, options, output, screen
-from extractor.cli.options import argument, option
+from extractor.cli import from_run, options, output, screen, unfinished
+from extractor.cli.options import Json, Offline, argument, option
 from extractor.values.shell import quote_for_shell
 
 if TYPE_CHECKING:
     from extractor.importers.adopt import Adoption, ForkEdit, Recognised
+
 
 _PACKAGE = "myproj"
 
@@ -24,7 +25,7 @@ Package = Annotated[
 ]
 
 
-def command(
+def adopt(
     context: typer.Context,
     fork: Fork,
     target: Target = None,
@@ -50,7 +51,7 @@ def command(
     there is parked below orphaned/, with a note. From then on `vextract upgrade` keeps your edits. With --from-verl-run
     the project also has the experiment of a launch script of yours.
     """
-    from extractor.importers.adopt import adopt, adopt_with_run, recognise
+    from extractor.importers import adopt as adopting
     from extractor.importers.adopt.method_states import Runs, judge_overall
     from extractor.pipeline.generate import complete
     from extractor.project import location
@@ -64,14 +65,14 @@ def command(
     location.check_package(name, "--package" if package is not None else "TARGET")
     written = place if not dry_run else None
     with output.steps("adopting") as say:
-        found = recognise(fork, verl, offline=offline, say=say)
+        found = adopting.recognise(fork, verl, offline=offline, say=say)
         manifest = releases.load(found.source.release)
         asked = Options(name, manifest.release, engine, algorithm, tuple(sorted(set(with_ or ()))))
         if request is None:
-            adoption = adopt(found, complete(asked, manifest), manifest, say)
+            adoption = adopting.adopt(found, complete(asked, manifest), manifest, say)
         else:
             chosen = frozenset(item for item in ("engine", "algorithm") if options.is_given(context, item))
-            adoption = adopt_with_run(found, asked, chosen, request, manifest, say)
+            adoption = adopting.adopt_with_run(found, asked, chosen, request, manifest, say)
         if written is not None:
             say(f"writing {target}")
             create(written, adoption.plan, adoption.generated.tree, adoption.options, found.source)
@@ -184,3 +185,48 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
         "warnings": [*found.warnings, *adoption.generated.warnings],
         **({} if adoption.run is None else {"run": from_run.report(adoption.run)}),
     }
+
+
+Idea = Annotated[
+    str,
+    argument("FORK[::SYMBOL]", "A copy of verl; ::SYMBOL names one of its methods or functions."),
+]
+Recipient = Annotated[Path, argument("PROJECT", "The project; the one here by default.")]
+
+
+def graft(fork: Idea, path: Recipient = Path(), offline: Offline = False, json: Json = False) -> int:
+    """Take one method of a fork into a project, as a hook.
+
+    Without ::SYMBOL, lists what the fork has and upstream has not. A method becomes a hook in custom/algorithms.py,
+    with the functions that it needs, and its settings come into config/. `vextract verify --fork` compares its numbers.
+    """
+    from extractor.importers.adopt import graft as grafting
+    from extractor.importers.adopt import recognise
+    from extractor.importers.adopt.method_states import Runs
+    from extractor.project import disk
+
+    directory, _, symbol = fork.partition("::")
+    with output.steps("reading the fork") as say:
+        found = recognise(Path(directory), None, offline=offline, say=say)
+    if not symbol:
+        ideas = list(grafting.list_ideas(found))
+        if json:
+            output.data_json(output.pick_all(ideas, "kind name path about"))
+        for idea in ideas if not json else ():
+            output.data(f"{idea.kind} {idea.name} ({idea.path}): {idea.about}")
+        return 0
+    root, locked = unfinished.open_project(path)
+    made = grafting.graft(found, symbol, root, locked, offline=offline)
+    for name, data in made.files.items():
+        target = disk.gate(root, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        disk.replace(target, data)
+    if json:
+        output.data_json(output.pick(made.state, "kind name runs where setting why", files=sorted(made.files)))
+        return 0
+    state = made.state
+    output.data(f"{state.kind} {state.name} {state.runs.value}: {state.where}, chosen by {state.setting}")
+    if state.runs is not Runs.YES:
+        output.warning(state.why)
+    output.data(f"check it: vextract verify {quote_for_shell(root)} --fork {quote_for_shell(directory)}")
+    return 0

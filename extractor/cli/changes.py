@@ -27,7 +27,7 @@ Algorithm = Annotated[str, option("--algorithm", "Preset: grpo or ppo.")]
 With = Annotated[list[str] | None, make_features_option("--with", "Compare with an optional feature")]
 
 
-def command(
+def changes(
     old: Old,
     new: New,
     names: Names = None,

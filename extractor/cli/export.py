@@ -25,7 +25,7 @@ Modules = Annotated[
 ]
 
 
-def command(
+def export(
     path: Project = Path(),
     to: Annotated[str, option("--to TARGET", "Where to: verl.")] = "verl",
     verl: Annotated[str | None, typer.Option(metavar="RELEASE", hidden=True)] = None,

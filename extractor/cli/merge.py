@@ -8,7 +8,7 @@ from extractor.cli.options import From, InProject, Json, Offline, argument, opti
 from extractor.values.errors import CheckFailed
 
 
-def command(
+def merge(
     branch: Annotated[
         str | None, argument("", "The branch to merge; none: that of the merge that Git has begun.")
     ] = None,

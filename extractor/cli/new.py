@@ -51,7 +51,7 @@ Experimental = Annotated[
 ]
 
 
-def command(
+def new(
     context: typer.Context,
     path: NewPath = None,
     engine: options.Engine = "hf",

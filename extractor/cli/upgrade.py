@@ -1,4 +1,4 @@
-"""`vextract upgrade`, `add` and `remove`: change a project, keeping edits."""
+"""`vextract upgrade`, `add`, `remove` and `outdated`: change a project, keeping edits."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from extractor.usecases.upgrade.choices import UpgradeRequest
     from extractor.usecases.upgrade.review import MovedNumbers
 
+
 To = Annotated[
     str | None,
     option(
@@ -46,7 +47,7 @@ Numbers = Annotated[
 Names = Annotated[list[str], argument("NAME...", "Features, or symbols and files of verl: `verl.utils.x:f`.")]
 
 
-def command(
+def upgrade(
     path: Project = Path(),
     to: To = None,
     engine: Engine = None,
@@ -264,3 +265,33 @@ def _refuse(root: Path, what: str) -> Exception:
     if journal.end(root):
         why = "an upgrade was interrupted, before it changed anything or after all was done"
     return UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
+
+
+def outdated(
+    path: Project = Path(),
+    to: Annotated[
+        str | None, option("--to RELEASE", "Compare with this one; by default the newest supported one.")
+    ] = None,
+    numbers: Numbers = False,
+    from_: From = None,
+    offline: Offline = False,
+) -> int:
+    """Show what the newest verl would change of yours, as Markdown.
+
+    Nothing is written, and none of the project's code is run. The exit code is 1 where there is something to upgrade.
+    """
+    from extractor.project import journal, location
+    from extractor.usecases import upgrade as use_case
+    from extractor.usecases.upgrade import review
+    from extractor.usecases.upgrade.choices import UpgradeRequest
+
+    root = location.find(path)
+    with journal.lock_upgrades(root), output.steps("working out the upgrade"):
+        found = use_case.prepare(root, UpgradeRequest(to), origin=from_, offline=offline)
+        if not found.changes_anything:
+            output.data("up to date")
+            return 0
+        about = compare(root, found, from_, offline)
+        moved = compute_numbers(root, found, offline) if numbers else None
+        output.data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
+    return 1

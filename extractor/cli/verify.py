@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from extractor.usecases.verify import Report
 
 
-def command(
+def verify(
     path: Project = Path(),
     python: Python = None,
     parity: Annotated[bool, option("--parity/--no-parity", "Compare numbers with upstream's own code.")] = True,

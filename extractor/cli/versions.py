@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from extractor.values.manifest import Manifest
 
 
-def command(
+def versions(
     name: Annotated[str | None, argument("NAME", "Describe this release, feature, preset or engine only.")] = None,
     verbose: Verbose = False,
     json: Json = False,

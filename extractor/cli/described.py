@@ -1,4 +1,4 @@
-"""`vextract graph` and `vextract sbom`: describe a project."""
+"""`vextract explain`, `graph` and `sbom`: what a project is made of."""
 
 from collections import Counter
 from dataclasses import asdict
@@ -6,13 +6,59 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import Json, Output, Project, option
+from extractor.cli.options import From, Json, Offline, Output, Project, Verbose, argument, option
 
 if TYPE_CHECKING:
     from extractor.usecases.graph import Graph
 
 
-def command(
+def explain(
+    name: Annotated[str, argument("", "A file, a module or a symbol, in upstream's name or the project's.")],
+    path: Project = Path(),
+    from_: From = None,
+    offline: Offline = False,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Say why a file or a symbol is here.
+
+    For verl's code, print the chain of references that leads to it and how it was changed; for the project's own
+    files, the template that they come from.
+    """
+    from extractor.project import base
+    from extractor.usecases import explain as explaining
+    from extractor.usecases import restore
+    from extractor.values import releases
+
+    root, locked = unfinished.open_project(path, answers=True)
+    name = _find_in_project(root, name)
+    # What a template makes is explained without verl, and without what was inferred of a release.
+    ours = explaining.Ours(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
+    found = tuple(filter(None, (ours.file(name),)))
+    if not found:
+        with output.steps(f"reading verl {locked.options.verl}"):
+            again = restore.regenerate(locked, origin=from_, offline=offline)
+            found = explaining.explain(again, locked.options, ours, name)
+        if restore.list_differences(locked, base.collect_from_tree(again.generated.tree)):
+            output.warning(
+                f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
+                " what follows is what would be emitted now"
+            )
+    if json:
+        output.data_json([asdict(item) for item in found])
+    else:
+        screen.show([], [screen.Section(item.lines(), "", " " * 11) for item in found], verbose=verbose)
+
+
+def _find_in_project(root: Path, name: str) -> str:
+    """Return a file's path in the project; other names unchanged."""
+    for place in (Path(name), root / name):
+        if place.is_file() and place.resolve().is_relative_to(root):
+            return place.resolve().relative_to(root).as_posix()
+    return name
+
+
+def graph(
     path: Project = Path(),
     verbose: Annotated[bool, option("--verbose,-v", "Every module; without it only the folders.")] = False,
     json: Json = False,
@@ -25,12 +71,12 @@ def command(
 
     graph = build(*unfinished.open_project(path))
     if json:
-        output.data_json(_report(graph))
+        output.data_json(_report_graph(graph))
     else:
-        _print(graph, verbose)
+        _print_graph(graph, verbose)
 
 
-def _print(graph: "Graph", verbose: bool) -> None:
+def _print_graph(graph: "Graph", verbose: bool) -> None:
     """Print each role with its size and imports, most imports first."""
     between = graph.between()
     width = max(map(len, graph.groups), default=0)
@@ -53,7 +99,7 @@ def _print(graph: "Graph", verbose: bool) -> None:
     screen.show(head, [screen.Section(lines, prefix="")], verbose=verbose)
 
 
-def _report(graph: "Graph") -> dict[str, object]:
+def _report_graph(graph: "Graph") -> dict[str, object]:
     return {
         "title": graph.title,
         "groups": [
