@@ -22,8 +22,7 @@ from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_code import check_own_code
-from extractor.usecases.upgrade.own_config import rename_own_settings
-from extractor.usecases.upgrade.settings import CarriedSettings, Moved, find_stale_keys
+from extractor.usecases.upgrade.settings import CarriedSettings, Moved, find_stale_keys, rename_own_settings
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
     from extractor.pipeline.source import Source
     from extractor.usecases.changes.changeset import OwnerKey
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.usecases.upgrade.own_losses import OwnCodeProblem
+    from extractor.usecases.upgrade.own_code import OwnCodeProblem
     from extractor.values.manifest import Manifest
 
 __all__ = ["Upgrade", "check_committed", "name_sides", "prepare", "write"]

@@ -7,10 +7,9 @@ from pathlib import Path
 
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter, subject
-from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
+from extractor.usecases.verify.closed_imports import check_importable, check_imports, check_ray_free
 from extractor.usecases.verify.dropped_methods import check_left_out
 from extractor.usecases.verify.hashes import check_base, check_hashes
-from extractor.usecases.verify.importable import check_importable
 from extractor.usecases.verify.parity import check_parity
 from extractor.usecases.verify.report import Check, CheckStatus, Report
 from extractor.values import releases
