@@ -9,7 +9,7 @@ from extractor.cli import output, screen
 from extractor.cli.options import Json, Offline, Verbose, argument, make_features_option, option
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from extractor.usecases.changes import Changes, SymbolChange
 
@@ -73,7 +73,10 @@ def write_sections(
     told = [item for item in chosen if item.change.value != "unchanged"]
     owner = [f"  {key.file}:{key.line}: {key.problem}" for key in found.owner_keys]
     owner += [f"  {path}: not valid YAML, so its keys were not checked" for path in found.unreadable]
-    marked = [(item.registry, _write_marks(item.gained, item.lost)) for item in found.registries]
+    marked = [
+        (item.registry, " ".join([*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]))
+        for item in found.registries
+    ]
     keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in found.project_keys.defaults]
     keys += [f"  + {key}" for key in found.project_keys.gained]
     keys += [
@@ -130,10 +133,6 @@ def _list_changed_inside(item: "SymbolChange") -> list[str]:
         return list(dict.fromkeys(f"{name}.{match['method'] or match['field']}" for match in members))
     changed = item.change.value == "body" or any(map(_BODY.match, item.details))
     return [name] if changed else []
-
-
-def _write_marks(gained: "Iterable[str]", lost: "Iterable[str]") -> str:
-    return " ".join([*(f"+{name}" for name in gained), *(f"-{name}" for name in lost)])
 
 
 def write_json(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> dict[str, object]:

@@ -144,7 +144,12 @@ def write_json(
         "setup": found.changes_what_is_installed,
         **dict(zip(("from", "to"), sides, strict=True)),
         "verdicts": [
-            output.pick(action, "path verdict kind reason", note=action.note or None, writes=_list_written(action))
+            output.pick(
+                action,
+                "path verdict kind reason",
+                note=action.note or None,
+                writes=[action.path] * (action.data is not None) + [path for path, _ in action.beside],
+            )
             for action in found.plan.actions
         ],
         "counts": found.counts,
@@ -160,7 +165,3 @@ def write_json(
     if dry_run:
         report["changes"] = None if about is None else changes.write_json(about, about.symbols, diff)
     return report
-
-
-def _list_written(action: Action) -> list[str]:
-    return [*([action.path] if action.data is not None else []), *(path for path, _ in action.beside)]

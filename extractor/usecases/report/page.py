@@ -77,7 +77,9 @@ def _make_summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:
 
     What is learned is compared between runs on the same data that have come equally far.
     """
-    alike = len({(run.last_step, *(run.config.get(key) for key in _name_sources(runs))) for run in runs}) == 1
+    # The settings that say where prompts and rewards come from.
+    sources = sorted({key for run in runs for key in run.config if key.startswith(SOURCES)})
+    alike = len({(run.last_step, *(run.config.get(key) for key in sources)) for run in runs}) == 1
     learned = max if alike else None
     columns = [
         (title, [_find_last_and_best(_find_first(run, names)) for run in runs], learned) for title, names in HEADLINES
@@ -104,11 +106,6 @@ def _find_last_and_best(points: dict[int, float]) -> Cell | None:
     best = max(points, key=lambda step: points[step])
     last = list(points.values())[-1]
     return last, _shorten(last), f"best {_shorten(points[best])} at {best}"
-
-
-def _name_sources(runs: Sequence[RecordedRun]) -> list[str]:
-    """Name the settings that say where prompts and rewards come from."""
-    return sorted({key for run in runs for key in run.config if key.startswith(SOURCES)})
 
 
 def _make_cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float] | None) -> dict[str, Any]:

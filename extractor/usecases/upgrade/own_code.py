@@ -149,7 +149,8 @@ def check_own_losses(
     for path, tree, emitted in parsed:
         known = {ast.dump(node) for node in _list_functions(emitted)}
         for node in _list_functions(tree):
-            for kind in _find_registered_name(node) if ast.dump(node) not in known else ():
+            decorators = {_name_called(item) for item in node.decorator_list if ast.dump(node) not in known}
+            for kind in (kind for kind in _KINDS if kind in decorators):
                 problems = list(_compare(node, old.get(kind), new.get(kind), helpers, release))
                 found += [OwnCodeProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
     return tuple(found)
@@ -257,10 +258,6 @@ def _is_delegating(function: _Function, helpers: Mapping[str, _Function]) -> boo
 def _name_called(node: ast.AST) -> str:
     """Return the last name of a called function, or ""."""
     return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
-
-
-def _find_registered_name(function: _Function) -> list[str]:
-    return [kind for kind in _KINDS if any(_name_called(item) == kind for item in function.decorator_list)]
 
 
 def _list_functions(tree: ast.Module) -> Iterator[_Function]:

@@ -21,7 +21,7 @@ from extractor.values.tree import FileKind
 if TYPE_CHECKING:
     from extractor.pipeline.source import Source
     from extractor.project.lock import Lock
-    from extractor.usecases.changes import Changes, SymbolChange
+    from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
 
 _EDITS = {
@@ -109,7 +109,11 @@ def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -
         keys += [f"{place.path}: {place.name}" for place in places]
         why = next((mine[key] for key in keys if key in mine), None)
         if why is not None and item.change.value not in ("unchanged", "wording"):
-            yield f"upstream: {item.change.value}", _show_item(item), "; ".join((why, *item.details[:3]))
+            yield (
+                f"upstream: {item.change.value}",
+                f"{item.place.path}: {item.place.name}",
+                "; ".join((why, *item.details[:3])),
+            )
     for problem in found.problems:
         yield "to change", f"{problem.file}:{problem.line} {problem.name}", problem.problem
     for key in found.stale:
@@ -177,10 +181,6 @@ def _compute(found: subject.Subject, source: Source, python: str) -> dict[str, A
         results = parity.run_sides(found, source, python, Path(folder), ("upstream",))["upstream"]["results"]
     vendored = {file.upstream for file in found.vendored}
     return {name: case for name, case in results.items() if case["module"] in vendored}
-
-
-def _show_item(item: SymbolChange) -> str:
-    return f"{item.place.path}: {item.place.name}"
 
 
 def _write_row(cells: tuple[str, str, str]) -> str:
