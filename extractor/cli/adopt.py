@@ -1,7 +1,7 @@
 """`vextract adopt` and `graft`: take a copy of verl, or one method of it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -25,6 +25,7 @@ Package = Annotated[
 ]
 
 
+@from_run.takes_run
 def adopt(
     context: typer.Context,
     fork: Fork,
@@ -34,12 +35,7 @@ def adopt(
     algorithm: options.Algorithm = "grpo",
     with_: options.With = None,
     package: Package = None,
-    from_verl_run: options.FromRun = None,
-    run_verl: options.RunVerl = None,
-    variables: options.Variables = None,
-    config_dir: options.ConfigDirs = None,
-    started_in: options.StartedIn = None,
-    keep_unknown: options.KeepUnknown = False,
+    run: Any = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
     verbose: options.Verbose = False,
@@ -59,7 +55,6 @@ def adopt(
     from extractor.values import releases
     from extractor.values.options import Options
 
-    request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     place = location.check_target(target) if target is not None else None
     name = package if package is not None else location.name_package(place.name) if place is not None else _PACKAGE
     location.check_package(name, "--package" if package is not None else "TARGET")
@@ -68,11 +63,11 @@ def adopt(
         found = adopting.recognise(fork, verl, offline=offline, say=say)
         manifest = releases.load(found.source.release)
         asked = Options(name, manifest.release, engine, algorithm, tuple(sorted(set(with_ or ()))))
-        if request is None:
+        if run is None:
             adoption = adopting.adopt(found, complete(asked, manifest), manifest, say)
         else:
             chosen = frozenset(item for item in ("engine", "algorithm") if options.is_given(context, item))
-            adoption = adopting.adopt_with_run(found, asked, chosen, request, manifest, say)
+            adoption = adopting.adopt_with_run(found, asked, chosen, run, manifest, say)
         if written is not None:
             say(f"writing {target}")
             create(written, adoption.plan, adoption.generated.tree, adoption.options, found.source)

@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -51,6 +51,7 @@ Experimental = Annotated[
 ]
 
 
+@from_run.takes_run
 def new(
     context: typer.Context,
     path: NewPath = None,
@@ -66,12 +67,7 @@ def new(
     manifest: OwnManifest = None,
     from_: options.From = None,
     experimental: Experimental = False,
-    from_verl_run: options.FromRun = None,
-    run_verl: options.RunVerl = None,
-    variables: options.Variables = None,
-    config_dir: options.ConfigDirs = None,
-    started_in: options.StartedIn = None,
-    keep_unknown: options.KeepUnknown = False,
+    run: Any = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
     verbose: options.Verbose = False,
@@ -85,9 +81,8 @@ def new(
     from extractor.values.manifest import read_own_manifest
     from extractor.values.options import Options
 
-    if env is not None and (options.is_given(context, "recipe") or from_verl_run is not None):
+    if env is not None and (options.is_given(context, "recipe") or run is not None):
         raise UsageError("--env goes with neither --recipe nor --from-verl-run", hint="drop one of the two")
-    request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     if path is None:
         path, engine, algorithm, recipe = _ask(engine, algorithm, recipe, json=json)
     target = location.check_target(path)
@@ -101,7 +96,7 @@ def new(
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if options.is_given(context, item)),
         without=tuple(without or ()),
         origin=from_,
-        run=request,
+        run=run,
         agent=agent,
         environment=env or "",
         experimental=experimental,

@@ -87,33 +87,3 @@ Agent = Annotated[
         "Train behind this agent program of yours, by the feature agents; it is called once for each sample.",
     ),
 ]
-FromRun = Annotated[
-    Path | None,
-    option(
-        "--from-verl-run FILE",
-        "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, its"
-        " log, what Hydra or a tracker wrote of it, or a checkpoint of verl to go on from.",
-    ),
-]
-RunVerl = Annotated[str | None, option("--run-verl RELEASE", "Release that the run is for; detected by default.")]
-Variables = Annotated[
-    list[str] | None,
-    option(
-        "--set VAR=VALUE",
-        "A variable of the run's script, or its argument (1=VALUE), or @FILE of such lines; repeatable.",
-    ),
-]
-ConfigDirs = Annotated[
-    list[Path] | None,
-    option("--config-dir DIR", "Directory of configs that the run names; repeatable."),
-]
-StartedIn = Annotated[
-    Path | None,
-    option(
-        "--cwd DIR",
-        "Directory that the run is started in; by default the one below which the paths that it names exist.",
-    ),
-]
-KeepUnknown = Annotated[
-    bool, option("--keep-unknown", "Put settings of the run that no release has into a file of their own.")
-]

@@ -119,7 +119,6 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """Work out an upgrade; writes nothing.
 
     Args:
-        request: What the owner asks for.
         origin, offline: As for `open_source`.
 
     Raises:
@@ -127,19 +126,12 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         CheckFailed: the base is not intact, the package is not there, or a file has unresolved conflicts.
         SourceError: verl is not available.
     """
-    from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
-    from extractor.usecases.upgrade.choices import resolve
 
     old = lock_module.read(project)
     emitted = base.read(project, old)
-    _check_package(project, old)
-    options, manifest = resolve(old.options, request)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
-    options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.no_roots))
-    parts = find_former_parts(project, old, emitted, options, manifest)
-    used = set(parts.used) - set(request.dropped)
-    options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
+    options, manifest, parts = _choose(project, old, emitted, request, own_manifest)
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
     options, generated = _generate(options, source, manifest, code, old)
@@ -183,6 +175,21 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         parts=parts,
         problems=check_own_code(code, sides.users, emitted, disk, tree, plan, options.package, sides.labels.theirs),
     )
+
+
+def _choose(
+    project: Path, old: Lock, emitted: Mapping[str, bytes], request: UpgradeRequest, own_manifest: str
+) -> tuple[Options, Manifest, FormerParts]:
+    """Return the options after the upgrade, with former parts in use."""
+    from extractor.pipeline.generate import complete
+    from extractor.usecases.upgrade.choices import resolve
+
+    _check_package(project, old)
+    options, manifest = resolve(old.options, request)
+    options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.no_roots))
+    parts = find_former_parts(project, old, emitted, options, manifest)
+    used = set(parts.used) - set(request.dropped)
+    return complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest), manifest, parts
 
 
 def _generate(
