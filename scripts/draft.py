@@ -399,6 +399,7 @@ def command(
         output.data(made.text.rstrip("\n"))
     else:
         output.write_file(out, made.text)
+        output.note(f"wrote {out}")
     output.note(f"drafted: verl {release} after {base}, {output.count_noun(len(made.todo), 'thing')} to decide")
     for note in made.todo:
         output.note(f"  TODO  {note.text}")

@@ -128,3 +128,4 @@ def sbom(path: Project = Path(), file: Output = None) -> None:
         output.data(text)
     else:
         output.write_file(file, f"{text}\n")
+        output.note(f"wrote {file}")

@@ -102,17 +102,11 @@ def _show_status(found: "Status", verbose: bool) -> None:
     head.append(", ".join(f"{len(found.paths(state))} {state.value}" for state in State if found.paths(state)))
     if found.base:
         head.append(f"{'damaged':10}  {found.base}")
-    sections = [
-        screen.Section(
-            [
-                f"{state.value:10}  {file.path}{f'  ({file.note})' if file.note else ''}"
-                for file in found.files
-                if file.state is state
-            ],
-            prefix=f"{state.value:10}  ",
-        )
-        for state in (State.CONFLICTED, State.MISSING, State.EDITED, State.ORPHANED, State.YOURS)
-    ]
+    sections = []
+    for state in (State.CONFLICTED, State.MISSING, State.EDITED, State.ORPHANED, State.YOURS):
+        notes = {file.path: f"  ({file.note})" if file.note else "" for file in found.files if file.state is state}
+        label = f"{state.value:10}  "
+        sections.append(screen.Section([f"{label}{path}{note}" for path, note in notes.items()], prefix=label))
     tail = [f"newer verl: {', '.join(found.newer)}"] if found.newer else []
     if found.vextract:
         tail.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")

@@ -68,11 +68,14 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         UsageError: it cannot be written.
     """
+    from extractor.project import disk
+
     try:
-        path.write_bytes(text.encode(errors="backslashreplace"))
+        write = Path.write_bytes if path.exists() and not path.is_file() else disk.replace  # /dev/stdout stays
+        write(path, text.encode(errors="backslashreplace"))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="choose another file, in a directory that exists") from None
-    note(f"wrote {path}")
+        problem = f"{path} cannot be written: {error.strerror}"
+        raise UsageError(problem, hint="name a file in another place, in a directory that exists") from None
 
 
 def note(text: str) -> None:

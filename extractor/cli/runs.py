@@ -31,20 +31,9 @@ def report(
     for run in found:
         if not run.rows:
             output.note(f"note: {run.path} has no metrics yet")
-    _write_page(file or (found[0].directory if len(found) == 1 else Path()) / "report.html", render(found))
-
-
-def _write_page(path: Path, text: str) -> None:
-    """Write a file in one go, and print its path."""
-    from extractor.project import disk
-
-    try:
-        disk.replace(path, text.encode(errors="backslashreplace"))
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", hint="name a file in another place with --output"
-        ) from error
-    output.data(str(path))
+    page = file or (found[0].directory if len(found) == 1 else Path()) / "report.html"
+    output.write_file(page, render(found))
+    output.data(str(page))
 
 
 # The exit code of `in_project.py` where a project lacks what the command needs of it.

@@ -99,7 +99,11 @@ def _make_project_package(lock: Lock, files: list[_Element], missing: list[str])
 def _make_verl_package(lock: Lock) -> _Element:
     archive = lock.source_kind in ("wheel", "sdist")
     what = f"the {lock.source_kind}" if archive else f"a {lock.source_kind}: of its Python files and licence"
-    name = _name_source(lock)
+    name = None  # that of verl on the package index
+    if lock.options.verl in releases.list_supported():
+        pin = releases.load(lock.options.verl).pin
+        named = {pin.wheel_sha256: pin.wheel_filename, pin.sdist_sha256: pin.sdist_filename}
+        name = named.get(lock.source_sha256)
     return _make_package(
         VERL,
         "verl",
@@ -112,15 +116,6 @@ def _make_verl_package(lock: Lock) -> _Element:
         comment=f"What the vendored files were taken from. The checksum is that of {what}.",
         externalRefs=[_write_purl("verl", lock.options.verl)] if archive else [],
     )
-
-
-def _name_source(lock: Lock) -> str | None:
-    """Return verl's file name on the package index, or None."""
-    if lock.options.verl not in releases.list_supported():
-        return None
-    pin = releases.load(lock.options.verl).pin
-    named = {pin.wheel_sha256: pin.wheel_filename, pin.sdist_sha256: pin.sdist_filename}
-    return named.get(lock.source_sha256)
 
 
 def _read_pins(path: Path) -> Iterator[_Element]:

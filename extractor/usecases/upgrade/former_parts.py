@@ -69,7 +69,9 @@ def find_former_parts(
             ]
             files = tuple(path for path in map_files(own, package) if path in known)  # a shared one tells nothing
             was_there = any(path.startswith(f"{package}/") for path in files)
-            if was_there or feature.name == FORMER_NAMES or _was_within(feature.name, base, package):
+            places = (place.partition(":") for place in read_former_places(feature.name))
+            was_within = any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
+            if was_there or was_within or feature.name == FORMER_NAMES:
                 former[feature.name] = files
     if not former:
         return NO_PARTS
@@ -88,12 +90,6 @@ def find_former_parts(
         if using is not None:
             used[name] = using
     return FormerParts(used, tuple(sorted(former.keys() - used.keys() - {FORMER_NAMES})))
-
-
-def _was_within(feature: str, base: Mapping[str, bytes], package: str) -> bool:
-    """Tell whether emitted files already contained a feature's code."""
-    places = (place.partition(":") for place in read_former_places(feature))
-    return any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
 
 
 def _make_pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:

@@ -78,22 +78,17 @@ def check_own_code(
             own[item.path] = text
     before = {path: text for path, text in there.items() if path in emitted} | {item.path: item.text for item in code}
     after = {**theirs, **{path: text for path, text in writes.items() if path not in conflicts}, **own}
-    imports = _check_imports(_Modules(before), _Modules(after), own, package, release)
-    return (*imports, *check_own_losses(emitted, emitted_now, losses, release))
-
-
-def _check_imports(
-    old: _Modules, new: _Modules, own: Mapping[str, str], package: str, release: str
-) -> Iterator[OwnCodeProblem]:
-    """Yield the owner's imports that the upgrade breaks."""
+    old, new, broken = _Modules(before), _Modules(after), []
     for path, text in sorted(own.items()):
-        for item in _analyse(path, text).imports:
-            if item.module.partition(".")[0] != package or old.explain_missing(item) or new.answers(item, package):
+        for imported in _analyse(path, text).imports:
+            module, name = imported.module, imported.name or imported.module
+            if module.partition(".")[0] != package or old.explain_missing(imported) or new.answers(imported, package):
                 continue
-            name = item.name or item.module
             places = new.find(name)
             where = f"it is in {' and '.join(places[:2])} now" if places else "it is nowhere else"
-            yield OwnCodeProblem(path, item.line, name, f"{release} has it no longer in {item.module}; {where}")
+            problem = f"{release} has it no longer in {module}; {where}"
+            broken.append(OwnCodeProblem(path, imported.line, name, problem))
+    return (*broken, *check_own_losses(emitted, emitted_now, losses, release))
 
 
 def _analyse(path: str, text: str) -> Analysis:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +14,7 @@ from extractor.pipeline.merge.files import split_pieces
 from extractor.pipeline.merge.pieces import Unsupported, find_changed
 from extractor.pipeline.plan import Verdict
 from extractor.project import base
-from extractor.usecases.owner_code import OwnerCode, list_imported, read_owner_code
+from extractor.usecases.owner_code import list_imported, read_owner_code
 from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, subject
 from extractor.usecases.verify.compare import find_difference
 from extractor.values.tree import FileKind
@@ -88,16 +89,12 @@ def find_touched(project: Path, lock: Lock) -> dict[str, str]:
     emitted_hooks = {file.path: file.sha256 for file in lock.files if file.kind is FileKind.HOOK}
     own = [item for item in code if sha256(item.text.encode()).hexdigest() != emitted_hooks.get(item.path)]
     found = dict.fromkeys(list_imported(own, lock), "you import it")
-    return found | {f"{item.path}: {name}": "you edited it" for item in code for name in _say_edited(item)}
-
-
-def _say_edited(item: OwnerCode) -> Iterator[str]:
-    if item.emitted is not None:
-        try:
-            names = find_changed(split_pieces(item.path, item.emitted), split_pieces(item.path, item.text))
-        except Unsupported:
-            return
-        yield from sorted({name.partition(" / ")[0] for name in names})
+    for item in code:
+        with suppress(Unsupported):
+            pieces = [split_pieces(item.path, text) for text in (item.emitted, item.text) if text is not None]
+            names = {name.partition(" / ")[0] for name in find_changed(*pieces)} if len(pieces) > 1 else ()
+            found |= {f"{item.path}: {name}": "you edited it" for name in sorted(names)}
+    return found
 
 
 def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
