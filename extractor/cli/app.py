@@ -29,9 +29,10 @@ _COMMANDS = "new adopt graft sync status diff outdated upgrade add remove merge 
 _COMMANDS += " export report plan attack versions"
 _MODULES = {
     **dict.fromkeys(("sync", "status", "diff"), "files"),
-    **dict.fromkeys(("outdated", "add", "remove"), "upgrade"),
+    **dict.fromkeys(("outdated", "add", "remove", "merge"), "upgrade"),
     **dict.fromkeys(("sbom", "explain", "graph"), "described"),
     **dict.fromkeys(("report", "plan", "attack"), "runs"),
+    **dict.fromkeys(("changes", "versions"), "releases"),
     "graft": "adopt",
 }
 for _name in _COMMANDS.split():

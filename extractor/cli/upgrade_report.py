@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extractor.cli import changes, output, screen
+from extractor.cli import output, releases, screen
 from extractor.cli.options import describe
 from extractor.cli.unfinished import RESOLVE
 
@@ -39,9 +39,9 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
         own = screen.Section(problems, "your code")
         sections = [*_select_by_verdict(found, list(_FIRST)), own, settings, *_select_by_verdict(found, list(_REST))]
         if about is not None:
-            head.append(f"verl's code that you use: {changes.count_kinds(about)}{'' if verbose else ' (-v shows it)'}")
+            head.append(f"verl's code that you use: {releases.count_kinds(about)}{'' if verbose else ' (-v shows it)'}")
             if verbose:
-                sections += changes.write_sections(about, about.symbols, diff, verbose)
+                sections += releases.write_sections(about, about.symbols, diff, verbose)
         screen.show(head, sections, verbose=verbose)
     for text in _list_next_steps(found, dry_run):
         output.note(text)
@@ -163,5 +163,5 @@ def write_json(
         "warnings": found.generated.warnings,
     }
     if dry_run:
-        report["changes"] = None if about is None else changes.write_json(about, about.symbols, diff)
+        report["changes"] = None if about is None else releases.write_changes(about, about.symbols, diff)
     return report

@@ -40,7 +40,7 @@ def verify(
 
     root, locked = unfinished.open_project(path)
     if provenance:
-        from extractor.usecases.provenance import check_provenance
+        from extractor.usecases.verify.hashes import check_provenance
 
         with output.steps("making the project anew"):
             report = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)
