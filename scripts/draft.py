@@ -33,6 +33,7 @@ from extractor.values import releases
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import read_toml
 from extractor.values.manifest.chain import NAMES, OWN_KEYS, Data
+from extractor.values.wording import count_noun
 
 WIDTH = 120  # of a line
 Remarks = Mapping[str, Sequence[str]]
@@ -400,7 +401,7 @@ def command(
     else:
         output.write_file(out, made.text)
         output.note(f"wrote {out}")
-    output.note(f"drafted: verl {release} after {base}, {output.count_noun(len(made.todo), 'thing')} to decide")
+    output.note(f"drafted: verl {release} after {base}, {count_noun(len(made.todo), 'thing')} to decide")
     for note in made.todo:
         output.note(f"  TODO  {note.text}")
 

@@ -8,6 +8,7 @@ import typer
 from extractor.cli import from_run, options, output, screen, unfinished
 from extractor.cli.options import Json, Offline, argument, option
 from extractor.values.shell import quote_for_shell
+from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.importers.adopt import Adoption, ForkEdit, Recognised
@@ -134,12 +135,12 @@ def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list
         head.append(f"its version file says {copy.says}")
     if older is not None:
         head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
-    behind = f"behind by {output.count_noun(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
+    behind = f"behind by {count_noun(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
     head.append(behind if found.newer else "that is the newest supported release")
     carried, total = adoption.symbols
     head.append(f"carried over: {carried} of {total} symbols ({adoption.symbols.percent:.0f} %)")
     if drifted:
-        places = output.count_noun(drifted, "place")
+        places = count_noun(drifted, "place")
         head.append(f"of another day of upstream's, not edits: {places}; the project has verl {score.release}'s")
     if adoption.options.methods:
         names = ", ".join(name.partition(":")[2] for name in adoption.options.methods)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from extractor.cli import output, screen, unfinished
 from extractor.cli.options import From, Json, Offline, Output, Project, Verbose, argument, option
+from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.usecases.graph import Graph
@@ -83,7 +84,7 @@ def _print_graph(graph: "Graph", verbose: bool) -> None:
     lines = []
     for group, modules in graph.groups.items():
         targets = [other for (one, other), _ in between.most_common() if one == group]
-        size = f"{output.count_noun(len(modules), 'file')}, {sum(module.lines for module in modules):,} lines"
+        size = f"{count_noun(len(modules), 'file')}, {sum(module.lines for module in modules):,} lines"
         lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
         for module in modules if verbose else ():
             edited = ", edited" if module.edited else ""
@@ -94,7 +95,7 @@ def _print_graph(graph: "Graph", verbose: bool) -> None:
     for module in graph.modules:
         kinds[module.kind] += module.lines
     told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
-    head = [graph.title, f"{output.count_noun(len(graph.modules), 'file')}, {total:,} lines: {told}; tests apart"]
+    head = [graph.title, f"{count_noun(len(graph.modules), 'file')}, {total:,} lines: {told}; tests apart"]
     head += [] if verbose else ["every module with -v"]
     screen.show(head, [screen.Section(lines, prefix="")], verbose=verbose)
 

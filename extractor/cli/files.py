@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 from extractor.cli import output, screen, unfinished
 from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, argument, describe, option
 from extractor.values.errors import UsageError
+from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.usecases.status import Status
@@ -48,7 +49,7 @@ def sync(
         output.data_json(report)
         return
     head = [
-        f"{output.count_noun(len(restored), 'file')} {'would be ' if dry_run else ''}restored,"
+        f"{count_noun(len(restored), 'file')} {'would be ' if dry_run else ''}restored,"
         f" {len(kept['unchanged'])} as emitted; all bytes match vextract.lock"
     ]
     if rebuilt:

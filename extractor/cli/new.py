@@ -10,6 +10,7 @@ from extractor.cli import from_run, options, output, screen
 from extractor.cli.options import argument, option
 from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
+from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.importers.runs.imported_project import ImportedProject
@@ -213,7 +214,7 @@ def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:
         ]
         output.data_json({**report, "findings": findings})
         return
-    said = f"{output.count_noun(len(items), 'part')} of it do not hold" if items else "all of it holds"
+    said = f"{count_noun(len(items), 'part')} of it do not hold" if items else "all of it holds"
     lines = []
     for item in items:
         lines.append(f"  {item}")

@@ -57,11 +57,6 @@ def pick_all(items: Iterable[object], names: str) -> list[dict[str, Any]]:
     return [pick(item, names) for item in items]
 
 
-def count_noun(number: int, noun: str) -> str:
-    """Return "1 file" or "2 files"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
-
-
 def write_file(path: Path, text: str) -> None:
     """Write a file that the user has named.
 
