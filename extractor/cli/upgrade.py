@@ -3,20 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from extractor.cli import output, upgrade_report
-from extractor.cli.options import (
-    AllowDirty,
-    DryRun,
-    From,
-    InProject,
-    Json,
-    Offline,
-    Project,
-    Verbose,
-    argument,
-    make_features_option,
-    option,
-)
+from extractor.cli import options, output, upgrade_report
+from extractor.cli.options import argument, make_features_option, option
 from extractor.cli.unfinished import RESOLVE
 from extractor.values.errors import CheckFailed, UsageError, VextractError
 
@@ -48,7 +36,7 @@ Names = Annotated[list[str], argument("NAME...", "Features, or symbols and files
 
 
 def upgrade(
-    path: Project = Path(),
+    path: options.Project = Path(),
     to: To = None,
     engine: Engine = None,
     algorithm: Algorithm = None,
@@ -58,15 +46,15 @@ def upgrade(
         bool, option("--continue", "Finish an interrupted upgrade, or one whose conflicts are resolved.")
     ] = False,
     abort: Annotated[bool, option("--abort", "Undo an unfinished upgrade, byte for byte.")] = False,
-    allow_dirty: AllowDirty = False,
-    from_: From = None,
-    offline: Offline = False,
-    dry_run: DryRun = False,
+    allow_dirty: options.AllowDirty = False,
+    from_: options.From = None,
+    offline: options.Offline = False,
+    dry_run: options.DryRun = False,
     diff: Annotated[bool, option("--diff", "With --dry-run: show how upstream's text differs.")] = False,
     pr: Annotated[Path | None, option("--pr FILE.md", "Describe the upgrade for a reviewer in this file.")] = None,
     numbers: Numbers = False,
-    verbose: Verbose = False,
-    json: Json = False,
+    verbose: options.Verbose = False,
+    json: options.Json = False,
 ) -> int:
     """Move to another verl, other options or newer templates.
 
@@ -98,13 +86,13 @@ def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
 
     def command(
         names: Names,
-        project: InProject = Path(),
-        allow_dirty: AllowDirty = False,
-        from_: From = None,
-        offline: Offline = False,
-        dry_run: DryRun = False,
-        verbose: Verbose = False,
-        json: Json = False,
+        project: options.InProject = Path(),
+        allow_dirty: options.AllowDirty = False,
+        from_: options.From = None,
+        offline: options.Offline = False,
+        dry_run: options.DryRun = False,
+        verbose: options.Verbose = False,
+        json: options.Json = False,
     ) -> int:
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
@@ -268,13 +256,13 @@ def _refuse(root: Path, what: str) -> Exception:
 
 
 def outdated(
-    path: Project = Path(),
+    path: options.Project = Path(),
     to: Annotated[
         str | None, option("--to RELEASE", "Compare with this one; by default the newest supported one.")
     ] = None,
     numbers: Numbers = False,
-    from_: From = None,
-    offline: Offline = False,
+    from_: options.From = None,
+    offline: options.Offline = False,
 ) -> int:
     """Show what the newest verl would change of yours, as Markdown.
 
@@ -301,11 +289,11 @@ def merge(
     branch: Annotated[
         str | None, argument("", "The branch to merge; none: that of the merge that Git has begun.")
     ] = None,
-    project: InProject = Path(),
-    from_: From = None,
-    offline: Offline = False,
+    project: options.InProject = Path(),
+    from_: options.From = None,
+    offline: options.Offline = False,
     driver: Annotated[bool, option("--driver", "Print the command that has Git tell of this one.")] = False,
-    json: Json = False,
+    json: options.Json = False,
 ) -> int:
     """Merge a Git branch, also one at another release.
 
