@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from extractor.usecases.draft import ManifestFit
     from extractor.usecases.new import NewProject, NewRequest
 
-_COUNTED = ("vendored", "ours", "tests")
-
-
 NewPath = Annotated[
     Path | None,
     argument("PATH", "Directory of the project; it must be empty or not exist.", show_default=False),
@@ -175,7 +172,7 @@ def _show(path: Path, made: "NewProject", dry_run: bool, verbose: bool) -> None:
 
 
 def _describe_size(made: "NewProject") -> str:
-    (files, theirs), (more, ours), (_, tests) = made.vendored, made.ours, made.tests
+    (files, theirs), (more, ours), (_, tests) = made.sizes.values()
     share = f"{theirs / max(made.source.lines, 1):.0%} of verl {made.source.release}"
     return (
         f"{files + more} files, {theirs + ours:,} lines of Python: {theirs:,} of verl's ({share}) and {ours:,} around"
@@ -186,13 +183,12 @@ def _describe_size(made: "NewProject") -> str:
 def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object]:
     from extractor.values.tree import FileKind
 
-    counted = {name: dict(zip(("files", "lines"), getattr(made, name), strict=True)) for name in _COUNTED}
     return {
         "path": target,
         "written": not dry_run,
         "options": output.pick(made.options, "package verl engine algorithm features recipe"),
         "source": output.pick(made.source, "kind sha256 lines"),
-        **counted,
+        **{name: dict(zip(("files", "lines"), size, strict=True)) for name, size in made.sizes.items()},
         "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
         "warnings": made.warnings,
         **({} if made.run is None else {"run": from_run.report(cast("ImportedProject", made.run))}),

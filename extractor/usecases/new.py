@@ -107,23 +107,16 @@ class NewProject:
     warnings: tuple[str, ...] = ()
 
     @property
-    def vendored(self) -> tuple[int, int]:
-        """Return the files and the lines of the vendored code."""
-        return self._count_kinds(lambda file: file.kind is FileKind.VENDORED)
-
-    @property
-    def ours(self) -> tuple[int, int]:
-        """Return files and lines of all other Python code, without tests."""
-        return self._count_kinds(lambda file: file.kind is not FileKind.VENDORED and not file.path.startswith("tests/"))
-
-    @property
-    def tests(self) -> tuple[int, int]:
-        """Return the files and the lines of its tests."""
-        return self._count_kinds(lambda file: file.path.startswith("tests/"))
-
-    def _count_kinds(self, counts: Callable[[File], bool]) -> tuple[int, int]:
-        found = [file for file in self.generated.tree if file.path.endswith(".py") and counts(file)]
-        return len(found), sum(file.data.count(b"\n") for file in found)
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return files and lines of Python: "vendored", "ours" and "tests"."""
+        found = {"vendored": (0, 0), "ours": (0, 0), "tests": (0, 0)}
+        for file in self.generated.tree:
+            if file.path.endswith(".py"):
+                part = "tests" if file.path.startswith("tests/") else "ours"
+                part = "vendored" if file.kind is FileKind.VENDORED else part
+                files, lines = found[part]
+                found[part] = files + 1, lines + file.data.count(b"\n")
+        return found
 
 
 class NotSupported(UsageError):
