@@ -94,27 +94,11 @@ def group_curves(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], lis
             if (line := _draw_line(run, parts, axes[index], limit)) is not None
         ]
         notes = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1]
-        chart = {
-            "name": name,
-            "band": len(parts) == 3,
-            "lines": lines,
-            "notes": notes,
-            "gaps": _describe_gaps(runs, parts),
-        }
-        group["charts"].append(chart)
+        chart = {"name": name, "band": len(parts) == 3, "lines": lines, "notes": notes}
+        group["charts"].append({**chart, "gaps": _describe_gaps(runs, parts)})
     for name in sorted({name for run in runs for name in run.metrics} - set(list_metric_names(runs))):
         groups[_group(name)]["constant"].append([name, "never finite"])
     return [group for group in groups.values() if group["charts"] or group["constant"]], axes
-
-
-def find_extremes(run: RecordedRun, name: str) -> dict[str, Any] | None:
-    """Return a metric's last, lowest and highest points, or None."""
-    points = run.points(name)
-    if not points:
-        return None
-    low, high = min(points, key=points.__getitem__), max(points, key=points.__getitem__)
-    last = next(reversed(points))
-    return {"last": (last, points[last]), "low": (low, points[low]), "high": (high, points[high])}
 
 
 def shorten(value: float | None, digits: int = 5) -> float | int | None:

@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from extractor.usecases.report.curves import find_extremes, group_curves, list_metric_names
+from extractor.usecases.report.curves import group_curves, list_metric_names
 from extractor.usecases.report.runs import RecordedRun, number
 from extractor.usecases.report.samples import sample_splits
 
@@ -138,11 +138,11 @@ def _make_values_table(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return a table of each run's last, lowest and highest values."""
     rows = []
     for name in list_metric_names(runs):
-        found = [find_extremes(run, name) for run in runs]
-        cells = [
-            (_shorten(each["last"][1]), _write_point(each["low"]), _write_point(each["high"])) if each else None
-            for each in found
-        ]
+        cells: list[tuple[str, ...] | None] = []
+        for points in (run.points(name) for run in runs):
+            ends = [choose(points, key=points.__getitem__) for choose in (min, max)] if points else []
+            low_and_high = (f"{_shorten(points[step])} at {step}" for step in ends)
+            cells.append((_shorten(next(reversed(points.values()))), *low_and_high) if points else None)
         rows.append({"name": name, "cells": cells})
     return rows
 
@@ -194,10 +194,6 @@ def _put_side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order
 
 def _shorten(value: float) -> str:
     return f"{value:.4g}"
-
-
-def _write_point(point: tuple[int, float]) -> str:
-    return f"{point[1]:.4g} at {point[0]}"
 
 
 def _write_duration(seconds: float) -> str:
