@@ -60,11 +60,13 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         CheckFailed: a fix that no longer applies.
     """
     source, newline = unify_newlines(module.source.removeprefix("\ufeff"))
+    changes: list[str] = []
     dropped = drop_statements(source, frozenset(module.kept), module.body, dict(module.dropped))
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
-    changes = _describe_dropped([name for name in dropped.names if name not in ours])
+    changes += _describe_dropped([name for name in dropped.names if name not in ours])
     changes += describe_dropped_methods(dropped.methods)
-    changes += [f"taken from this project's own code: {join_names(ours, 80)}"] if ours else []
+    if ours:
+        changes.append(f"taken from this project's own code: {join_names(ours, 80)}")
 
     names = Names(dropped.text)
     mine = [fix for fix in fixes if fix.id in module.fixes]
@@ -84,8 +86,14 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     if needed or computed or mine:
         names = Names(kept.whole(tree.code))
 
-    tree, names, notes = _remove_ray(tree, names, kept, module, source, package)
-    changes += [f"Ray removed: {', '.join(notes)}"] if notes else []
+    if may_mention_ray(names.text):
+        stripped = strip_ray(tree, names, package, source, module.upstream_path)
+        if stripped is not None:
+            tree = add_imports(stripped.module, stripped.imports)
+            names = Names(kept.whole(tree.code))
+            check_no_ray(names, source, module.upstream_path)
+            changes.append(f"Ray removed: {', '.join(stripped.notes)}")
+
     strings = find_paths(names, module, resolver, package)
     if strings.moved:
         tree = redirect_strings(tree, strings)
@@ -106,19 +114,6 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         changes=tuple(changes),
         warnings=strings.warnings,
     )
-
-
-def _remove_ray(
-    tree: cst.Module, names: Names, kept: Placeholders, module: KeptModule, source: str, package: str
-) -> tuple[cst.Module, Names, tuple[str, ...]]:
-    """Strip Ray; return the module, its names and what was done."""
-    stripped = strip_ray(tree, names, package, source, module.upstream_path) if may_mention_ray(names.text) else None
-    if stripped is None:
-        return tree, names, ()
-    tree = add_imports(stripped.module, stripped.imports)
-    names = Names(kept.whole(tree.code))
-    check_no_ray(names, source, module.upstream_path)
-    return tree, names, stripped.notes
 
 
 def _describe_dropped(names: list[str]) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -60,8 +61,9 @@ def _compute(side: Side, method: dict[str, Any], config: Any, package: str) -> d
 def _compute_advantages(side: Side, method: dict[str, Any], config: Any, package: str, values: str) -> Any:
     """Return advantages and returns."""
     batch = _make_batch(side, method, values)
-    columns = lambda name: (batch.non_tensor_batch if name in batch.non_tensor_batch else batch.batch)[name]  # noqa: E731
-    now = SimpleNamespace(batch=batch, config=config, step=3, total_steps=10, tokenizer=None, column=columns)
+    now = SimpleNamespace(
+        batch=batch, config=config, step=3, total_steps=10, tokenizer=None, column=_choose_column(batch)
+    )
     if side.upstream:
         given = eval(f"dict({', '.join(method['arguments'])})", {"now": now})  # by this package alone
         found = side.get(method["symbol"])
@@ -141,3 +143,7 @@ def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
 def _make_mask() -> torch.Tensor:
     lengths = torch.tensor([_LENGTH - row % 3 for row in range(_PROMPTS * _EACH)])
     return (torch.arange(_LENGTH)[None, :] < lengths[:, None]).float()
+
+
+def _choose_column(batch: Any) -> Callable[[str], Any]:
+    return lambda name: batch.batch[name] if name not in batch.non_tensor_batch else batch.non_tensor_batch[name]
