@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import textwrap
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any, Optional
 
@@ -24,19 +24,39 @@ from extractor.cli.options import From, Offline, Output
 from extractor.pipeline import generate
 from extractor.pipeline.source import Source, detect_release
 from extractor.usecases.changes.config_keys import compose_upstream_config
-from extractor.usecases.draft.attempt import attempt
+from extractor.usecases.draft import Finding, Kind, attempt
+from extractor.usecases.draft.amend import OF_FIXES, list_followed, name_file
 from extractor.usecases.draft.config_fields import drop_lost_fields
-from extractor.usecases.draft.findings import Note
 from extractor.usecases.draft.fit import NO_DIGEST, ManifestFit, list_choices
 from extractor.usecases.verify.closed_imports import import_problems
 from extractor.values import releases
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import read_toml
 from extractor.values.manifest.chain import NAMES, OWN_KEYS, Data
+from extractor.values.wording import count_noun
 
 WIDTH = 120  # of a line
 Remarks = Mapping[str, Sequence[str]]
 _FIRST = ("schema", "release", "follows", "engines", "algorithms", "source")
+SURE = 0.9  # of the code that both have: there is nothing to decide
+
+
+@dataclass(frozen=True)
+class Note:
+    """A remark on a key of a draft.
+
+    Attributes:
+        where: The key: "roles.actor", "fixes.ID", "drop"; "" for the whole.
+        text: One sentence.
+        todo: True where a person must decide.
+    """
+
+    where: str
+    text: str
+    todo: bool = True
+
+    def __str__(self) -> str:
+        return f"TODO: {self.text}" if self.todo else self.text
 
 
 @dataclass(frozen=True)
@@ -103,7 +123,7 @@ def draft(found: ManifestFit, problems: tuple[str, ...] = ()) -> Draft:
         problems: What is wrong with a project made from the inferred manifest, a line each.
     """
     data = dict(found.data)
-    notes = list(found.notes)
+    notes = list(list_notes(found))
     if found.old.requires != found.new.requires:
         notes.append(Note("requirements", "upstream now requires other packages or versions: do the bounds still fit?"))
     if data["source"]["wheel_sha256"] == NO_DIGEST:
@@ -124,6 +144,64 @@ def draft(found: ManifestFit, problems: tuple[str, ...] = ()) -> Draft:
         title = f"{title} A draft, inferred from the manifest of {found.base}: decide each TODO and take it out."
     text = write_manifest(ordered, title, remarks)
     return Draft(found.release, found.base, text, read_toml(text, "draft"), tuple(notes))
+
+
+def list_notes(found: ManifestFit) -> Iterator[Note]:
+    """Yield what was done about each finding, and what a person must decide."""
+    followed, fixes = list_followed(found.findings), dict[str, list[Finding]]()
+    for item in found.findings:
+        if item.kind in OF_FIXES:
+            fixes.setdefault(item.where.partition(".")[2], []).append(item)
+        elif item.kind is Kind.SIGNATURE:
+            yield Note(item.where, f"{item.subject} {item.problem}. Does what stands for it still fit?")
+        elif item.kind is Kind.REPLACEMENT:
+            yield _note(item, f"replacements.{item.moved}" if item.moved else "drop.replacements")
+        elif item.kind is not Kind.LAYOUT or item.subject not in followed:
+            yield _note(item)
+    for item in found.findings:
+        was, now = name_file(item.subject), name_file(item.moved or "")
+        if item.kind is Kind.ROOT and item.moved and was in found.before["layout"] and was not in found.data["layout"]:
+            yield Note("layout", f"{was} has moved to {now}, with what the project needs of it", todo=False)
+    for fix_id, items in fixes.items():
+        yield from _note_fix(fix_id, items, any(entry["id"] == fix_id for entry in found.data["fixes"]))
+    for name in found.before["roles"].keys() - found.data["roles"]:
+        yield Note("drop.roles", f"{name}: nothing of it is left")
+
+
+def _note_fix(fix_id: str, items: list[Finding], is_left: bool) -> Iterator[Note]:
+    gone = next((item for item in items if item.kind is Kind.FIX_MODULE and item.moved is None), None)
+    if gone is not None:
+        yield Note("drop.fixes", f"{fix_id}: its module {gone.subject} is gone{_propose_similar(gone)}")
+    elif not is_left:
+        reasons = "; ".join(dict.fromkeys(f"{item.subject}: {item.problem}" for item in items))
+        yield Note("drop.fixes", f"{fix_id}: {reasons}. Has upstream repaired it, or written it in another way?")
+    else:
+        for item in items:
+            if item.kind is not Kind.FIX_EDIT:
+                yield _note(item)
+            elif item.count:
+                yield Note(item.where, f"{item.problem}. Are these the places that the fix is about?")
+            else:
+                yield Note(item.where, f"edit {item.edit + 1} was left out: {item.problem}")
+
+
+def _note(item: Finding, where: str | None = None) -> Note:
+    """Say that something has moved, or that it is gone."""
+    place = where or item.where
+    if item.moved is None:
+        if item.kind in (Kind.LAYOUT, Kind.CUT) and not item.suggestions:
+            return Note(place, f"{item.subject} {item.problem}, and was taken out", todo=item.kind is Kind.CUT)
+        return Note(place, f"{item.subject} {item.problem}{_propose_similar(item)}. What takes its part?")
+    best = next((near for near in item.suggestions if near.place == item.moved), None)
+    is_sure = best is None or best.score is None or best.score >= SURE
+    why = f" ({best.why})" if best is not None else ""
+    text = f"{item.subject} has moved to {item.moved}{why}{'' if is_sure else '. Is it that?'}"
+    return Note(place, text, not is_sure)
+
+
+def _propose_similar(item: Finding) -> str:
+    near = ", ".join(map(str, item.suggestions))
+    return f"; similar: {near}" if near else ", and nothing is like it"
 
 
 def infer_renamed_keys(old: Source, new: Source) -> dict[str, str]:
@@ -322,7 +400,8 @@ def command(
         output.data(made.text.rstrip("\n"))
     else:
         output.write_file(out, made.text)
-    output.note(f"drafted: verl {release} after {base}, {output.count_noun(len(made.todo), 'thing')} to decide")
+        output.note(f"wrote {out}")
+    output.note(f"drafted: verl {release} after {base}, {count_noun(len(made.todo), 'thing')} to decide")
     for note in made.todo:
         output.note(f"  TODO  {note.text}")
 

@@ -1,4 +1,4 @@
-"""Define one module per command; only this package prints.
+"""Define the commands, each a function of its name; only this package prints.
 
 Modules with options do without `from __future__ import annotations`: typer reads the annotations at every start, and
 would compile each of them from its text. Names that only type checkers import are quoted there.

@@ -1,29 +1,33 @@
-"""`vextract adopt`: turn a hand-edited copy of verl into a project."""
+"""`vextract adopt` and `graft`: take a copy of verl, or one method of it."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from extractor.cli import from_run, options, output, screen
+from extractor.cli import from_run, options, output, screen, unfinished
+from extractor.cli.options import Json, Offline, argument, option
 from extractor.values.shell import quote_for_shell
+from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.importers.adopt import Adoption, ForkEdit, Recognised
 
+
 _PACKAGE = "myproj"
 
-Fork = Annotated[Path, typer.Argument(metavar="FORK_DIR", help="Your copy of verl, or a directory that holds it.")]
-Target = Annotated[Path | None, typer.Argument(help="Directory of the project; without it nothing is written.")]
+Fork = Annotated[Path, argument("FORK_DIR", "Your copy of verl, or a directory that holds it.")]
+Target = Annotated[Path | None, argument("", "Directory of the project; without it nothing is written.")]
 Release = Annotated[
-    str | None, typer.Option(metavar="RELEASE", help="Release of verl that was copied; the nearest one by default.")
+    str | None, option("--verl RELEASE", "Release of verl that was copied; the nearest one by default.")
 ]
 Package = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Name of the Python package; the last part of TARGET by default.")
+    str | None, option("--package NAME", "Name of the Python package; the last part of TARGET by default.")
 ]
 
 
-def command(
+@from_run.takes_run
+def adopt(
     context: typer.Context,
     fork: Fork,
     target: Target = None,
@@ -32,12 +36,7 @@ def command(
     algorithm: options.Algorithm = "grpo",
     with_: options.With = None,
     package: Package = None,
-    from_verl_run: options.FromRun = None,
-    run_verl: options.RunVerl = None,
-    variables: options.Variables = None,
-    config_dir: options.ConfigDirs = None,
-    started_in: options.StartedIn = None,
-    keep_unknown: options.KeepUnknown = False,
+    run: Any = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
     verbose: options.Verbose = False,
@@ -49,7 +48,7 @@ def command(
     there is parked below orphaned/, with a note. From then on `vextract upgrade` keeps your edits. With --from-verl-run
     the project also has the experiment of a launch script of yours.
     """
-    from extractor.importers.adopt import adopt, adopt_with_run, recognise
+    from extractor.importers import adopt as adopting
     from extractor.importers.adopt.method_states import Runs, judge_overall
     from extractor.pipeline.generate import complete
     from extractor.project import location
@@ -57,20 +56,19 @@ def command(
     from extractor.values import releases
     from extractor.values.options import Options
 
-    request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     place = location.check_target(target) if target is not None else None
     name = package if package is not None else location.name_package(place.name) if place is not None else _PACKAGE
     location.check_package(name, "--package" if package is not None else "TARGET")
     written = place if not dry_run else None
     with output.steps("adopting") as say:
-        found = recognise(fork, verl, offline=offline, say=say)
+        found = adopting.recognise(fork, verl, offline=offline, say=say)
         manifest = releases.load(found.source.release)
         asked = Options(name, manifest.release, engine, algorithm, tuple(sorted(set(with_ or ()))))
-        if request is None:
-            adoption = adopt(found, complete(asked, manifest), manifest, say)
+        if run is None:
+            adoption = adopting.adopt(found, complete(asked, manifest), manifest, say)
         else:
             chosen = frozenset(item for item in ("engine", "algorithm") if options.is_given(context, item))
-            adoption = adopt_with_run(found, asked, chosen, request, manifest, say)
+            adoption = adopting.adopt_with_run(found, asked, chosen, run, manifest, say)
         if written is not None:
             say(f"writing {target}")
             create(written, adoption.plan, adoption.generated.tree, adoption.options, found.source)
@@ -137,12 +135,12 @@ def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list
         head.append(f"its version file says {copy.says}")
     if older is not None:
         head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
-    behind = f"behind by {output.count_noun(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
+    behind = f"behind by {count_noun(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
     head.append(behind if found.newer else "that is the newest supported release")
     carried, total = adoption.symbols
     head.append(f"carried over: {carried} of {total} symbols ({adoption.symbols.percent:.0f} %)")
     if drifted:
-        places = output.count_noun(drifted, "place")
+        places = count_noun(drifted, "place")
         head.append(f"of another day of upstream's, not edits: {places}; the project has verl {score.release}'s")
     if adoption.options.methods:
         names = ", ".join(name.partition(":")[2] for name in adoption.options.methods)
@@ -168,23 +166,63 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
         "made_from": found.older.release if found.older is not None else found.source.release,
         "newer": found.newer,
         "scores": [
-            output.pick(score, "release similarity identical edited missing")
-            | {"similarity": round(score.similarity, 4)}
+            output.pick(score, "release similarity identical edited missing", similarity=round(score.similarity, 4))
             for score in found.scores
         ],
         "options": output.pick(adoption.options, "package verl engine algorithm features methods"),
         "edits": [
-            {
-                "upstream": edit.upstream_path,
-                **output.pick(edit, "symbol what parts", fate=edit.outcome, where=edit.where),
-                "why": edit.why or None,
-            }
+            output.pick(edit, "upstream=upstream_path symbol what parts fate=outcome where", why=edit.why or None)
             for edit in adoption.edits
         ],
         "methods": output.pick_all(adoption.methods, "kind name runs where setting why"),
-        "own": [output.pick(file, "path copied", upstreams=file.is_upstreams) for file in adoption.own],
+        "own": output.pick_all(adoption.own, "path copied upstreams=is_upstreams"),
         "outside": adoption.outside,
         "carried": output.pick(adoption.symbols, "carried total"),
         "warnings": [*found.warnings, *adoption.generated.warnings],
         **({} if adoption.run is None else {"run": from_run.report(adoption.run)}),
     }
+
+
+Idea = Annotated[
+    str,
+    argument("FORK[::SYMBOL]", "A copy of verl; ::SYMBOL names one of its methods or functions."),
+]
+Recipient = Annotated[Path, argument("PROJECT", "The project; the one here by default.")]
+
+
+def graft(fork: Idea, path: Recipient = Path(), offline: Offline = False, json: Json = False) -> int:
+    """Take one method of a fork into a project, as a hook.
+
+    Without ::SYMBOL, lists what the fork has and upstream has not. A method becomes a hook in custom/algorithms.py,
+    with the functions that it needs, and its settings come into config/. `vextract verify --fork` compares its numbers.
+    """
+    from extractor.importers.adopt import graft as grafting
+    from extractor.importers.adopt import recognise
+    from extractor.importers.adopt.method_states import Runs
+    from extractor.project import disk
+
+    directory, _, symbol = fork.partition("::")
+    with output.steps("reading the fork") as say:
+        found = recognise(Path(directory), None, offline=offline, say=say)
+    if not symbol:
+        ideas = list(grafting.list_ideas(found))
+        if json:
+            output.data_json(output.pick_all(ideas, "kind name path about"))
+        for idea in ideas if not json else ():
+            output.data(f"{idea.kind} {idea.name} ({idea.path}): {idea.about}")
+        return 0
+    root, locked = unfinished.open_project(path)
+    made = grafting.graft(found, symbol, root, locked, offline=offline)
+    for name, data in made.files.items():
+        target = disk.gate(root, name)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        disk.replace(target, data)
+    if json:
+        output.data_json(output.pick(made.state, "kind name runs where setting why", files=sorted(made.files)))
+        return 0
+    state = made.state
+    output.data(f"{state.kind} {state.name} {state.runs.value}: {state.where}, chosen by {state.setting}")
+    if state.runs is not Runs.YES:
+        output.warning(state.why)
+    output.data(f"check it: vextract verify {quote_for_shell(root)} --fork {quote_for_shell(directory)}")
+    return 0

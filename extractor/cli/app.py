@@ -10,6 +10,7 @@ import typer
 
 from extractor import __version__
 from extractor.cli import output
+from extractor.cli.options import option
 from extractor.values.errors import VextractError
 
 INTERRUPTED = 130
@@ -23,19 +24,19 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# In the order of the help; each is `command` of the module of its name, or stands in the one that is named here.
-_COMMANDS = (
-    *("new", "adopt", "graft", "sync", "status", "diff", "outdated", "upgrade", "add", "remove", "merge", "verify"),
-    *("sbom", "explain", "graph", "changes", "export", "report", "plan", "attack", "versions"),
-)
-_ELSEWHERE = {
-    **dict.fromkeys(("add", "remove"), "upgrade"),
-    **dict.fromkeys(("plan", "attack"), "in_project"),
-    "sbom": "graph",
+# In the order of the help: the module of each, where that has not its name.
+_COMMANDS = "new adopt graft sync status diff outdated upgrade add remove merge verify sbom explain graph changes"
+_COMMANDS += " export report plan attack versions"
+_MODULES = {
+    **dict.fromkeys(("sync", "status", "diff"), "files"),
+    **dict.fromkeys(("outdated", "add", "remove", "merge"), "upgrade"),
+    **dict.fromkeys(("sbom", "explain", "graph"), "contents"),
+    **dict.fromkeys(("report", "plan", "attack"), "runs"),
+    **dict.fromkeys(("changes", "versions"), "releases"),
+    "graft": "adopt",
 }
-for _name in _COMMANDS:
-    _module = import_module(f"extractor.cli.{_ELSEWHERE.get(_name, _name)}")
-    app.command(_name)(getattr(_module, _name if _name in _ELSEWHERE else "command"))
+for _name in _COMMANDS.split():
+    app.command(_name)(getattr(import_module(f"extractor.cli.{_MODULES.get(_name, _name)}"), _name))
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.
 _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -44,8 +45,8 @@ _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.
 @app.callback(invoke_without_command=True)
 def _top(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show tracebacks (or set VEXTRACT_DEBUG=1).")] = False,
+    version: Annotated[bool, option("--version", "Print the version and exit.")] = False,
+    debug: Annotated[bool, option("--debug", "Show tracebacks (or set VEXTRACT_DEBUG=1).")] = False,
 ) -> None:
     if version:
         output.data(f"vextract {__version__}")

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose
+from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, option
+from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
 
 if TYPE_CHECKING:
@@ -15,22 +16,18 @@ if TYPE_CHECKING:
 
 OutputDir = Annotated[
     Path | None,
-    typer.Option("-o", "--output", metavar="DIR", help="Directory to write; by default PATH-verl beside PATH."),
+    option("-o,--output DIR", "Directory to write; by default PATH-verl beside PATH."),
 ]
-Settings = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="A setting, as main.py takes it; repeatable.")
-]
+Settings = Annotated[list[str] | None, option("--set KEY=VALUE", "A setting, as main.py takes it; repeatable.")]
 Modules = Annotated[
     list[str] | None,
-    typer.Option(
-        metavar="MODULE", help="A module of the package that code of yours imports there, such as rewards/text.py."
-    ),
+    option("--include MODULE", "A module of the package that code of yours imports there, such as rewards/text.py."),
 ]
 
 
-def command(
+def export(
     path: Project = Path(),
-    to: Annotated[str, typer.Option("--to", metavar="TARGET", help="Where to: verl.")] = "verl",
+    to: Annotated[str, option("--to TARGET", "Where to: verl.")] = "verl",
     verl: Annotated[str | None, typer.Option(metavar="RELEASE", hidden=True)] = None,
     out: OutputDir = None,
     settings: Settings = None,
@@ -48,7 +45,6 @@ def command(
     from extractor.importers import export as exporting
     from extractor.pipeline.source import detect_release
     from extractor.usecases import restore
-    from extractor.values.errors import UsageError
 
     if to != "verl":
         raise UsageError(f"--to {to}: unknown target", hint="pass --to verl")

@@ -1,11 +1,14 @@
 """Read options about a run and print what was found."""
 
-from __future__ import annotations
-
+import functools
+import inspect
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any
 
 from extractor.cli import output, screen
+from extractor.cli.options import option
+from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
     from extractor.importers.runs.carry_over import RunRequest
@@ -14,40 +17,89 @@ if TYPE_CHECKING:
 _LONGEST = 120
 
 
-def request(
-    file: Path | None,
-    variables: list[str] | None,
-    config_dirs: list[Path] | None,
-    run_verl: str | None,
-    started_in: Path | None,
-    offline: bool,
-    keep_unknown: bool,
-) -> RunRequest | None:
+_OPTIONS: dict[str, Any] = {
+    "from_verl_run": Annotated[
+        Path | None,
+        option(
+            "--from-verl-run FILE",
+            "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, its"
+            " log, what Hydra or a tracker wrote of it, or a checkpoint of verl to go on from.",
+        ),
+    ],
+    "run_verl": Annotated[
+        str | None, option("--run-verl RELEASE", "Release that the run is for; detected by default.")
+    ],
+    "variables": Annotated[
+        list[str] | None,
+        option(
+            "--set VAR=VALUE",
+            "A variable of the run's script, or its argument (1=VALUE), or @FILE of such lines; repeatable.",
+        ),
+    ],
+    "config_dir": Annotated[
+        list[Path] | None, option("--config-dir DIR", "Directory of configs that the run names; repeatable.")
+    ],
+    "started_in": Annotated[
+        Path | None,
+        option(
+            "--cwd DIR",
+            "Directory that the run is started in; by default the one below which the paths that it names exist.",
+        ),
+    ],
+    "keep_unknown": Annotated[
+        bool, option("--keep-unknown", "Put settings of the run that no release has into a file of their own.")
+    ],
+}
+
+
+def takes_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a run in place of its parameter `run`."""
+
+    @functools.wraps(command)
+    def with_run(**given: Any) -> Any:
+        said = {name: given.pop(name) for name in _OPTIONS}
+        return command(**given, run=_request(given["offline"], **said))
+
+    shown = []
+    for parameter in inspect.signature(command).parameters.values():
+        shown += (
+            [parameter]
+            if parameter.name != "run"
+            else [
+                parameter.replace(name=name, annotation=kind, default=False if name == "keep_unknown" else None)
+                for name, kind in _OPTIONS.items()
+            ]
+        )
+    with_run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
+    with_run.__annotations__ = {item.name: item.annotation for item in shown}
+    return with_run
+
+
+def _request(offline: bool, *, from_verl_run: Path | None, run_verl: str | None, **said: Any) -> "RunRequest | None":
     """Return what the command line says of a run, or None.
 
     Raises:
         UsageError: it names none, and says something about it; or a directory that is not there.
     """
-    from extractor.values.errors import UsageError
-
-    if file is None:
-        if any((variables, config_dirs, run_verl, started_in, keep_unknown)):
+    if from_verl_run is None:
+        if run_verl or any(said.values()):
             raise UsageError(
                 "--set, --config-dir, --cwd, --keep-unknown and --run-verl belong to a run",
                 hint="pass --from-verl-run FILE as well",
             )
         return None
-    for flag, folder in [("--cwd", started_in), *(("--config-dir", item) for item in config_dirs or ())]:
+    variables, folders, started_in = said["variables"] or (), said["config_dir"] or (), said["started_in"]
+    for flag, folder in [("--cwd", started_in), *(("--config-dir", item) for item in folders)]:
         if folder is not None and not folder.is_dir():
             raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
     from extractor.importers.runs.carry_over import RunRequest
 
     return RunRequest(
-        file, tuple(variables or ()), tuple(config_dirs or ()), run_verl, started_in, offline, keep_unknown
+        from_verl_run, tuple(variables), tuple(folders), run_verl, started_in, offline, said["keep_unknown"]
     )
 
 
-def report(settled: ImportedProject) -> dict[str, object]:
+def report(settled: "ImportedProject") -> dict[str, object]:
     """Return the report as JSON's types."""
     from extractor.importers.runs.unsupported_keys import KEPT
 
@@ -61,7 +113,7 @@ def report(settled: ImportedProject) -> dict[str, object]:
     }
 
 
-def show(settled: ImportedProject, *, verbose: bool) -> None:
+def show(settled: "ImportedProject", *, verbose: bool) -> None:
     """Say what is not as it was in the run."""
     from extractor.importers.runs.placeholders import make_readable
     from extractor.importers.runs.report import FILE, FIRST, TITLES

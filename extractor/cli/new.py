@@ -2,59 +2,55 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
 from extractor.cli import from_run, options, output, screen
+from extractor.cli.options import argument, option
+from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
+from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.importers.runs.imported_project import ImportedProject
     from extractor.usecases.draft import ManifestFit
     from extractor.usecases.new import NewProject, NewRequest
 
-_COUNTED = ("vendored", "ours", "tests")
-
-
 NewPath = Annotated[
     Path | None,
-    typer.Argument(metavar="PATH", show_default=False, help="Directory of the project; it must be empty or not exist."),
+    argument("PATH", "Directory of the project; it must be empty or not exist.", show_default=False),
 ]
-Release = Annotated[
-    str | None, typer.Option(metavar="RELEASE", help="Release of verl; the newest supported one by default.")
-]
+Release = Annotated[str | None, option("--verl RELEASE", "Release of verl; the newest supported one by default.")]
 Without = Annotated[list[str] | None, options.make_features_option("--without", "Leave a feature out")]
 Package = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAME", help="Name of the Python package; by default the last part of PATH, my_proj for my-proj."
-    ),
+    option("--package NAME", "Name of the Python package; by default the last part of PATH, my_proj for my-proj."),
 ]
 OwnManifest = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Begin with this vextract.toml: what of verl is wanted beyond the features."),
+    option("--manifest FILE", "Begin with this vextract.toml: what of verl is wanted beyond the features."),
 ]
 Environment = Annotated[
     str | None,
-    typer.Option(
-        "--env",
-        metavar="ADAPTER:NAME",
-        help="An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
+    option(
+        "--env ADAPTER:NAME",
+        "An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
         " openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it. It stands in the place of --recipe.",
     ),
 ]
 Experimental = Annotated[
     bool,
-    typer.Option(
+    option(
         "--experimental",
-        help="Try an unsupported release with the manifest of the one before it, untested: what is gone and fixes that"
+        "Try an unsupported release with the manifest of the one before it, untested: what is gone and fixes that"
         " no longer fit are left out.",
     ),
 ]
 
 
-def command(
+@from_run.takes_run
+def new(
     context: typer.Context,
     path: NewPath = None,
     engine: options.Engine = "hf",
@@ -69,12 +65,7 @@ def command(
     manifest: OwnManifest = None,
     from_: options.From = None,
     experimental: Experimental = False,
-    from_verl_run: options.FromRun = None,
-    run_verl: options.RunVerl = None,
-    variables: options.Variables = None,
-    config_dir: options.ConfigDirs = None,
-    started_in: options.StartedIn = None,
-    keep_unknown: options.KeepUnknown = False,
+    run: Any = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
     verbose: options.Verbose = False,
@@ -84,14 +75,12 @@ def command(
     from extractor.pipeline.source import detect_release
     from extractor.project import location
     from extractor.usecases.new import NewRequest
-    from extractor.usecases.own_manifest import read_own_manifest
     from extractor.values import releases
-    from extractor.values.errors import UsageError
+    from extractor.values.manifest import read_own_manifest
     from extractor.values.options import Options
 
-    if env is not None and (options.is_given(context, "recipe") or from_verl_run is not None):
+    if env is not None and (options.is_given(context, "recipe") or run is not None):
         raise UsageError("--env goes with neither --recipe nor --from-verl-run", hint="drop one of the two")
-    request = from_run.request(from_verl_run, variables, config_dir, run_verl, started_in, offline, keep_unknown)
     if path is None:
         path, engine, algorithm, recipe = _ask(engine, algorithm, recipe, json=json)
     target = location.check_target(path)
@@ -105,7 +94,7 @@ def command(
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if options.is_given(context, item)),
         without=tuple(without or ()),
         origin=from_,
-        run=request,
+        run=run,
         agent=agent,
         environment=env or "",
         experimental=experimental,
@@ -129,7 +118,6 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
     from rich.prompt import Prompt
 
     from extractor.values import releases
-    from extractor.values.errors import UsageError
     from extractor.values.options import RECIPES
 
     if json or not (sys.stdin.isatty() and sys.stderr.isatty()):
@@ -184,7 +172,7 @@ def _show(path: Path, made: "NewProject", dry_run: bool, verbose: bool) -> None:
 
 
 def _describe_size(made: "NewProject") -> str:
-    (files, theirs), (more, ours), (_, tests) = made.vendored, made.ours, made.tests
+    (files, theirs), (more, ours), (_, tests) = made.sizes.values()
     share = f"{theirs / max(made.source.lines, 1):.0%} of verl {made.source.release}"
     return (
         f"{files + more} files, {theirs + ours:,} lines of Python: {theirs:,} of verl's ({share}) and {ours:,} around"
@@ -195,13 +183,12 @@ def _describe_size(made: "NewProject") -> str:
 def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object]:
     from extractor.values.tree import FileKind
 
-    counted = {name: dict(zip(("files", "lines"), getattr(made, name), strict=True)) for name in _COUNTED}
     return {
         "path": target,
         "written": not dry_run,
         "options": output.pick(made.options, "package verl engine algorithm features recipe"),
         "source": output.pick(made.source, "kind sha256 lines"),
-        **counted,
+        **{name: dict(zip(("files", "lines"), size, strict=True)) for name, size in made.sizes.items()},
         "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
         "warnings": made.warnings,
         **({} if made.run is None else {"run": from_run.report(cast("ImportedProject", made.run))}),
@@ -223,7 +210,7 @@ def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:
         ]
         output.data_json({**report, "findings": findings})
         return
-    said = f"{output.count_noun(len(items), 'part')} of it do not hold" if items else "all of it holds"
+    said = f"{count_noun(len(items), 'part')} of it do not hold" if items else "all of it holds"
     lines = []
     for item in items:
         lines.append(f"  {item}")

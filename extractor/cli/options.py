@@ -16,6 +16,17 @@ FEATURES = (
 )
 
 
+def option(declared: str, text: str, **more: Any) -> Any:
+    """Define an option: "--output,-o FILE", and its help."""
+    flags, _, metavar = declared.partition(" ")
+    return typer.Option(*flags.split(","), metavar=metavar or None, help=text, **more)
+
+
+def argument(metavar: str, text: str, **more: Any) -> Any:
+    """Define an argument: "PATH", and its help."""
+    return typer.Argument(metavar=metavar or None, help=text, **more)
+
+
 def make_features_option(flag: str, purpose: str) -> Any:
     """Make an option for feature names, repeatable or separated by commas."""
 
@@ -23,12 +34,8 @@ def make_features_option(flag: str, purpose: str) -> Any:
         names = [name.strip() for value in values or () for name in value.split(",")]
         return [name.replace("-", "_") for name in names if name]
 
-    return typer.Option(
-        flag,
-        metavar="FEATURE[,...]",
-        help=f"{purpose}; repeatable. Features: all, {FEATURES}." if flag == "--with" else f"{purpose}; repeatable.",
-        callback=split,
-    )
+    known = f" Features: all, {FEATURES}." if flag == "--with" else ""
+    return option(f"{flag} FEATURE[,...]", f"{purpose}; repeatable.{known}", callback=split)
 
 
 def describe(options: Any) -> str:
@@ -43,40 +50,30 @@ def is_given(context: typer.Context, name: str) -> bool:
     return where is not None and where.name != "DEFAULT"
 
 
-Project = Annotated[Path, typer.Argument(metavar="PATH", help="The project, or a directory in it.")]
+Project = Annotated[Path, argument("PATH", "The project, or a directory in it.")]
 Python = Annotated[
     str | None,
-    typer.Option(
-        metavar="PYTHON", help="Interpreter that has the project's requirements; the project's own by default."
-    ),
+    option("--python PYTHON", "Interpreter that has the project's requirements; the project's own by default."),
 ]
-InProject = Annotated[
-    Path, typer.Option("--project", metavar="PATH", help="The project, or a directory in it; by default where you are.")
-]
-AllowDirty = Annotated[
-    bool, typer.Option("--allow-dirty", help="Go on although managed files have uncommitted changes.")
-]
+InProject = Annotated[Path, option("--project PATH", "The project, or a directory in it; by default where you are.")]
+AllowDirty = Annotated[bool, option("--allow-dirty", "Go on although managed files have uncommitted changes.")]
 From = Annotated[
     Path | None,
-    typer.Option(
-        "--from", metavar="PATH", help="Read verl from a wheel, an sdist, a checkout or an installed package."
-    ),
+    option("--from PATH", "Read verl from a wheel, an sdist, a checkout or an installed package."),
 ]
-Offline = Annotated[bool, typer.Option("--offline", help="Never download; use the cache.")]
-Output = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file; without it, to stdout.")
-]
-Json = Annotated[bool, typer.Option("--json", help="Print the report as JSON.")]
-Verbose = Annotated[bool, typer.Option("--verbose", "-v", help="Print the whole report; without it, one screen.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what would be written, and write nothing.")]
-Engine = Annotated[str, typer.Option(help="Rollout engine: hf, vllm or sglang.")]
+Offline = Annotated[bool, option("--offline", "Never download; use the cache.")]
+Output = Annotated[Path | None, option("--output,-o FILE", "Write to a file; without it, to stdout.")]
+Json = Annotated[bool, option("--json", "Print the report as JSON.")]
+Verbose = Annotated[bool, option("--verbose,-v", "Print the whole report; without it, one screen.")]
+DryRun = Annotated[bool, option("--dry-run", "Show what would be written, and write nothing.")]
+Engine = Annotated[str, option("--engine", "Rollout engine: hf, vllm or sglang.")]
 Algorithm = Annotated[
-    str, typer.Option(help="Preset to start from: grpo, ppo, dapo...; `vextract versions -v` lists them.")
+    str, option("--algorithm", "Preset to start from: grpo, ppo, dapo...; `vextract versions -v` lists them.")
 ]
 Recipe = Annotated[
     str,
-    typer.Option(
-        help="Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings."
+    option(
+        "--recipe", "Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings."
     ),
 ]
 With = Annotated[
@@ -85,43 +82,8 @@ With = Annotated[
 ]
 Agent = Annotated[
     str | None,
-    typer.Option(
-        metavar="MODULE:FUNCTION",
-        help="Train behind this agent program of yours, by the feature agents; it is called once for each sample.",
+    option(
+        "--agent MODULE:FUNCTION",
+        "Train behind this agent program of yours, by the feature agents; it is called once for each sample.",
     ),
-]
-FromRun = Annotated[
-    Path | None,
-    typer.Option(
-        "--from-verl-run",
-        metavar="FILE",
-        help="Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, its"
-        " log, what Hydra or a tracker wrote of it, or a checkpoint of verl to go on from.",
-    ),
-]
-RunVerl = Annotated[
-    str | None, typer.Option("--run-verl", metavar="RELEASE", help="Release that the run is for; detected by default.")
-]
-Variables = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--set",
-        metavar="VAR=VALUE",
-        help="A variable of the run's script, or its argument (1=VALUE), or @FILE of such lines; repeatable.",
-    ),
-]
-ConfigDirs = Annotated[
-    list[Path] | None,
-    typer.Option("--config-dir", metavar="DIR", help="Directory of configs that the run names; repeatable."),
-]
-StartedIn = Annotated[
-    Path | None,
-    typer.Option(
-        "--cwd",
-        metavar="DIR",
-        help="Directory that the run is started in; by default the one below which the paths that it names exist.",
-    ),
-]
-KeepUnknown = Annotated[
-    bool, typer.Option("--keep-unknown", help="Put settings of the run that no release has into a file of their own.")
 ]

@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
+from extractor.values.errors import UsageError
+
 # Characters that a terminal obeys, or that change the order in which it shows others.
 _OBEYED = re.compile("[^\\n\\t -~\u00a0-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
 
@@ -45,18 +47,14 @@ def data_json(value: object) -> None:
 
 
 def pick(item: object, names: str, **more: object) -> dict[str, Any]:
-    """Return attributes of an object by name, and more, for JSON."""
-    return {**{name: getattr(item, name) for name in names.split()}, **more}
+    """Return attributes of an object for JSON: "path fate=outcome", and more."""
+    pairs = (name.partition("=") for name in names.split())
+    return {**{name: getattr(item, source or name) for name, _, source in pairs}, **more}
 
 
 def pick_all(items: Iterable[object], names: str) -> list[dict[str, Any]]:
     """Return attributes of each object by name, for JSON."""
     return [pick(item, names) for item in items]
-
-
-def count_noun(number: int, noun: str) -> str:
-    """Return "1 file" or "2 files"."""
-    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def write_file(path: Path, text: str) -> None:
@@ -65,13 +63,14 @@ def write_file(path: Path, text: str) -> None:
     Raises:
         UsageError: it cannot be written.
     """
-    from extractor.values.errors import UsageError
+    from extractor.project import disk
 
     try:
-        path.write_bytes(text.encode(errors="backslashreplace"))
+        write = Path.write_bytes if path.exists() and not path.is_file() else disk.replace  # /dev/stdout stays
+        write(path, text.encode(errors="backslashreplace"))
     except OSError as error:
-        raise UsageError(f"{path}: {error.strerror}", hint="choose another file, in a directory that exists") from None
-    note(f"wrote {path}")
+        problem = f"{path} cannot be written: {error.strerror}"
+        raise UsageError(problem, hint="name a file in another place, in a directory that exists") from None
 
 
 def note(text: str) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.cli import output
+from extractor.values.errors import CheckFailed
 
 if TYPE_CHECKING:
     from extractor.project.lock import Lock
@@ -21,7 +22,6 @@ def open_project(path: Path, *, answers: bool = False) -> tuple[Path, Lock]:
     """Return the project directory around a path, and its lock.
 
     Args:
-        path: A directory.
         answers: The command's answer holds while conflicts are open: it only warns.
 
     Raises:
@@ -29,7 +29,6 @@ def open_project(path: Path, *, answers: bool = False) -> tuple[Path, Lock]:
         CheckFailed: conflicts are open; the message names the files, the hint says how to go on.
     """
     from extractor.project import location, lock
-    from extractor.values.errors import CheckFailed
 
     root = location.find(path)
     if answers:

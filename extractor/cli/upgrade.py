@@ -1,23 +1,12 @@
-"""`vextract upgrade`, `add` and `remove`: change a project, keeping edits."""
+"""`vextract upgrade`, `add`, `remove`, `outdated` and `merge`: change a project, keeping edits."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from extractor.cli import output, upgrade_report
-from extractor.cli.options import (
-    AllowDirty,
-    DryRun,
-    From,
-    InProject,
-    Json,
-    Offline,
-    Project,
-    Verbose,
-    make_features_option,
-)
+from extractor.cli import options, output, upgrade_report
+from extractor.cli.options import argument, make_features_option, option
 from extractor.cli.unfinished import RESOLVE
+from extractor.values.errors import CheckFailed, UsageError, VextractError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,50 +14,47 @@ if TYPE_CHECKING:
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.usecases.upgrade.moved_numbers import MovedNumbers
+    from extractor.usecases.upgrade.review import MovedNumbers
+
 
 To = Annotated[
     str | None,
-    typer.Option(
-        metavar="RELEASE",
-        help="Release of verl, newer or older; the newest supported one by default, and the present one where other"
+    option(
+        "--to RELEASE",
+        "Release of verl, newer or older; the newest supported one by default, and the present one where other"
         " options are given.",
     ),
 ]
-Engine = Annotated[str | None, typer.Option(help="Change the rollout engine: hf, vllm or sglang.")]
-Algorithm = Annotated[str | None, typer.Option(help="Change the preset: grpo, ppo, dapo...")]
+Engine = Annotated[str | None, option("--engine", "Change the rollout engine: hf, vllm or sglang.")]
+Algorithm = Annotated[str | None, option("--algorithm", "Change the preset: grpo, ppo, dapo...")]
 With = Annotated[list[str] | None, make_features_option("--with", "Add an optional feature")]
 Without = Annotated[list[str] | None, make_features_option("--without", "Remove a feature")]
 Numbers = Annotated[
-    bool, typer.Option("--numbers", help="Compute upstream's cases in both releases, and say what moved: minutes.")
+    bool, option("--numbers", "Compute upstream's cases in both releases, and say what moved: minutes.")
 ]
-Names = Annotated[
-    list[str], typer.Argument(metavar="NAME...", help="Features, or symbols and files of verl: `verl.utils.x:f`.")
-]
+Names = Annotated[list[str], argument("NAME...", "Features, or symbols and files of verl: `verl.utils.x:f`.")]
 
 
-def command(
-    path: Project = Path(),
+def upgrade(
+    path: options.Project = Path(),
     to: To = None,
     engine: Engine = None,
     algorithm: Algorithm = None,
     with_: With = None,
     without: Without = None,
     continue_: Annotated[
-        bool, typer.Option("--continue", help="Finish an interrupted upgrade, or one whose conflicts are resolved.")
+        bool, option("--continue", "Finish an interrupted upgrade, or one whose conflicts are resolved.")
     ] = False,
-    abort: Annotated[bool, typer.Option("--abort", help="Undo an unfinished upgrade, byte for byte.")] = False,
-    allow_dirty: AllowDirty = False,
-    from_: From = None,
-    offline: Offline = False,
-    dry_run: DryRun = False,
-    diff: Annotated[bool, typer.Option("--diff", help="With --dry-run: show how upstream's text differs.")] = False,
-    pr: Annotated[
-        Path | None, typer.Option("--pr", metavar="FILE.md", help="Describe the upgrade for a reviewer in this file.")
-    ] = None,
+    abort: Annotated[bool, option("--abort", "Undo an unfinished upgrade, byte for byte.")] = False,
+    allow_dirty: options.AllowDirty = False,
+    from_: options.From = None,
+    offline: options.Offline = False,
+    dry_run: options.DryRun = False,
+    diff: Annotated[bool, option("--diff", "With --dry-run: show how upstream's text differs.")] = False,
+    pr: Annotated[Path | None, option("--pr FILE.md", "Describe the upgrade for a reviewer in this file.")] = None,
     numbers: Numbers = False,
-    verbose: Verbose = False,
-    json: Json = False,
+    verbose: options.Verbose = False,
+    json: options.Json = False,
 ) -> int:
     """Move to another verl, other options or newer templates.
 
@@ -77,7 +63,6 @@ def command(
     """
     from extractor.project import journal, location
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.values.errors import UsageError
 
     request = UpgradeRequest(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
     if continue_ or abort:
@@ -101,13 +86,13 @@ def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
 
     def command(
         names: Names,
-        project: InProject = Path(),
-        allow_dirty: AllowDirty = False,
-        from_: From = None,
-        offline: Offline = False,
-        dry_run: DryRun = False,
-        verbose: Verbose = False,
-        json: Json = False,
+        project: options.InProject = Path(),
+        allow_dirty: options.AllowDirty = False,
+        from_: options.From = None,
+        offline: options.Offline = False,
+        dry_run: options.DryRun = False,
+        verbose: options.Verbose = False,
+        json: options.Json = False,
     ) -> int:
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
@@ -182,7 +167,6 @@ def _change(
 def _check_finished(root: Path) -> None:
     from extractor.project import journal
     from extractor.project.journal import Phase
-    from extractor.values.errors import CheckFailed
 
     entry = journal.read(root)
     phase = None if entry is None else journal.read_phase(root, entry)
@@ -196,7 +180,6 @@ def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) ->
     """Return changes in the vendored code; None without the old release."""
     from extractor.usecases import restore
     from extractor.usecases.changes import report
-    from extractor.values.errors import VextractError
 
     same = found.old.options.verl == found.new.options.verl
     try:
@@ -211,7 +194,7 @@ def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) ->
 def compute_numbers(root: Path, found: "Upgrade", offline: bool) -> "MovedNumbers":
     """Return what upstream computes otherwise in the new release."""
     from extractor.usecases import restore
-    from extractor.usecases.upgrade.moved_numbers import compare_releases
+    from extractor.usecases.upgrade.review import compare_releases
 
     with output.steps("computing upstream's cases in both releases"):
         return compare_releases(root, restore.open_upstream(found.old, offline=offline)[1], found.source)
@@ -265,9 +248,82 @@ def _abort(root: Path, json: bool) -> int:
 def _refuse(root: Path, what: str) -> Exception:
     """Return the error for no pending upgrade, after removing leftovers."""
     from extractor.project import journal
-    from extractor.values.errors import UsageError
 
     why = "no upgrade is going on"
     if journal.end(root):
         why = "an upgrade was interrupted, before it changed anything or after all was done"
     return UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
+
+
+def outdated(
+    path: options.Project = Path(),
+    to: Annotated[
+        str | None, option("--to RELEASE", "Compare with this one; by default the newest supported one.")
+    ] = None,
+    numbers: Numbers = False,
+    from_: options.From = None,
+    offline: options.Offline = False,
+) -> int:
+    """Show what the newest verl would change of yours, as Markdown.
+
+    Nothing is written, and none of the project's code is run. The exit code is 1 where there is something to upgrade.
+    """
+    from extractor.project import journal, location
+    from extractor.usecases import upgrade as use_case
+    from extractor.usecases.upgrade import review
+    from extractor.usecases.upgrade.choices import UpgradeRequest
+
+    root = location.find(path)
+    with journal.lock_upgrades(root), output.steps("working out the upgrade"):
+        found = use_case.prepare(root, UpgradeRequest(to), origin=from_, offline=offline)
+        if not found.changes_anything:
+            output.data("up to date")
+            return 0
+        about = compare(root, found, from_, offline)
+        moved = compute_numbers(root, found, offline) if numbers else None
+        output.data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
+    return 1
+
+
+def merge(
+    branch: Annotated[
+        str | None, argument("", "The branch to merge; none: that of the merge that Git has begun.")
+    ] = None,
+    project: options.InProject = Path(),
+    from_: options.From = None,
+    offline: options.Offline = False,
+    driver: Annotated[bool, option("--driver", "Print the command that has Git tell of this one.")] = False,
+    json: options.Json = False,
+) -> int:
+    """Merge a Git branch, also one at another release.
+
+    Both branches are taken to the newer release of the two, and their edits are merged there. The work tree and Git's
+    index hold the result; you commit it.
+    """
+    from extractor.project import journal, location
+    from extractor.project.git import Unanswered
+    from extractor.usecases import merge_branches
+
+    if driver:
+        output.data(merge_branches.DRIVER)
+        return 0
+    root = location.find(project)
+    try:
+        with journal.lock_upgrades(root):
+            with output.steps("taking both branches to one release"):
+                found = merge_branches.merge_in_memory(root, branch, origin=from_, offline=offline)
+            merge_branches.write(root, found, branch)
+    except Unanswered as error:
+        raise CheckFailed(f"git: {error}", hint="`git status` says what is in the way") from None
+    if json:
+        output.data_json({"path": root, "verl": found.options.verl, "conflicts": dict(found.conflicts)})
+    else:
+        lines = [f"merged {found.sides[2].name} at verl {found.options.verl}: {len(found.conflicts)} in conflict"]
+        for path, numbers in found.conflicts.items():
+            where = (
+                f"line{'s'[: len(numbers) > 1]} {', '.join(map(str, numbers))}" if numbers else "changed and removed"
+            )
+            lines.append(f"conflict  {path}  ({where})")
+        output.data("\n".join(lines))
+        output.note("`git commit` concludes the merge once nothing is in conflict, and `git merge --abort` undoes it")
+    return 1 if found.conflicts else 0

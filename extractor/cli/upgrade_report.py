@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from extractor.cli import changes, output, screen
+from extractor.cli import output, releases, screen
 from extractor.cli.options import describe
 from extractor.cli.unfinished import RESOLVE
 
@@ -25,7 +25,6 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
     """Print the verdict, what needs thought, then the rest.
 
     Args:
-        found: The upgrade.
         dry_run: Nothing was written.
         about: What changed in the vendored code; None where that was not asked for or cannot be told.
         diff: Print how upstream's text differs.
@@ -40,9 +39,9 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
         own = screen.Section(problems, "your code")
         sections = [*_select_by_verdict(found, list(_FIRST)), own, settings, *_select_by_verdict(found, list(_REST))]
         if about is not None:
-            head.append(f"verl's code that you use: {changes.count_kinds(about)}{'' if verbose else ' (-v shows it)'}")
+            head.append(f"verl's code that you use: {releases.count_kinds(about)}{'' if verbose else ' (-v shows it)'}")
             if verbose:
-                sections += changes.write_sections(about, about.symbols, diff, verbose)
+                sections += releases.write_sections(about, about.symbols, diff, verbose)
         screen.show(head, sections, verbose=verbose)
     for text in _list_next_steps(found, dry_run):
         output.note(text)
@@ -145,7 +144,12 @@ def write_json(
         "setup": found.changes_what_is_installed,
         **dict(zip(("from", "to"), sides, strict=True)),
         "verdicts": [
-            output.pick(action, "path verdict kind reason", note=action.note or None, writes=_list_written(action))
+            output.pick(
+                action,
+                "path verdict kind reason",
+                note=action.note or None,
+                writes=[action.path] * (action.data is not None) + [path for path, _ in action.beside],
+            )
             for action in found.plan.actions
         ],
         "counts": found.counts,
@@ -159,9 +163,5 @@ def write_json(
         "warnings": found.generated.warnings,
     }
     if dry_run:
-        report["changes"] = None if about is None else changes.write_json(about, about.symbols, diff)
+        report["changes"] = None if about is None else releases.write_changes(about, about.symbols, diff)
     return report
-
-
-def _list_written(action: Action) -> list[str]:
-    return [*([action.path] if action.data is not None else []), *(path for path, _ in action.beside)]

@@ -4,31 +4,27 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import From, Json, Offline, Project, Python, Verbose
+from extractor.cli.options import From, Json, Offline, Project, Python, Verbose, option
 
 if TYPE_CHECKING:
     from extractor.usecases.verify import Report
 
 
-def command(
+def verify(
     path: Project = Path(),
     python: Python = None,
-    parity: Annotated[
-        bool, typer.Option("--parity/--no-parity", help="Compare numbers with upstream's own code.")
-    ] = True,
-    strict: Annotated[bool, typer.Option("--strict", help="Count edited files as failures.")] = False,
+    parity: Annotated[bool, option("--parity/--no-parity", "Compare numbers with upstream's own code.")] = True,
+    strict: Annotated[bool, option("--strict", "Count edited files as failures.")] = False,
     provenance: Annotated[
         bool,
-        typer.Option(
+        option(
             "--provenance",
-            help="Check instead that the project is what this vextract makes of the wheel and the options in its lock.",
+            "Check instead that the project is what this vextract makes of the wheel and the options in its lock.",
         ),
     ] = False,
     fork: Annotated[
-        Path | None, typer.Option("--fork", help="Compare the methods of this fork with what the project runs.")
+        Path | None, option("--fork", "Compare the methods of this fork with what the project runs.")
     ] = None,
     from_: From = None,
     offline: Offline = False,
@@ -44,7 +40,7 @@ def command(
 
     root, locked = unfinished.open_project(path)
     if provenance:
-        from extractor.usecases.provenance import check_provenance
+        from extractor.usecases.verify.hashes import check_provenance
 
         with output.steps("making the project anew"):
             report = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)

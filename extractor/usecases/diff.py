@@ -38,8 +38,6 @@ def list_edits(
     """List edited and missing files, sorted by path, without hooks.
 
     Args:
-        project: Its directory.
-        lock: Its lock.
         base: The emitted bytes by path.
         only: Files and directories, relative to the project, that are asked for; empty: all.
 

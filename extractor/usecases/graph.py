@@ -75,7 +75,10 @@ def build(project: Path, lock: Lock) -> Graph:
     """Build a project's module graph from its files, without verl."""
     package = lock.options.package
     locked = {file.path: file for file in lock.files}
-    paths = {*readers.list_python_below(project, package), *(path for path in locked if _is_at_top(path))}
+    paths = {
+        *readers.list_python_below(project, package),
+        *(path for path in locked if path.endswith(".py") and "/" not in path),
+    }
     files = {path: readers.read_bytes(project / path, limits.MAX_TEXT) for path in paths if (project / path).is_file()}
     trees = {path: readers.parse_python_or_nothing(data) for path, data in files.items()}
     dotted = {name_module(path): path for path, tree in trees.items() if not _is_empty(path, tree)}
@@ -98,10 +101,6 @@ def build(project: Path, lock: Lock) -> Graph:
     options = lock.options
     made = ", ".join([f"verl {options.verl}", f"engine {options.engine}", options.algorithm, *options.features])
     return Graph(f"{package}: {made}", tuple(modules))
-
-
-def _is_at_top(path: str) -> bool:
-    return path.endswith(".py") and "/" not in path
 
 
 def _is_empty(path: str, tree: ast.Module) -> bool:

@@ -95,14 +95,8 @@ def generate_with_methods(
 
 
 def read_demands(text: str, package: str) -> MethodDemand:
-    """Return what an owner's file demands; nothing if not Python.
-
-    Args:
-        text: The file.
-        package: Import name of the package that upstream's code is in.
-    """
-    tree = readers.parse_python_or_nothing(text)
-    return MethodDemand(_collect_words(tree, tree.body, package))
+    """Return what an owner's file demands of a package; nothing if not Python."""
+    return read_edit_demands("", text, package)
 
 
 def read_edit_demands(before: str, text: str, package: str) -> MethodDemand:
@@ -110,8 +104,7 @@ def read_edit_demands(before: str, text: str, package: str) -> MethodDemand:
 
     Args:
         before: The file without the changes.
-        text: The file.
-        package: As for `of_code`.
+        package: Import name of the package that upstream's code is in.
     """
     before, text = before.replace("\r\n", "\n"), text.replace("\r\n", "\n")
     old, new = map(readers.parse_python_or_nothing, (before, text))
@@ -127,14 +120,10 @@ def read_owner_demands(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
 
     Args:
         code: All of it, as `read_owner_code` gives it.
-        lock: The project's lock.
     """
     package, found = lock.options.package, MethodDemand(imported=frozenset(list_imported(code, lock)))
     for file in code:
-        edits = file.emitted is not None
-        found |= (
-            read_edit_demands(file.emitted or "", file.text, package) if edits else read_demands(file.text, package)
-        )
+        found |= read_edit_demands(file.emitted or "", file.text, package)
     return found
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -14,17 +15,20 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.plan import Plan, plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
-from extractor.usecases.environment import choose_environment, name_environment
 from extractor.values import releases
 from extractor.values.configtree.yaml_text import Value, put
 from extractor.values.errors import CheckFailed, SourceError, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
-from extractor.values.options import Options
+from extractor.values.nearest import find_nearest
+from extractor.values.options import ENVIRONMENT, Options
 from extractor.values.tree import File, FileKind, Tree
 
 if TYPE_CHECKING:
     # Few projects need it, and it takes a tenth of a second to import.
     from extractor.usecases.draft import ManifestFit
+
+_ADAPTER = "env_"
+_ENVIRONMENT = b'"ADAPTER:NAME"'  # in the recipe's env_wrapper.py
 
 
 class SettledRun(Protocol):
@@ -103,23 +107,16 @@ class NewProject:
     warnings: tuple[str, ...] = ()
 
     @property
-    def vendored(self) -> tuple[int, int]:
-        """Return the files and the lines of the vendored code."""
-        return self._count_kinds(lambda file: file.kind is FileKind.VENDORED)
-
-    @property
-    def ours(self) -> tuple[int, int]:
-        """Return files and lines of all other Python code, without tests."""
-        return self._count_kinds(lambda file: file.kind is not FileKind.VENDORED and not file.path.startswith("tests/"))
-
-    @property
-    def tests(self) -> tuple[int, int]:
-        """Return the files and the lines of its tests."""
-        return self._count_kinds(lambda file: file.path.startswith("tests/"))
-
-    def _count_kinds(self, counts: Callable[[File], bool]) -> tuple[int, int]:
-        found = [file for file in self.generated.tree if file.path.endswith(".py") and counts(file)]
-        return len(found), sum(file.data.count(b"\n") for file in found)
+    def sizes(self) -> dict[str, tuple[int, int]]:
+        """Return files and lines of Python: "vendored", "ours" and "tests"."""
+        found = {"vendored": (0, 0), "ours": (0, 0), "tests": (0, 0)}
+        for file in self.generated.tree:
+            if file.path.endswith(".py"):
+                part = "tests" if file.path.startswith("tests/") else "ours"
+                part = "vendored" if file.kind is FileKind.VENDORED else part
+                files, lines = found[part]
+                found[part] = files + 1, lines + file.data.count(b"\n")
+        return found
 
 
 class NotSupported(UsageError):
@@ -137,10 +134,6 @@ class NotSupported(UsageError):
 
 def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
     """Make the project in memory.
-
-    Args:
-        wanted: What was asked for.
-        step: Told what is going on.
 
     Raises:
         UsageError: it cannot be had so.
@@ -165,7 +158,7 @@ def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProjec
         found = wanted.run.read(release, manifest, asked.engine if "engine" in wanted.chosen else None, step)
         asked = found.options(asked, wanted.chosen, wanted.without)
     if wanted.environment:
-        asked = choose_environment(asked, wanted.environment, manifest)
+        asked = _choose_environment(asked, wanted.environment, manifest)
     options = settle_options(asked, wanted.without, manifest)
     if fit is None:
         step(f"reading verl {release}")
@@ -185,7 +178,7 @@ def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProjec
     if wanted.agent is not None:
         tree = _name_agent(tree, wanted.agent)
     if wanted.environment:
-        tree = name_environment(tree, options.package, wanted.environment)
+        tree = _name_environment(tree, options.package, wanted.environment)
     if options.manifest:
         tree = Tree.of([*tree, File(OWN_MANIFEST, FileKind.HOOK, options.manifest.encode())])
     warnings += generated.warnings
@@ -251,9 +244,36 @@ def _name_agent(tree: Tree, agent: str) -> Tree:
     return Tree.of([*(file for file in tree if file != config), replace(config, data=text.encode())])
 
 
+def _choose_environment(options: Options, name: str, manifest: Manifest) -> Options:
+    """Choose the environment recipe and the adapter feature for an environment.
+
+    Raises:
+        UsageError: no adapter has that name, or it names nothing.
+    """
+    adapter, _, rest = name.partition(":")
+    if adapter == "verifiers":
+        raise UsageError(
+            "environments of verifiers call a model themselves: they are agents",
+            hint="`--agent MODULE:FUNCTION` trains a function that runs one",
+        )
+    adapters = [item.name.removeprefix(_ADAPTER) for item in manifest.features if item.name.startswith(_ADAPTER)]
+    if adapter not in adapters or not rest:
+        near = find_nearest(adapter, adapters)
+        meant = f"did you mean `--env {near[0]}:{rest or 'NAME'}`? " if near else ""
+        raise UsageError(f"--env {name} is not ADAPTER:NAME", hint=f"{meant}adapters: {', '.join(sorted(adapters))}")
+    return replace(options, recipe=ENVIRONMENT, features=tuple(sorted({*options.features, _ADAPTER + adapter})))
+
+
+def _name_environment(tree: Tree, package: str, name: str) -> Tree:
+    """Write the environment's name into the hook that makes it."""
+    path, quoted = f"{package}/custom/env_wrapper.py", json.dumps(name, ensure_ascii=False).encode()
+    named = [File(path, FileKind.HOOK, file.data.replace(_ENVIRONMENT, quoted)) for file in tree if file.path == path]
+    return Tree.of([*(file for file in tree if file.path != path), *named])
+
+
 def _infer(wanted: NewRequest, step: Callable[[str], None]) -> ManifestFit:
     """Try the manifest of the release before."""
-    from extractor.usecases.draft.attempt import attempt
+    from extractor.usecases.draft import attempt
 
     release = wanted.options.verl
     before = releases.find_before(release)

@@ -75,8 +75,6 @@ def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Ite
     """Yield hooks and the owner's added or edited Python code.
 
     Args:
-        project: Its directory.
-        lock: Its lock.
         base: What was emitted, by path, for all but hooks.
     """
     kinds = {file.path: file.kind for file in lock.files}
@@ -104,8 +102,6 @@ def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: Abstra
     """Map modules missing from the new tree to their first importer.
 
     Args:
-        project, lock: As for `read_owner_code`.
-        code: What that gives.
         new: The paths of the new tree.
     """
     gone = {

@@ -41,10 +41,7 @@ def read_emitted(
     """Return emitted bytes by path, and any damage to the base.
 
     Args:
-        project: Its directory.
-        lock: Its lock.
         origin: Where verl comes from, as in `open_source`; it is needed only where the base is not intact.
-        offline: Start no download.
 
     Raises:
         CheckFailed: this vextract does not emit what the lock says was emitted.
@@ -102,11 +99,7 @@ def list_differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
     old, new = base.expected(lock), {path: sha256(data).hexdigest() for path, data in files.items()}
     changed = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path)]
     wrote, now = f"vextract {lock.vextract} wrote", f"this vextract ({__version__}) emits"
-    return [f"{path}: {wrote} {_of(old.get(path))}, {now} {_of(new.get(path))}" for path in changed]
-
-
-def _of(digest: str | None) -> str:
-    return "none" if digest is None else digest[:12]
+    return [f"{path}: {wrote} {old.get(path, 'none')[:12]}, {now} {new.get(path, 'none')[:12]}" for path in changed]
 
 
 def _choose_hint(lock: Lock, source_sha256: str) -> str:

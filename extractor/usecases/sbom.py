@@ -30,6 +30,8 @@ _WHOSE = {
     FileKind.HOOK: "The owner's: written once by vextract, from a template.",
     None: "The owner's: vextract has not written it.",
 }
+_TEMPLATES = "What made the project; the files that are not verl's are made from its templates."
+_LICENCE = {"licenseConcluded": APACHE, "licenseDeclared": APACHE}
 _Element = dict[str, Any]
 
 
@@ -48,7 +50,7 @@ def write_sbom(project: Path, lock: Lock) -> _Element:
         "packages": [
             _make_project_package(lock, list(files.values()), missing),
             _make_verl_package(lock),
-            _make_vextract_package(lock),
+            _make_package(VEXTRACT, "vextract", lock.vextract, "APPLICATION", **_LICENCE, comment=_TEMPLATES),
             *pins,
         ],
         "files": list(files.values()),
@@ -97,7 +99,11 @@ def _make_project_package(lock: Lock, files: list[_Element], missing: list[str])
 def _make_verl_package(lock: Lock) -> _Element:
     archive = lock.source_kind in ("wheel", "sdist")
     what = f"the {lock.source_kind}" if archive else f"a {lock.source_kind}: of its Python files and licence"
-    name = _name_source(lock)
+    name = None  # that of verl on the package index
+    if lock.options.verl in releases.list_supported():
+        pin = releases.load(lock.options.verl).pin
+        named = {pin.wheel_sha256: pin.wheel_filename, pin.sdist_sha256: pin.sdist_filename}
+        name = named.get(lock.source_sha256)
     return _make_package(
         VERL,
         "verl",
@@ -106,26 +112,10 @@ def _make_verl_package(lock: Lock) -> _Element:
         **({"packageFileName": name} if name else {}),
         checksums=[_make_checksum("SHA256", lock.source_sha256)],
         homepage="https://github.com/volcengine/verl",
-        licenseConcluded=APACHE,
-        licenseDeclared=APACHE,
+        **_LICENCE,
         comment=f"What the vendored files were taken from. The checksum is that of {what}.",
         externalRefs=[_write_purl("verl", lock.options.verl)] if archive else [],
     )
-
-
-def _name_source(lock: Lock) -> str | None:
-    """Return verl's file name on the package index, or None."""
-    if lock.options.verl not in releases.list_supported():
-        return None
-    pin = releases.load(lock.options.verl).pin
-    named = {pin.wheel_sha256: pin.wheel_filename, pin.sdist_sha256: pin.sdist_filename}
-    return named.get(lock.source_sha256)
-
-
-def _make_vextract_package(lock: Lock) -> _Element:
-    said = "What made the project; the files that are not verl's are made from its templates."
-    licence = {"licenseConcluded": APACHE, "licenseDeclared": APACHE}
-    return _make_package(VEXTRACT, "vextract", lock.vextract, "APPLICATION", **licence, comment=said)
 
 
 def _read_pins(path: Path) -> Iterator[_Element]:

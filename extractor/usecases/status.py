@@ -15,10 +15,9 @@ from extractor.project import base, git, journal
 from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
 from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
-from extractor.usecases.own_manifest import read_own_manifest
 from extractor.usecases.owner_code import find_own_files
 from extractor.values import readers, releases
-from extractor.values.manifest import OWN_MANIFEST
+from extractor.values.manifest import OWN_MANIFEST, read_own_manifest
 from extractor.values.tree import FileKind
 
 
@@ -112,7 +111,12 @@ def read_status(project: Path, lock: Lock) -> Status:
     files = [_read_file_state(project, file.path, file.kind, found.get(file.path), file.sha256) for file in lock.files]
     files += _find_orphans(project)
     files += [file for file in _find_owner_files(project, lock) if file.path != OWN_MANIFEST]
-    files += _follows_manifest(project, lock)
+    own_manifest = read_own_manifest(project / OWN_MANIFEST)
+    if own_manifest != lock.options.manifest:
+        note = f"the project does not follow it yet: `vextract upgrade --to {lock.options.verl}`"
+        files.append(FileStatus(OWN_MANIFEST, State.EDITED, None, note))
+    elif own_manifest:
+        files.append(FileStatus(OWN_MANIFEST, State.YOURS, None))
     known = releases.list_supported()
     before = releases.find_before(lock.options.verl)
     return Status(
@@ -142,15 +146,6 @@ def _read_file_state(project: Path, path: str, kind: FileKind, found: str | None
             note = f"line{'s'[: len(begun) > 1]} {', '.join(begun)}" if begun else "a marker is left"
             return FileStatus(path, State.CONFLICTED, kind, note)
     return FileStatus(path, State.EDITED, kind)
-
-
-def _follows_manifest(project: Path, lock: Lock) -> list[FileStatus]:
-    """Return the status of the owner's manifest, if there is one."""
-    text = read_own_manifest(project / OWN_MANIFEST)
-    if text == lock.options.manifest:
-        return [FileStatus(OWN_MANIFEST, State.YOURS, None)] if text else []
-    note = f"the project does not follow it yet: `vextract upgrade --to {lock.options.verl}`"
-    return [FileStatus(OWN_MANIFEST, State.EDITED, None, note)]
 
 
 def _find_orphans(project: Path) -> list[FileStatus]:

@@ -36,7 +36,7 @@ def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
             _fits[key] = fit(base, old, new, filename, progress)
         return _fits[key]
 
-    monkeypatch.setattr("extractor.usecases.draft.attempt.fit", fitted)
+    monkeypatch.setattr("extractor.usecases.draft.fit", fitted)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from extractor.cli.app import run as command
 from extractor.usecases import diff
-from extractor.usecases.upgrade.own_losses import check_own_losses
+from extractor.usecases.upgrade.own_code import check_own_losses
 from tests.lifecycle.releases import Choice, generated, options_of
 from tests.lifecycle.worlds import create
 

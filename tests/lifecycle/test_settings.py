@@ -14,8 +14,7 @@ from extractor.pipeline import apply
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import base, lock
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.own_config import rename_own_settings
-from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry
+from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry, rename_own_settings
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.values.tree import File, Tree
 from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored

@@ -91,7 +91,7 @@ def answer_of(root: Path, program: str, *, start: Callable[..., subprocess.Compl
 
 
 def inside(root: Path, command: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Run the code of `vextract COMMAND` in a project, as `usecases/in_project.py` does."""
+    """Run the code of `vextract COMMAND` in a project, as `cli/runs.py` does."""
     script = resources.find_templates() / "command" / "in_project.py"
     return forked(root, str(script), str(root), PACKAGE, command, *arguments)
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from extractor.usecases.verify import subject
-from extractor.usecases.verify.coverage import check_coverage
+from extractor.usecases.verify.parity import check_coverage
 from tests.verify.projects import small
 
 TEXT = '''"""Words."""

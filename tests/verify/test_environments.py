@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from extractor.usecases.verify import interpreter, subject
-from extractor.usecases.verify.importable import check_importable
+from extractor.usecases.verify.closed_imports import check_importable
 from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.errors import CheckFailed
 from tests.verify.projects import small

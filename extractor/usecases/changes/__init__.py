@@ -9,17 +9,9 @@ from collections.abc import Set as AbstractSet
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source, open_source
+from extractor.usecases.changes import config_keys
 from extractor.usecases.changes.changeset import ChangeKind, Changes, KeyChanges, OwnerKey, Place, SymbolChange
-from extractor.usecases.changes.config_keys import (
-    collect_keys,
-    compare_project_keys,
-    compose_upstream_config,
-    find_gone_keys,
-    select_below_config,
-    select_emitted_config,
-)
-from extractor.usecases.changes.registries import compare_registries
-from extractor.usecases.changes.symbols import compare_symbols
+from extractor.usecases.changes.symbols import compare_registries, compare_symbols
 from extractor.values import releases
 from extractor.values.configtree.settings import list_unreadable
 from extractor.values.errors import UsageError
@@ -39,8 +31,6 @@ def report(
     """Compare what two projects vendor.
 
     Args:
-        old: The project as it is.
-        new: The project as it would be.
         old_source: verl, as the old one was made from it.
         new_source: verl, for the new one.
         owner_config: The owner's YAML files as they are on disk, by path in the project ("config/ppo_trainer.yaml");
@@ -51,21 +41,23 @@ def report(
         symbols = compare_symbols(old, new, old_source, new_source)
         registries = compare_registries(old, new)
     renames = Renames(old_source.release, new_source.release)
-    old_files, new_files = (select_below_config(select_emitted_config(side.tree)) for side in (old, new))
+    old_files, new_files = (
+        config_keys.select_below_config(config_keys.select_emitted_config(side.tree)) for side in (old, new)
+    )
     owner_keys = tuple[OwnerKey, ...]()
     if owner_config:
-        old_keys, new_keys = collect_keys(old_files), collect_keys(new_files)
+        old_keys, new_keys = config_keys.collect_keys(old_files), config_keys.collect_keys(new_files)
         everything = (
-            old_keys | set(compose_upstream_config(old_source)),
-            new_keys | set(compose_upstream_config(new_source)),
+            old_keys | set(config_keys.compose_upstream_config(old_source)),
+            new_keys | set(config_keys.compose_upstream_config(new_source)),
         )
-        owner_keys = find_gone_keys(owner_config, [(old_keys, new_keys), everything], renames)
+        owner_keys = config_keys.find_gone_keys(owner_config, [(old_keys, new_keys), everything], renames)
     return Changes(
         old=old_source.release,
         new=new_source.release,
         symbols=tuple(symbols),
         registries=registries,
-        project_keys=compare_project_keys(old_files, new_files, renames),
+        project_keys=config_keys.compare_project_keys(old_files, new_files, renames),
         owner_keys=owner_keys,
         unreadable=list_unreadable(owner_config or {}),
     )

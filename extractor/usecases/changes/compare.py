@@ -90,20 +90,21 @@ def _compare_signatures(old: _Function, new: _Function) -> Iterator[str]:
 
 def _map_parameters(node: _Function) -> dict[str, tuple[str, str, str]]:
     """Map parameter names to their kind, annotation and default, in order."""
-    arguments = node.args
-    found: dict[str, tuple[str, str, str]] = {}
-    positional = [*arguments.posonlyargs, *arguments.args]
-    defaults: list[ast.expr | None] = [None] * (len(positional) - len(arguments.defaults))
-    for item, default in zip(positional, [*defaults, *arguments.defaults], strict=True):
-        kind = "positional only" if item in arguments.posonlyargs else "positional"
-        found[item.arg] = (kind, _write_node(item.annotation), _write_node(default))
-    if arguments.vararg:
-        found[f"*{arguments.vararg.arg}"] = ("rest", _write_node(arguments.vararg.annotation), "")
-    for item, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
-        found[item.arg] = ("keyword only", _write_node(item.annotation), _write_node(default))
-    if arguments.kwarg:
-        found[f"**{arguments.kwarg.arg}"] = ("rest", _write_node(arguments.kwarg.annotation), "")
-    return found
+    given = node.args
+    positional = [*given.posonlyargs, *given.args]
+    defaults = [*[None] * (len(positional) - len(given.defaults)), *given.defaults]
+    kinds = ["positional only"] * len(given.posonlyargs) + ["positional"] * len(given.args)
+    parts: list[tuple[str, str, ast.arg | None, ast.expr | None]] = [
+        *(("", *part) for part in zip(kinds, positional, defaults, strict=True)),
+        ("*", "rest", given.vararg, None),
+        *(("", "keyword only", *part) for part in zip(given.kwonlyargs, given.kw_defaults, strict=True)),
+        ("**", "rest", given.kwarg, None),
+    ]
+    return {
+        f"{stars}{item.arg}": (kind, _write_node(item.annotation), _write_node(default))
+        for stars, kind, item, default in parts
+        if item is not None
+    }
 
 
 def _compare_bodies(old: _Function, new: _Function) -> Iterator[str]:
@@ -112,13 +113,9 @@ def _compare_bodies(old: _Function, new: _Function) -> Iterator[str]:
 
 
 def _compare_decorators(old: _Function | ast.ClassDef, new: _Function | ast.ClassDef) -> Iterator[str]:
-    before, after = list(map(_write_node, old.decorator_list)), list(map(_write_node, new.decorator_list))
-    for text in before:
-        if text not in after:
-            yield f"no longer decorated with @{text}"
-    for text in after:
-        if text not in before:
-            yield f"decorated with @{text}"
+    before, after = (list(map(_write_node, node.decorator_list)) for node in (old, new))
+    yield from (f"no longer decorated with @{text}" for text in before if text not in after)
+    yield from (f"decorated with @{text}" for text in after if text not in before)
 
 
 def _compare_classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[ChangeKind, tuple[str, ...]]:
@@ -130,19 +127,16 @@ def _compare_classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[ChangeKind, 
     body.extend(_compare_decorators(old, new))
     before, after = _map_fields(old), _map_fields(new)
     signature.extend(f"field {name} gone" for name in before if name not in after)
-    for name, (annotation, default) in after.items():
+    for name, declared in after.items():
+        default = declared.partition(" = ")[2]
         if name not in before:
             signature.append(f"field {name} new{f' (default {default})' if default else ', required'}")
-        elif before[name] != (annotation, default):
-            signature.append(
-                f"field {name}: {_compare_declared(before[name])} -> {_compare_declared((annotation, default))}"
-            )
-    values = _map_values(old), _map_values(new)
-    body.extend(f"{name} gone" for name in values[0] if name not in values[1])
-    body.extend(f"{name} new" for name in values[1] if name not in values[0])
-    body.extend(
-        f"{name}: {text} -> {values[1][name]}" for name, text in values[0].items() if values[1].get(name, text) != text
-    )
+        elif before[name] != declared:
+            signature.append(f"field {name}: {before[name]} -> {declared}")
+    was, now = _map_values(old), _map_values(new)
+    body.extend(f"{name} gone" for name in was if name not in now)
+    body.extend(f"{name} new" for name in now if name not in was)
+    body.extend(f"{name}: {text} -> {now[name]}" for name, text in was.items() if now.get(name, text) != text)
     _compare_methods(old, new, signature, body)
     return (ChangeKind.SIGNATURE if signature else ChangeKind.BODY), (*signature, *body)
 
@@ -166,9 +160,10 @@ def _is_public(name: str) -> bool:
     return not name.startswith("_") or name in ("__init__", "__call__")
 
 
-def _map_fields(node: ast.ClassDef) -> dict[str, tuple[str, str]]:
+def _map_fields(node: ast.ClassDef) -> dict[str, str]:
+    """Map annotated fields to "type = default"."""
     return {
-        item.target.id: (_write_node(item.annotation), _write_node(item.value))
+        item.target.id: " = ".join(filter(None, (_write_node(item.annotation), _write_node(item.value))))
         for item in node.body
         if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
     }
@@ -183,11 +178,6 @@ def _map_values(node: ast.ClassDef) -> dict[str, str]:
         for target in item.targets
         if isinstance(target, ast.Name)
     }
-
-
-def _compare_declared(declared: tuple[str, str]) -> str:
-    annotation, default = declared
-    return f"{annotation} = {default}" if default else annotation
 
 
 def _write_node(node: ast.expr | None) -> str:

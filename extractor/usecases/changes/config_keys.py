@@ -93,10 +93,13 @@ def compare_project_keys(
 ) -> KeyChanges:
     """Compare the generated configs of two projects, with all group options."""
     before, after = collect_keys(old), collect_keys(new)
+    was, now = _compose_keys(old), _compose_keys(new)
+    public = [key for key in sorted(was) if not key.rpartition(".")[2].startswith("_")]
+    changed = [key for key in public if was[key] and now.get(key, was[key]) not in ("", was[key])]
     return KeyChanges(
         gained=_keep_outermost(after - before),
         lost=_find_lost_keys(before - after, after, renames),
-        defaults=_compare_defaults(_compose_keys(old), _compose_keys(new)),
+        defaults=tuple(DefaultChange(key, was[key], now[key]) for key in changed),
     )
 
 
@@ -167,11 +170,3 @@ def _keep_outermost(keys: Iterable[str]) -> tuple[str, ...]:
         if not any(".".join(parts[:end]) in listed for end in range(1, len(parts))):
             found.append(key)
     return tuple(found)
-
-
-def _compare_defaults(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[DefaultChange, ...]:
-    return tuple(
-        DefaultChange(key, value, after[key])
-        for key, value in sorted(before.items())
-        if value and after.get(key, value) not in ("", value) and not key.rpartition(".")[2].startswith("_")
-    )

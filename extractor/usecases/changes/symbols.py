@@ -1,18 +1,26 @@
-"""Match and compare the vendored symbols of two projects."""
+"""Match and compare what two projects vendor and register."""
 
 from __future__ import annotations
 
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import PurePosixPath
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index.syntax import find_first_line, list_child_statements
-from extractor.pipeline.slicer import KeptModule
+from extractor.pipeline.render.registered import list_registrations
 from extractor.pipeline.source import Source
-from extractor.usecases.changes.changeset import ChangeKind, Place, SymbolChange
+from extractor.usecases.changes.changeset import ChangeKind, Place, RegistryChange, SymbolChange
 from extractor.usecases.changes.compare import compare, shape
 from extractor.values import readers
+
+# By the name of the decorator, or of its folder upstream where the decorator is just called `register`.
+_TITLES = {
+    "register_adv_est": "advantage estimators",
+    "register_policy_loss": "policy losses",
+    "reward_manager": "reward managers",
+}
 
 
 def find_places(generated: Generated) -> dict[str, Place]:
@@ -26,14 +34,12 @@ def find_places(generated: Generated) -> dict[str, Place]:
             if index in substituted:
                 continue
             for name, kind in _find_bindings(body[index]):
-                place = _place(module, f"{module.module}:{name}", kind, body[index], lines)
+                symbol, first = f"{module.module}:{name}", find_first_line(body[index])
+                text = "".join(lines[first : body[index].end_lineno])
                 # A second definition of a name (a version check, say) belongs to the first.
-                known = found.get(place.symbol)
-                if known is not None:
-                    place = Place(
-                        place.symbol, "value", place.upstream_path, place.path, known.line, known.text + place.text
-                    )
-                found[place.symbol] = place
+                if (known := found.get(symbol)) is not None:
+                    kind, first, text = "value", known.line - 1, known.text + text
+                found[symbol] = Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
     return found
 
 
@@ -63,6 +69,35 @@ def compare_symbols(old: Generated, new: Generated, old_source: Source, new_sour
     return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
 
 
+def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, ...]:
+    """Compare what the vendored code of two projects registers."""
+    before, after = _list_registered(old), _list_registered(new)
+    return tuple(
+        RegistryChange(
+            registry=title,
+            kept=tuple(sorted(before.get(title, set()) & after.get(title, set()))),
+            gained=tuple(sorted(after.get(title, set()) - before.get(title, set()))),
+            lost=tuple(sorted(before.get(title, set()) - after.get(title, set()))),
+        )
+        for title in sorted({*before, *after})
+    )
+
+
+def _list_registered(generated: Generated) -> dict[str, set[str]]:
+    """Return registry -> the names in it."""
+    folders = {
+        module.target_path: PurePosixPath(module.upstream_path).parent.name for module in generated.found.modules
+    }
+    found: dict[str, set[str]] = {}
+    for item in generated.emitted:
+        for decorator, name, _ in list_registrations(readers.parse_python(item.text)):
+            if decorator.startswith("register"):
+                folder = folders[item.path]
+                title = _TITLES.get(decorator) or _TITLES.get(folder) or f"{folder}:{decorator}"
+                found.setdefault(title, set()).add(name)
+    return found
+
+
 def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...]]:
     if was.kind != place.kind:
         return ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",)
@@ -79,7 +114,7 @@ def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict
     gone = [place for symbol, place in before.items() if symbol not in after and place.kind != "value"]
     came = [place for symbol, place in after.items() if symbol not in before and place.kind != "value"]
     found: dict[str, str] = {}
-    for key in (_name, _shape):
+    for key in (lambda place: f"{place.kind} {place.name}", _shape):
         old_keys, new_keys = Counter(map(key, gone)), Counter(map(key, came))
         by_key = {key(place): place for place in came}
         for place in gone:
@@ -89,10 +124,6 @@ def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict
         gone = [place for place in gone if place.symbol not in found]
         came = [place for place in came if place.symbol not in found.values()]
     return found
-
-
-def _name(place: Place) -> str:
-    return f"{place.kind} {place.symbol.partition(':')[2]}"
 
 
 def _shape(place: Place) -> str:
@@ -110,12 +141,6 @@ def _explain_lack(symbol: str, other: Generated, source: Source, release: str) -
         if any(f"{word} {name}" in text for word in ("def", "class")) or f"\n{name} =" in text or f"\n{name}:" in text:
             return (f"{release} has it as well, but the project did not need it there",)
     return ()
-
-
-def _place(module: KeptModule, symbol: str, kind: str, node: ast.stmt, lines: list[str]) -> Place:
-    first = find_first_line(node)
-    text = "".join(lines[first : node.end_lineno])
-    return Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
 
 
 def _find_bindings(node: ast.stmt) -> Iterator[tuple[str, str]]:

@@ -4,7 +4,35 @@
 Nothing of upstream is executed.
 """
 
-from extractor.usecases.draft.findings import Finding, Kind, Note, Suggestion
-from extractor.usecases.draft.fit import ManifestFit, fit
+from __future__ import annotations
 
-__all__ = ["Finding", "Kind", "ManifestFit", "Note", "Suggestion", "fit"]
+from collections.abc import Callable
+from pathlib import Path
+
+from extractor.pipeline.source import open_source, open_unpinned
+from extractor.usecases.draft.findings import Finding, Kind, Suggestion
+from extractor.usecases.draft.fit import ManifestFit, fit
+from extractor.values import releases
+
+__all__ = ["Finding", "Kind", "ManifestFit", "Suggestion", "attempt", "fit"]
+
+
+def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step: Callable[[str], None]) -> ManifestFit:
+    """Hold a release against the manifest of another one.
+
+    Args:
+        base: The release whose manifest is tried.
+        origin: Where the release comes from; None: the package index.
+
+    Raises:
+        SourceError: one of the two is not available.
+    """
+    step(f"reading verl {release} and {base}")
+    if origin is None and release in releases.list_supported():
+        pin = releases.load(release).pin
+        new, filename = open_source(pin, offline=offline), pin.wheel_filename
+    else:
+        opened = open_unpinned(release, origin, offline=offline)
+        new, filename = opened.source, opened.filename or ""
+    old = open_source(releases.load(base).pin, offline=offline)
+    return fit(base, old, new, filename or None, lambda what: step(f"trying the manifest of {base}: {what}"))

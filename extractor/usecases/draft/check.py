@@ -26,8 +26,6 @@ def check(manifest: Manifest, old: Source, new: Source) -> tuple[Finding, ...]:
 
     Args:
         manifest: Of the older release.
-        old: That release.
-        new: The other one.
     """
     # A symbol may be replaced once for each engine.
     return tuple(dict.fromkeys(_Check(manifest, old, new).findings()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from extractor.pipeline.generate import Generated
@@ -69,7 +68,9 @@ def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Ge
 
 def _map_fields(source: Source) -> dict[str, set[str]]:
     """Map upstream's config dataclasses to their fields, including inherited ones."""
-    classes = {node.name: node for node in _list_classes(source)}
+    paths = [path for path in source.files if path.startswith(_CONFIGS) and path.endswith(".py")]
+    nodes = [node for path in paths for node in readers.parse_python_or_nothing(source.read(path)).body]
+    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
 
     def fields(name: str, above: tuple[str, ...] = ()) -> set[str]:
         node = classes.get(name)
@@ -83,10 +84,3 @@ def _map_fields(source: Source) -> dict[str, set[str]]:
         return own.union(*(fields(ast.unparse(base), (*above, name)) for base in node.bases))
 
     return {name: fields(name) for name in set(_SECTIONS.values()) & classes.keys()}
-
-
-def _list_classes(source: Source) -> Iterator[ast.ClassDef]:
-    for path in source.files:
-        if path.startswith(_CONFIGS) and path.endswith(".py"):
-            tree = readers.parse_python_or_nothing(source.read(path))
-            yield from (node for node in tree.body if isinstance(node, ast.ClassDef))

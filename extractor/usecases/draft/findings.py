@@ -66,21 +66,3 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.kind.value:22}  {self.where}: {self.subject} {self.problem}"
-
-
-@dataclass(frozen=True)
-class Note:
-    """A remark on a key of a draft.
-
-    Attributes:
-        where: The key: "roles.actor", "fixes.ID", "drop"; "" for the whole.
-        text: One sentence.
-        todo: True where a person must decide.
-    """
-
-    where: str
-    text: str
-    todo: bool = True
-
-    def __str__(self) -> str:
-        return f"TODO: {self.text}" if self.todo else self.text

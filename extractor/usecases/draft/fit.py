@@ -15,7 +15,7 @@ from extractor.pipeline.slicer import slice_source
 from extractor.pipeline.source import Source
 from extractor.usecases.draft.amend import amend
 from extractor.usecases.draft.check import check
-from extractor.usecases.draft.findings import Finding, Kind, Note
+from extractor.usecases.draft.findings import Finding, Kind
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest, parse_manifest
@@ -36,7 +36,6 @@ class ManifestFit:
         before: The manifest in full, as TOML gives it.
         data: The same with what does not hold put right or taken out, for the other release.
         findings: What does not hold.
-        notes: What was done about it.
         left: What still cannot be followed or rewritten with the amended manifest.
         manifest: The amended manifest.
     """
@@ -47,7 +46,6 @@ class ManifestFit:
     before: dict[str, Any] = field(repr=False)
     data: dict[str, Any] = field(repr=False)
     findings: tuple[Finding, ...]
-    notes: tuple[Note, ...]
     left: tuple[Finding, ...]
     manifest: Manifest = field(repr=False)
 
@@ -67,17 +65,15 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Ste
 
     Args:
         base: The release whose manifest is tried.
-        old: Its source.
         new: The source of the other release.
         filename: The name of the wheel or sdist; None for a directory.
-        progress: Told what is going on.
     """
     before = releases.merge_predecessors(base)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         progress("roots, replacements and fixes")
         findings = check(releases.load(base), old, new)
-        data, notes = amend(before, findings)
+        data = amend(before, findings)
         data["release"] = new.release
         data["source"] = _rewrite_source(new, filename)
         for key in ("renamed_keys", "follows"):
@@ -88,7 +84,7 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Ste
             former_keys=releases.load(base).former_keys,
         )
         left = _try_slicing(manifest, new, progress)
-    return ManifestFit(base, old, new, before, data, findings, tuple(notes), left, manifest)
+    return ManifestFit(base, old, new, before, data, findings, left, manifest)
 
 
 def list_choices(manifest: Manifest) -> list[Options]:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from extractor.pipeline.index import Index
+from extractor.pipeline.index.syntax import list_child_statements
 from extractor.usecases.changes.compare import is_docstring
 from extractor.usecases.draft.findings import Suggestion
 from extractor.values.errors import SourceError
@@ -64,7 +65,6 @@ class Catalogue:
         """Return possible new places of a definition, best first.
 
         Args:
-            name: Its name.
             old: The definition as it was; None where only the name is known.
         """
         named = self._places.get(name, {})
@@ -115,6 +115,5 @@ def _list_definitions(node: ast.stmt) -> Iterator[_Definition]:
     if isinstance(node, _Definition):
         yield node
     elif isinstance(node, (ast.If, ast.Try)):
-        for child in ast.iter_child_nodes(node):
-            if isinstance(child, ast.stmt):
-                yield from _list_definitions(child)
+        for child in list_child_statements(node):
+            yield from _list_definitions(child)

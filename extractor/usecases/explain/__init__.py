@@ -25,7 +25,6 @@ def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Expl
 
     Args:
         again: The project as its lock would make it again.
-        options: The project's options.
         ours: The files that verl has no part in.
         name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name. A method that a
             class inherits is found where it is defined.

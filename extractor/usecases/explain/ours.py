@@ -27,18 +27,17 @@ class Ours:
     """Explains project files that are not vendored from verl.
 
     Args:
-        project: Its directory.
-        locked: Its lock.
         manifest: The release, which says what layers of templates there are.
     """
 
     def __init__(self, project: Path, locked: Lock, manifest: Manifest) -> None:
         self._project = project
         self._files: Mapping[str, LockedFile] = {file.path: file for file in locked.files}
-        self._package = locked.options.package
         self._release = locked.options.verl
         self._templates = map_templates(manifest, locked.options)
         self._own = frozenset(find_own_files(project, locked))
+        paths = sorted({*self._files, *self._own})
+        self._dotted = {path: name_module(path) if path.endswith(".py") else path for path in paths}
 
     def file(self, name: str) -> Explanation | None:
         """Explain the file at this path; None for a vendored module."""
@@ -54,30 +53,23 @@ class Ours:
 
     def named(self, name: str) -> tuple[Explanation, ...]:
         """Explain files matching a path ending or module, else matching symbols."""
-        paths = [
-            path
-            for path in self._paths()
-            if name in (self._write_dotted(path), _strip_package(self._write_dotted(path)))
-        ]
-        paths = paths or [path for path in self._paths() if path.endswith((f"/{name}", f"/{name}.py"))]
-        found = [self.file(path) for path in paths]
-        if any(found):
-            return tuple(item for item in found if item is not None)
+        short = {path: dotted.partition(".")[2] for path, dotted in self._dotted.items()}  # without the package
+        paths = [path for path, dotted in self._dotted.items() if name in (dotted, short[path])]
+        paths = paths or [path for path in self._dotted if path.endswith((f"/{name}", f"/{name}.py"))]
+        if found := tuple(filter(None, map(self.file, paths))):
+            return found
         wanted = name.replace(":", ".").replace("/", ".")
         symbols = []
-        for path in self._paths():
+        for path, dotted in self._dotted.items():
             for symbol in self._names(path):
-                dotted = f"{self._write_dotted(path)}.{symbol}"
-                if wanted in (symbol, dotted, _strip_package(dotted), symbol.rpartition(".")[2]):
-                    holder = self.file(path)
-                    if holder is not None:
-                        subject = f"{self._write_dotted(path)}:{symbol}"
-                        symbols.append(replace(holder, subject=subject, symbols=()))
+                known = (symbol, symbol.rpartition(".")[2], f"{dotted}.{symbol}", f"{short[path]}.{symbol}")
+                if wanted in known and (holder := self.file(path)) is not None:
+                    symbols.append(replace(holder, subject=f"{dotted}:{symbol}", symbols=()))
         return tuple(symbols)
 
     def bases(self, name: str) -> list[str]:
         """Return base classes of a class name, nearest first."""
-        classes = [node for path in self._paths() for node in self._parse_body(path) if isinstance(node, ast.ClassDef)]
+        classes = [node for path in self._dotted for node in self._parse_body(path) if isinstance(node, ast.ClassDef)]
         found = [name.rpartition(".")[2]]
         for known in found:
             parents = [ast.unparse(parent) for node in classes if node.name == known for parent in node.bases]
@@ -86,10 +78,7 @@ class Ours:
 
     def names(self) -> set[str]:
         """Return what can be explained: paths, file names and symbols."""
-        return {name for path in self._paths() for name in (path, posixpath.basename(path), *self._names(path))}
-
-    def _paths(self) -> Iterator[str]:
-        yield from sorted({*self._files, *self._own})
+        return {name for path in self._dotted for name in (path, posixpath.basename(path), *self._names(path))}
 
     def _explain_entry(self, entry: LockedFile) -> Explanation:
         made = entry.kind is FileKind.VENDORED or entry.path in self._templates
@@ -127,11 +116,3 @@ class Ours:
             return readers.parse_python_or_nothing(readers.read_bytes(self._project / path)).body
         except OSError:
             return []
-
-    def _write_dotted(self, path: str) -> str:
-        return name_module(path) if path.endswith(".py") else path
-
-
-def _strip_package(dotted: str) -> str:
-    """Return a dotted name without the package."""
-    return dotted.partition(".")[2]

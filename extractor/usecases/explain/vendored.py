@@ -23,7 +23,6 @@ class Vendored:
 
     Args:
         again: The project as its lock would make it again.
-        options: The project's options.
     """
 
     def __init__(self, again: Again, options: Options) -> None:

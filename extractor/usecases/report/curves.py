@@ -94,27 +94,11 @@ def group_curves(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], lis
             if (line := _draw_line(run, parts, axes[index], limit)) is not None
         ]
         notes = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1]
-        chart = {
-            "name": name,
-            "band": len(parts) == 3,
-            "lines": lines,
-            "notes": notes,
-            "gaps": _describe_gaps(runs, parts),
-        }
-        group["charts"].append(chart)
-    for name in _is_never_finite(runs):
+        chart = {"name": name, "band": len(parts) == 3, "lines": lines, "notes": notes}
+        group["charts"].append({**chart, "gaps": _describe_gaps(runs, parts)})
+    for name in sorted({name for run in runs for name in run.metrics} - set(list_metric_names(runs))):
         groups[_group(name)]["constant"].append([name, "never finite"])
     return [group for group in groups.values() if group["charts"] or group["constant"]], axes
-
-
-def find_extremes(run: RecordedRun, name: str) -> dict[str, Any] | None:
-    """Return a metric's last, lowest and highest points, or None."""
-    points = run.points(name)
-    if not points:
-        return None
-    low, high = min(points, key=points.__getitem__), max(points, key=points.__getitem__)
-    last = next(reversed(points))
-    return {"last": (last, points[last]), "low": (low, points[low]), "high": (high, points[high])}
 
 
 def shorten(value: float | None, digits: int = 5) -> float | int | None:
@@ -162,10 +146,6 @@ def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[st
     return said
 
 
-def _is_never_finite(runs: Sequence[RecordedRun]) -> list[str]:
-    return sorted({name for run in runs for name in run.metrics} - set(list_metric_names(runs)))
-
-
 def _limit_points(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
     """Return the maximum points per series, to limit page size."""
     counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
@@ -196,19 +176,15 @@ def _draw_line(run: RecordedRun, parts: tuple[str, ...], axes: Axes, limit: int)
     line: dict[str, Any] = {"axis": axes.add(middles)}
     names = parts if all(name in run.metrics for name in parts) else parts[:1]
     columns = [[run.metrics[name].get(row) for row in rows] for name in names]
-    line["v"] = [shorten(_compute_mean([columns[0][i] for i in part])) for part in parted]
+    known = [_list_known(columns[0], part) for part in parted]
+    line["v"] = [shorten(sum(values) / len(values)) if values else None for values in known]
     if len(parted) < len(rows):
         line["per"] = len(parted[0])
     if len(columns) == 3 or len(parted) < len(rows):
-        line["lo"] = [shorten(min(_is_known(columns[len(columns) // 2], part), default=None)) for part in parted]
-        line["hi"] = [shorten(max(_is_known(columns[-1], part), default=None)) for part in parted]
+        line["lo"] = [shorten(min(_list_known(columns[len(columns) // 2], part), default=None)) for part in parted]
+        line["hi"] = [shorten(max(_list_known(columns[-1], part), default=None)) for part in parted]
     return line
 
 
-def _is_known(values: Sequence[float | None], part: range) -> list[float]:
+def _list_known(values: Sequence[float | None], part: range) -> list[float]:
     return [value for i in part if (value := values[i]) is not None]
-
-
-def _compute_mean(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else None

@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from extractor.usecases.report.curves import find_extremes, group_curves, list_metric_names
+from extractor.usecases.report.curves import group_curves, list_metric_names
 from extractor.usecases.report.runs import RecordedRun, number
 from extractor.usecases.report.samples import sample_splits
 
@@ -77,7 +77,9 @@ def _make_summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:
 
     What is learned is compared between runs on the same data that have come equally far.
     """
-    alike = len({(run.last_step, *(run.config.get(key) for key in _name_sources(runs))) for run in runs}) == 1
+    # The settings that say where prompts and rewards come from.
+    sources = sorted({key for run in runs for key in run.config if key.startswith(SOURCES)})
+    alike = len({(run.last_step, *(run.config.get(key) for key in sources)) for run in runs}) == 1
     learned = max if alike else None
     columns = [
         (title, [_find_last_and_best(_find_first(run, names)) for run in runs], learned) for title, names in HEADLINES
@@ -104,11 +106,6 @@ def _find_last_and_best(points: dict[int, float]) -> Cell | None:
     best = max(points, key=lambda step: points[step])
     last = list(points.values())[-1]
     return last, _shorten(last), f"best {_shorten(points[best])} at {best}"
-
-
-def _name_sources(runs: Sequence[RecordedRun]) -> list[str]:
-    """Name the settings that say where prompts and rewards come from."""
-    return sorted({key for run in runs for key in run.config if key.startswith(SOURCES)})
 
 
 def _make_cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float] | None) -> dict[str, Any]:
@@ -141,11 +138,11 @@ def _make_values_table(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return a table of each run's last, lowest and highest values."""
     rows = []
     for name in list_metric_names(runs):
-        found = [find_extremes(run, name) for run in runs]
-        cells = [
-            (_shorten(each["last"][1]), _write_point(each["low"]), _write_point(each["high"])) if each else None
-            for each in found
-        ]
+        cells: list[tuple[str, ...] | None] = []
+        for points in (run.points(name) for run in runs):
+            ends = [choose(points, key=points.__getitem__) for choose in (min, max)] if points else []
+            low_and_high = (f"{_shorten(points[step])} at {step}" for step in ends)
+            cells.append((_shorten(next(reversed(points.values()))), *low_and_high) if points else None)
         rows.append({"name": name, "cells": cells})
     return rows
 
@@ -197,10 +194,6 @@ def _put_side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order
 
 def _shorten(value: float) -> str:
     return f"{value:.4g}"
-
-
-def _write_point(point: tuple[int, float]) -> str:
-    return f"{point[1]:.4g} at {point[0]}"
 
 
 def _write_duration(seconds: float) -> str:

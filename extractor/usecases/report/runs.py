@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -166,7 +167,9 @@ def number(value: Any) -> float | None:
 
 
 def _name_runs_in(folder: Path) -> str:
-    found = sorted(str(file.parent) for depth in ("*", "*/*", "*/*/*") for file in folder.glob(f"{depth}/{METRICS}"))
+    found: list[str] = []
+    with suppress(OSError):  # a folder near it may go in the meantime
+        found += sorted(str(file.parent) for end in ("*", "*/*", "*/*/*") for file in folder.glob(f"{end}/{METRICS}"))
     if not found:
         return "a run's directory is trainer.default_local_dir: checkpoints/PROJECT/EXPERIMENT if it was not set"
     return f"runs near it: {', '.join(found[:5])}" + (f" and {len(found) - 5} more" if len(found) > 5 else "")

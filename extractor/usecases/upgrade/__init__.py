@@ -17,20 +17,18 @@ from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
-from extractor.usecases.own_manifest import read_own_manifest, write_own_manifest
-from extractor.usecases.owner_code import find_own_files, find_users, list_imported, read_owner_code
+from extractor.usecases.owner_code import OwnerCode, find_own_files, find_users, list_imported, read_owner_code
 from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_code import check_own_code
-from extractor.usecases.upgrade.own_config import rename_own_settings
-from extractor.usecases.upgrade.settings import CarriedSettings, find_stale_keys
+from extractor.usecases.upgrade.settings import CarriedSettings, Moved, find_stale_keys, rename_own_settings
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
 from extractor.values.config_files import is_config
 from extractor.values.errors import CheckFailed, MissingRoot, UsageError
-from extractor.values.manifest import OWN_MANIFEST, edit_roots
+from extractor.values.manifest import OWN_MANIFEST, edit_roots, read_own_manifest
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree, is_marked
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from extractor.pipeline.source import Source
     from extractor.usecases.changes.changeset import OwnerKey
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.usecases.upgrade.own_losses import OwnCodeProblem
+    from extractor.usecases.upgrade.own_code import OwnCodeProblem
     from extractor.values.manifest import Manifest
 
 __all__ = ["Upgrade", "check_committed", "name_sides", "prepare", "write"]
@@ -121,8 +119,6 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """Work out an upgrade; writes nothing.
 
     Args:
-        project: Its directory.
-        request: What the owner asks for.
         origin, offline: As for `open_source`.
 
     Raises:
@@ -130,49 +126,37 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         CheckFailed: the base is not intact, the package is not there, or a file has unresolved conflicts.
         SourceError: verl is not available.
     """
-    from extractor.pipeline.generate import complete
     from extractor.pipeline.source import open_source
-    from extractor.usecases.kept_methods import generate_with_methods, read_owner_demands
-    from extractor.usecases.upgrade.choices import resolve
 
     old = lock_module.read(project)
     emitted = base.read(project, old)
-    _check_package(project, old)
-    options, manifest = resolve(old.options, request)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
-    options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.no_roots))
-    parts = find_former_parts(project, old, emitted, options, manifest)
-    used = set(parts.used) - set(request.dropped)
-    options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
+    options, manifest, parts = _choose(project, old, emitted, request, own_manifest)
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
-    try:
-        options, generated = generate_with_methods(options, source, manifest, read_owner_demands(code, old))
-    except MissingRoot as error:
-        whole = f"{error.symbol.partition(':')[0]}:*"
-        using = [item.path for item in code if {error.symbol, whole} & set(list_imported((item,), old))]
-        error.details = tuple(f"{path} imports it" for path in using)
-        raise
+    options, generated = _generate(options, source, manifest, code, old)
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     found = look(project, {file.path for file in old.files} | {file.path for file in tree})
     _check_resolved(project, found, emitted)
-    folder = project / ORPHANED
-    below = readers.list_files_below(folder) if folder.is_dir() else ()
-    parked = look(project, {path.relative_to(project).as_posix() for path in below})
-    users = find_users(project, old, code, {file.path for file in tree})
-    config_files = {path for path in find_own_files(project, old) if is_config(path)} - {file.path for file in tree}
-    own = look(project, {*config_files, OWN_MANIFEST})
+    parked, own, plain = _look_beside(project, old, tree)
+    sides = UpgradeInputs(
+        lock=old,
+        base=emitted,
+        new=tree,
+        disk=found,
+        successors={},
+        labels=name_sides(old.options, options, old.vextract),
+        parked={path: item.data or b"" for path, item in parked.items()},
+        users=find_users(project, old, code, {file.path for file in tree}),
+        deletable=is_marked,
+    )
     renamed = Renames(old.options.verl, options.verl)
-    plan, sides = _plan_managed(_State(old, emitted, found, parked, users), new, tree, manifest, renamed)
-    plain = {path: data for path in config_files if own[path].plain and (data := own[path].data) is not None}
+    plan, sides = _plan_managed(sides, new, manifest, renamed)
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
-    actions = [*plan.actions, *write_own_manifest(own_manifest, options.manifest)]
-    for path, data in own_config.items():
-        note = f"{sum(item.file == path for item in moved)} of yours"
-        actions.append(Action(path, Verdict.MERGE, FileKind.HOOK, Reason.RENAMED, data, note=note))
-    plan = Plan(tuple(sorted(actions, key=lambda action: action.path)))
+    plan = _add_owned(plan, own_manifest, options.manifest, own_config, moved)
     uncommitted, unanswered = _ask_git(project, old, emitted, found | own, own_config)
+    disk = {path: item.data for path, item in found.items()}
     return Upgrade(
         old=old,
         new=new,
@@ -189,17 +173,66 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         uncommitted=uncommitted,
         unanswered=unanswered,
         parts=parts,
-        problems=check_own_code(
-            code,
-            users,
-            emitted,
-            {path: item.data for path, item in found.items()},
-            tree,
-            plan,
-            options.package,
-            sides.labels.theirs,
-        ),
+        problems=check_own_code(code, sides.users, emitted, disk, tree, plan, options.package, sides.labels.theirs),
     )
+
+
+def _choose(
+    project: Path, old: Lock, emitted: Mapping[str, bytes], request: UpgradeRequest, own_manifest: str
+) -> tuple[Options, Manifest, FormerParts]:
+    """Return the options after the upgrade, with former parts in use."""
+    from extractor.pipeline.generate import complete
+    from extractor.usecases.upgrade.choices import resolve
+
+    _check_package(project, old)
+    options, manifest = resolve(old.options, request)
+    options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.no_roots))
+    parts = find_former_parts(project, old, emitted, options, manifest)
+    used = set(parts.used) - set(request.dropped)
+    return complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest), manifest, parts
+
+
+def _generate(
+    options: Options, source: Source, manifest: Manifest, code: tuple[OwnerCode, ...], old: Lock
+) -> tuple[Options, Generated]:
+    """Generate what the owner's code needs; name who imports what is gone."""
+    from extractor.usecases.kept_methods import generate_with_methods, read_owner_demands
+
+    try:
+        return generate_with_methods(options, source, manifest, read_owner_demands(code, old))
+    except MissingRoot as error:
+        wanted = {error.symbol, f"{error.symbol.partition(':')[0]}:*"}
+        using = [item.path for item in code if wanted & set(list_imported((item,), old))]
+        error.details = tuple(f"{path} imports it" for path in using)
+        raise
+
+
+def _look_beside(
+    project: Path, old: Lock, tree: Tree
+) -> tuple[dict[str, FileOnDisk], dict[str, FileOnDisk], dict[str, bytes]]:
+    """Return what is parked, the owner's config files, and their readable bytes."""
+    folder = project / ORPHANED
+    below = readers.list_files_below(folder) if folder.is_dir() else ()
+    parked = look(project, {path.relative_to(project).as_posix() for path in below})
+    config_files = {path for path in find_own_files(project, old) if is_config(path)} - {file.path for file in tree}
+    own = look(project, {*config_files, OWN_MANIFEST})
+    return (
+        parked,
+        own,
+        {path: data for path in config_files if own[path].plain and (data := own[path].data) is not None},
+    )
+
+
+def _add_owned(plan: Plan, before: str, after: str, own_config: Mapping[str, bytes], moved: Iterable[Moved]) -> Plan:
+    """Add verdicts on `vextract.toml` and the owner's config files."""
+    actions = list(plan.actions)
+    if before != after:
+        verdict, reason = (Verdict.MERGE, Reason.ASKED) if before else (Verdict.ADD, Reason.NEW)
+        actions.append(Action(OWN_MANIFEST, verdict, FileKind.HOOK, reason, after.encode()))
+    for path, data in own_config.items():
+        note = f"{sum(item.file == path for item in moved)} of yours"
+        actions.append(Action(path, Verdict.MERGE, FileKind.HOOK, Reason.RENAMED, data, note=note))
+    return Plan(tuple(sorted(actions, key=lambda action: action.path)))
 
 
 def _check_package(project: Path, old: Lock) -> None:
@@ -221,37 +254,15 @@ def _ask_git(
         return (), str(error)
 
 
-@dataclass(frozen=True)
-class _State:
-    """Holds a project's state before its upgrade."""
-
-    lock: Lock
-    base: Mapping[str, bytes]
-    disk: Mapping[str, FileOnDisk]
-    parked: Mapping[str, FileOnDisk]
-    users: Mapping[str, str]
-
-
-def _plan_managed(
-    state: _State, new: Lock, tree: Tree, manifest: Manifest, renamed: Renames
-) -> tuple[Plan, UpgradeInputs]:
+def _plan_managed(sides: UpgradeInputs, new: Lock, manifest: Manifest, renamed: Renames) -> tuple[Plan, UpgradeInputs]:
     """Decide on the files that vextract manages."""
-    old = state.lock
-    before = releases.load(old.options.verl) if old.options.verl in releases.list_supported() else None
-    layout = relocate(old, state.base, state.disk, {file.path for file in tree})
+    release, tree = sides.lock.options.verl, sides.new
+    before = releases.load(release) if release in releases.list_supported() else None
+    layout = relocate(sides.lock, sides.base, sides.disk, {file.path for file in tree})
     layout = follow_moved_code(layout, tree, new.options.package)
     successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
-    sides = UpgradeInputs(
-        lock=layout.lock,
-        base=layout.base,
-        new=tree,
-        disk=layout.disk,
-        successors=successors | {path: Successor(places, same=False) for path, places in layout.carried.items()},
-        labels=name_sides(old.options, new.options, old.vextract),
-        parked={path: item.data or b"" for path, item in state.parked.items()},
-        users=state.users,
-        deletable=is_marked,
-    )
+    successors |= {path: Successor(places, same=False) for path, places in layout.carried.items()}
+    sides = replace(sides, lock=layout.lock, base=layout.base, disk=layout.disk, successors=successors)
     sides = carry_settings(sides, renamed)
     return layout.placed(plan_upgrade(sides)), sides
 

@@ -11,14 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from extractor.pipeline.render import map_settings_to_features
-from extractor.pipeline.render.layers import (
-    layers_of_feature,
-    list_layers,
-    map_files,
-    read_former_places,
-    read_words,
-)
+from extractor.pipeline.render import layers, map_settings_to_features
 from extractor.project.lock import Lock
 from extractor.usecases.owner_code import find_own_files
 from extractor.values.configtree import flatten
@@ -53,25 +46,27 @@ def find_former_parts(
     """Find uses in hooks, the owner's files and edited files.
 
     Args:
-        project: Its directory.
-        old: Its lock.
         base: What was emitted, by path, for all but hooks.
         options: Those after the upgrade.
         manifest: The release after it.
     """
     package = old.options.package
-    known = {file.path for file in old.files} - map_files(list_layers(manifest, options), package).keys()
+    known = {file.path for file in old.files} - layers.map_files(layers.list_layers(manifest, options), package).keys()
     former: dict[str, tuple[str, ...]] = {}
     for feature in manifest.features:
         if feature.name not in (*options.features, *old.options.features):
             own = [
                 layer
-                for layer in layers_of_feature(manifest, feature.name)
+                for layer in layers.layers_of_feature(manifest, feature.name)
                 if layer.endswith(f"feature/{feature.name}")
             ]
-            files = tuple(path for path in map_files(own, package) if path in known)  # a shared one tells nothing
+            files = tuple(
+                path for path in layers.map_files(own, package) if path in known
+            )  # a shared one tells nothing
             was_there = any(path.startswith(f"{package}/") for path in files)
-            if was_there or feature.name == FORMER_NAMES or _was_within(feature.name, base, package):
+            places = (place.partition(":") for place in layers.read_former_places(feature.name))
+            was_within = any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
+            if was_there or was_within or feature.name == FORMER_NAMES:
                 former[feature.name] = files
     if not former:
         return NO_PARTS
@@ -82,7 +77,7 @@ def find_former_parts(
     for name, files in former.items():
         modules = [name_module(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
         keys = [key for key, feature in settings.items() if feature == name]
-        pattern = _make_pattern(modules, keys, read_words(name), package)
+        pattern = _make_pattern(modules, keys, layers.read_words(name), package)
         if name == FORMER_NAMES:
             pattern = _match_former_imports(package)
         others = {path: text for path, text in texts.items() if path not in hooks.intersection(files)}
@@ -90,12 +85,6 @@ def find_former_parts(
         if using is not None:
             used[name] = using
     return FormerParts(used, tuple(sorted(former.keys() - used.keys() - {FORMER_NAMES})))
-
-
-def _was_within(feature: str, base: Mapping[str, bytes], package: str) -> bool:
-    """Tell whether emitted files already contained a feature's code."""
-    places = (place.partition(":") for place in read_former_places(feature))
-    return any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
 
 
 def _make_pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:

@@ -85,7 +85,6 @@ def relocate(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDis
     A file stays where it is if something of the owner's lies in the new place, or no plain file lies in the old one.
 
     Args:
-        lock: The project's lock.
         base: What was emitted, by path, for all but hooks.
         disk: What lies at the paths of the old and of the new tree.
         new: The paths of the new tree.
@@ -207,8 +206,6 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
 
     Args:
         layout: The sides of an upgrade, each file in its place of today.
-        new: The new tree.
-        package: The project's.
     """
     modules = {file.path: file.data for file in new if file.kind is FileKind.TEMPLATE and file.path.endswith(".py")}
     edited = {

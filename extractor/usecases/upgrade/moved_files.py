@@ -35,10 +35,8 @@ def find_moved_files(
     """Map files that are gone to those that took their part.
 
     Args:
-        lock: The project's lock.
         base: What was emitted, by path.
         old: What was known of its release; None where this vextract no longer knows it.
-        new: The new tree.
         options, manifest: What it was made with.
     """
     paths = {file.path for file in new}

@@ -2,53 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+import ast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.usecases.owner_code import OwnerCode
-from extractor.usecases.upgrade.own_losses import OwnCodeProblem, check_own_losses
-from extractor.usecases.verify.scopes import Analysis, ImportedName
+from extractor.usecases.verify.scopes import Analysis, ImportedName, ModuleNames
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 from extractor.values.moves import rename_dotted_name
 from extractor.values.tree import Tree
 
+_KINDS = {"register_policy_loss": "get_policy_loss_fn", "register_adv_est": "get_adv_estimator_fn"}
+_OF_BATCH = "global_batch_info"
+_RETURNED = {2: "(loss, metrics), a tensor and a dict", 4: "(loss, clip fraction, KL, lower clip fraction)"}
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-class _Modules:
+
+class _Modules(ModuleNames):
     """The modules of a project in memory."""
 
     def __init__(self, files: Mapping[str, str]) -> None:
-        self._paths = {name_module(path): path for path in files if path.endswith(".py")}
-        names = [name.split(".") for name in self._paths]
-        self._packages = {".".join(parts[:end]) for parts in names for end in range(1, len(parts))}
-        self.analysis = cache(lambda path: _analyse(path, files[path]))
-
-    def lacks(self, item: ImportedName) -> bool:
-        """Tell whether an import finds nothing."""
-        whole = f"{item.module}.{item.name}"
-        if item.module not in self._paths:
-            return item.module not in self._packages or (item.name not in (None, "*") and not self._has(whole))
-        found = self.analysis(self._paths[item.module])
-        return item.name not in (None, "*", *found.names) and not found.stars and not self._has(whole)
+        paths = {name_module(path): path for path in files if path.endswith(".py")}
+        super().__init__(paths, cache(lambda module: _analyse(paths[module], files[paths[module]])))
 
     def answers(self, item: ImportedName, package: str) -> bool:
         """Tell whether an import resolves, also by a former module name."""
         now = replace(item, module=rename_dotted_name(item.module, package))
         whole = rename_dotted_name(f"{item.module}.{item.name}", package)
-        return not self.lacks(item) or not self.lacks(now) or self._has(whole)
+        return whole in self.known or not (self.explain_missing(item) and self.explain_missing(now))
 
     def find(self, name: str) -> list[str]:
         """Return the modules that define a name."""
         return sorted(
             module
-            for module, path in self._paths.items()
-            if name in (found := self.analysis(path)).names and all(item.name != name for item in found.imports)
+            for module in self.modules
+            if name in (found := self.analyse(module)).names and all(item.name != name for item in found.imports)
         )
-
-    def _has(self, module: str) -> bool:
-        return module in self._paths or module in self._packages
 
 
 def check_own_code(
@@ -70,7 +63,6 @@ def check_own_code(
         disk: What lies there, by path.
         tree: What is emitted now.
         plan: What becomes of each file.
-        package: The project's.
         release: What the new side is called.
     """
     conflicts, emitted_now = plan.paths(Verdict.CONFLICT), {file.path: file.data for file in tree}
@@ -86,25 +78,17 @@ def check_own_code(
             own[item.path] = text
     before = {path: text for path, text in there.items() if path in emitted} | {item.path: item.text for item in code}
     after = {**theirs, **{path: text for path, text in writes.items() if path not in conflicts}, **own}
-    old, new = (
-        _Modules({path: text for path, text in side.items() if path.endswith(".py")}) for side in (before, after)
-    )
-    imports = _check_imports(old, new, own, package, release)
-    return (*imports, *check_own_losses(emitted, emitted_now, losses, release))
-
-
-def _check_imports(
-    old: _Modules, new: _Modules, own: Mapping[str, str], package: str, release: str
-) -> Iterator[OwnCodeProblem]:
-    """Yield the owner's imports that the upgrade breaks."""
+    old, new, broken = _Modules(before), _Modules(after), []
     for path, text in sorted(own.items()):
-        for item in _analyse(path, text).imports:
-            if item.module.partition(".")[0] != package or old.lacks(item) or new.answers(item, package):
+        for imported in _analyse(path, text).imports:
+            module, name = imported.module, imported.name or imported.module
+            if module.partition(".")[0] != package or old.explain_missing(imported) or new.answers(imported, package):
                 continue
-            name = item.name or item.module
             places = new.find(name)
             where = f"it is in {' and '.join(places[:2])} now" if places else "it is nowhere else"
-            yield OwnCodeProblem(path, item.line, name, f"{release} has it no longer in {item.module}; {where}")
+            problem = f"{release} has it no longer in {module}; {where}"
+            broken.append(OwnCodeProblem(path, imported.line, name, problem))
+    return (*broken, *check_own_losses(emitted, emitted_now, losses, release))
 
 
 def _analyse(path: str, text: str) -> Analysis:
@@ -113,3 +97,163 @@ def _analyse(path: str, text: str) -> Analysis:
 
 def _decode(data: bytes) -> str:
     return data.decode("utf-8", "replace")
+
+
+@dataclass(frozen=True)
+class OwnCodeProblem:
+    """Describes a change needed in the owner's import, loss or estimator."""
+
+    file: str
+    line: int
+    name: str
+    problem: str
+
+
+@dataclass(frozen=True)
+class Caller:
+    """How a release calls what is registered.
+
+    Attributes:
+        arguments: The keywords that it always passes.
+        values: How many values it takes back.
+        of_batch: Whether it adds up what passes return, each divided by the size of the whole batch.
+    """
+
+    arguments: frozenset[str]
+    values: int
+    of_batch: bool
+
+
+def check_own_losses(
+    before: Mapping[str, bytes], after: Mapping[str, bytes], own: Iterable[tuple[str, str, str]], release: str
+) -> tuple[OwnCodeProblem, ...]:
+    """Return what to change in the owner's losses and estimators.
+
+    Args:
+        before, after: What was and is emitted, by path.
+        own: Path, text and emitted text of each file with code of the owner's, as they will be.
+        release: What the new side is called.
+    """
+    old, new = _find_callers(before), _find_callers(after)
+    parsed = [
+        (path, readers.parse_python_or_nothing(text), readers.parse_python_or_nothing(emitted))
+        for path, text, emitted in own
+    ]
+    helpers = {node.name: node for _, tree, _ in parsed for node in _list_functions(tree)}
+    found = []
+    for path, tree, emitted in parsed:
+        known = {ast.dump(node) for node in _list_functions(emitted)}
+        for node in _list_functions(tree):
+            decorators = {_name_called(item) for item in node.decorator_list if ast.dump(node) not in known}
+            for kind in (kind for kind in _KINDS if kind in decorators):
+                problems = list(_compare(node, old.get(kind), new.get(kind), helpers, release))
+                found += [OwnCodeProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
+    return tuple(found)
+
+
+def _find_callers(files: Mapping[str, bytes]) -> dict[str, Caller]:
+    """Map decorators to how the vendored code calls what they register."""
+    found: dict[str, Caller] = {}
+    for path, data in files.items():
+        if "/vendored/" not in path or not any(f"{name}(".encode() in data for name in _KINDS.values()):
+            continue
+        for node in _list_functions(readers.parse_python_or_nothing(data.decode("utf-8", "replace"))):
+            for kind, getter in _KINDS.items():
+                caller = _describe_caller(node, getter)
+                if caller is not None:
+                    found[kind] = caller
+    return found
+
+
+def _describe_caller(function: _Function, getter: str) -> Caller | None:
+    """Return how a function calls a registry entry, or None."""
+    assigned = [node for node in ast.walk(function) if isinstance(node, ast.Assign)]
+    calls = {ast.unparse(node.targets[0]) for node in assigned if _name_called(node.value) == getter}
+    for node in assigned:
+        if isinstance(node.value, ast.Call) and _name_called(node.value) in calls:
+            target, keywords = node.targets[0], node.value.keywords
+            values = len(target.elts) if isinstance(target, ast.Tuple) else 1
+            names = {item.arg for item in keywords if item.arg}
+            spread = {ast.unparse(item.value) for item in keywords if item.arg is None}
+            for other in assigned:
+                if isinstance(other.value, ast.Dict) and ast.unparse(other.targets[0]) in spread:
+                    names |= {str(key.value) for key in other.value.keys if isinstance(key, ast.Constant)}
+            of_batch = any(isinstance(item, ast.Attribute) and item.attr == _OF_BATCH for item in ast.walk(function))
+            return Caller(frozenset(names), values, of_batch)
+    return None
+
+
+def _compare(
+    function: _Function, old: Caller | None, new: Caller | None, helpers: Mapping[str, _Function], release: str
+) -> Iterator[str]:
+    """Yield changes that one function needs; none if calls are alike."""
+    if new is None or old == new:
+        return
+    counts = set(_count_returned(function, helpers, ()))
+    if (old is None or old.values != new.values) and counts and not counts & {new.values, 0}:
+        returned, wanted = max(counts), _RETURNED.get(new.values, f"{new.values} values")
+        yield f"it returns {returned} value{'s'[: returned > 1]}, and {release} takes {new.values}: return {wanted}"
+    names = {item.arg for item in (*function.args.posonlyargs, *function.args.args, *function.args.kwonlyargs)}
+    lacking = sorted(new.arguments - names - (old.arguments if old is not None else set()))
+    if lacking and function.args.kwarg is None:
+        them = "it" if len(lacking) == 1 else "them"
+        yield f"{release} passes {', '.join(lacking)} as well: take {them}, or **others"
+    reached = _reach(function, helpers) if old is None or old.of_batch != new.of_batch else []
+    inside = [item for node in reached for item in ast.walk(node)]
+    reads = any(isinstance(item, ast.Attribute) and item.attr == _OF_BATCH for item in inside)
+    named = reads or any(isinstance(item, ast.Constant) and item.value == _OF_BATCH for item in inside)
+    if reached and new.of_batch and not named and not any(_is_delegating(node, helpers) for node in reached):
+        yield (
+            f"it is the mean of a pass, and {release} adds passes up, so that its gradient grows with their number:"
+            " agg_loss(..., **config.global_batch_info)"
+        )
+    elif reads and not new.of_batch:
+        yield f"{release} has no config.{_OF_BATCH}: agg_loss(...) without it"
+
+
+def _count_returned(function: _Function, helpers: Mapping[str, _Function], above: tuple[str, ...]) -> Iterator[int]:
+    """Yield how many values each `return` gives; 0 if unknown."""
+    nodes, stack = [], list[ast.AST](function.body)
+    while stack:
+        node = stack.pop()
+        nodes.append(node)
+        if not isinstance(node, (*_FUNCTIONS, ast.Lambda)):
+            stack += ast.iter_child_nodes(node)
+    assigned = {ast.unparse(node.targets[0]): node.value for node in nodes if isinstance(node, ast.Assign)}
+    left = [node.value for node in nodes if isinstance(node, ast.Return) and node.value is not None]
+    while left:
+        value = left.pop()
+        if isinstance(value, ast.Name) and isinstance(assigned.get(value.id), (ast.Tuple, ast.Call)):
+            value = assigned[value.id]
+        if isinstance(value, ast.IfExp):
+            left += [value.body, value.orelse]
+        elif isinstance(value, ast.Tuple):
+            yield len(value.elts) if not any(isinstance(item, ast.Starred) for item in value.elts) else 0
+        elif isinstance(value, ast.Call) and (name := _name_called(value)) in helpers and name not in above:
+            yield from _count_returned(helpers[name], helpers, (*above, name))
+        else:
+            yield 1 if isinstance(value, (ast.BinOp, ast.UnaryOp)) or _name_called(value) in ("agg_loss", "mean") else 0
+
+
+def _reach(function: _Function, helpers: Mapping[str, _Function]) -> list[_Function]:
+    """Return a function and all owner's functions it calls, transitively."""
+    found = [function]
+    for node in found:
+        names = {_name_called(item) for item in ast.walk(node)}
+        found += [helpers[name] for name in sorted(names & helpers.keys()) if helpers[name] not in found]
+    return found
+
+
+def _is_delegating(function: _Function, helpers: Mapping[str, _Function]) -> bool:
+    """Tell whether a function delegates averaging to a release's loss."""
+    names = {_name_called(node) for node in ast.walk(function)} - helpers.keys()
+    return any(name == "get_policy_loss_fn" or name.startswith("compute_policy_loss") for name in names)
+
+
+def _name_called(node: ast.AST) -> str:
+    """Return the last name of a called function, or ""."""
+    return ast.unparse(node.func).rpartition(".")[2] if isinstance(node, ast.Call) else ""
+
+
+def _list_functions(tree: ast.Module) -> Iterator[_Function]:
+    yield from (node for node in ast.walk(tree) if isinstance(node, _FUNCTIONS))

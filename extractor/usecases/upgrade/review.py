@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from extractor.pipeline.merge.files import split_pieces
 from extractor.pipeline.merge.pieces import Unsupported, find_changed
 from extractor.pipeline.plan import Verdict
 from extractor.project import base
-from extractor.usecases.owner_code import OwnerCode, list_imported, read_owner_code
-from extractor.usecases.verify import closed_imports, hashes, subject
+from extractor.usecases.owner_code import list_imported, read_owner_code
+from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, subject
+from extractor.usecases.verify.compare import find_difference
 from extractor.values.tree import FileKind
 
 if TYPE_CHECKING:
+    from extractor.pipeline.source import Source
     from extractor.project.lock import Lock
-    from extractor.usecases.changes import Changes, SymbolChange
+    from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
-    from extractor.usecases.upgrade.moved_numbers import MovedNumbers
 
 _EDITS = {
     Verdict.CONFLICT: "edit in conflict",
@@ -30,6 +34,19 @@ _SHOWN = 40
 _COMPUTES = ("body", "signature")
 
 
+@dataclass(frozen=True)
+class MovedNumbers:
+    """Results of the same cases in two releases.
+
+    Attributes:
+        compared: How many cases both releases compute.
+        moved: How the first case differs, by what it is about: "core_algos.policy_loss[gpg]".
+    """
+
+    compared: int
+    moved: Mapping[str, str]
+
+
 def review(
     project: Path, found: Upgrade, about: Changes | None, mine: Mapping[str, str], numbers: MovedNumbers | None = None
 ) -> str:
@@ -37,7 +54,6 @@ def review(
 
     Args:
         project: Its directory; where the upgrade is written, its files are checked.
-        found: The upgrade.
         about: What upstream changed; None where that cannot be told.
         mine: From `find_touched`, before the upgrade was written.
         numbers: What upstream computes otherwise; None where that was not asked for.
@@ -73,16 +89,12 @@ def find_touched(project: Path, lock: Lock) -> dict[str, str]:
     emitted_hooks = {file.path: file.sha256 for file in lock.files if file.kind is FileKind.HOOK}
     own = [item for item in code if sha256(item.text.encode()).hexdigest() != emitted_hooks.get(item.path)]
     found = dict.fromkeys(list_imported(own, lock), "you import it")
-    return found | {f"{item.path}: {name}": "you edited it" for item in code for name in _say_edited(item)}
-
-
-def _say_edited(item: OwnerCode) -> Iterator[str]:
-    if item.emitted is not None:
-        try:
-            names = find_changed(split_pieces(item.path, item.emitted), split_pieces(item.path, item.text))
-        except Unsupported:
-            return
-        yield from sorted({name.partition(" / ")[0] for name in names})
+    for item in code:
+        with suppress(Unsupported):
+            pieces = [split_pieces(item.path, text) for text in (item.emitted, item.text) if text is not None]
+            names = {name.partition(" / ")[0] for name in find_changed(*pieces)} if len(pieces) > 1 else ()
+            found |= {f"{item.path}: {name}": "you edited it" for name in sorted(names)}
+    return found
 
 
 def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
@@ -94,7 +106,11 @@ def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -
         keys += [f"{place.path}: {place.name}" for place in places]
         why = next((mine[key] for key in keys if key in mine), None)
         if why is not None and item.change.value not in ("unchanged", "wording"):
-            yield f"upstream: {item.change.value}", _show_item(item), "; ".join((why, *item.details[:3]))
+            yield (
+                f"upstream: {item.change.value}",
+                f"{item.place.path}: {item.place.name}",
+                "; ".join((why, *item.details[:3])),
+            )
     for problem in found.problems:
         yield "to change", f"{problem.file}:{problem.line} {problem.name}", problem.problem
     for key in found.stale:
@@ -130,8 +146,38 @@ def _check(project: Path, found: Upgrade) -> str:
     return "; ".join(f"{check.name} {check.status.value}" for check in checks)
 
 
-def _show_item(item: SymbolChange) -> str:
-    return f"{item.place.path}: {item.place.name}"
+def compare_releases(project: Path, old: Source, new: Source) -> MovedNumbers:
+    """Run the cases of a project's vendored modules on two releases.
+
+    Only upstream's code runs, with the project's Python.
+
+    Raises:
+        CheckFailed: the project has no Python with its requirements, or upstream's code does not run there.
+    """
+    found = subject.read(project)
+    python = interpreter.choose(project, None)
+    before, after = (_compute(found, source, python) for source in (old, new))
+    both = [name for name, case in before.items() if _is_computed(case) and _is_computed(after.get(name, {}))]
+    moved: dict[str, str] = {}
+    for name in both:
+        how = find_difference(before[name]["value"], after[name]["value"], (f"in {old.release}", f"in {new.release}"))
+        if how is not None:
+            moved.setdefault(f"{name.partition('/')[0].rstrip(']')}]", how)
+    return MovedNumbers(len(both), moved)
+
+
+def _is_computed(case: Mapping[str, Any]) -> bool:
+    """Tell whether a case has a result other than an exception."""
+    value = case.get("value")
+    return value is not None and not (value[0] == "d" and "raises" in dict(map(tuple, value[1])))
+
+
+def _compute(found: subject.Subject, source: Source, python: str) -> dict[str, Any]:
+    """Return the cases of the vendored modules, by name."""
+    with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
+        results = parity.run_sides(found, source, python, Path(folder), ("upstream",))["upstream"]["results"]
+    vendored = {file.upstream for file in found.vendored}
+    return {name: case for name, case in results.items() if case["module"] in vendored}
 
 
 def _write_row(cells: tuple[str, str, str]) -> str:

@@ -1,6 +1,69 @@
 """Verify a project: imports, no Ray, locked hashes, parity with upstream."""
 
-from extractor.usecases.verify.report import Check, CheckStatus, Report
-from extractor.usecases.verify.run import run_verify
+from __future__ import annotations
 
-__all__ = ["Check", "Report", "CheckStatus", "run_verify"]
+from collections.abc import Callable
+from pathlib import Path
+
+from extractor.pipeline.source import Source
+from extractor.usecases.verify import interpreter, subject
+from extractor.usecases.verify.closed_imports import check_importable, check_imports, check_ray_free
+from extractor.usecases.verify.dropped_methods import check_left_out
+from extractor.usecases.verify.hashes import check_base, check_hashes
+from extractor.usecases.verify.parity import check_parity
+from extractor.usecases.verify.report import Check, CheckStatus, Report
+from extractor.values import releases
+from extractor.values.errors import CheckFailed
+from extractor.values.manifest import Manifest, add_own
+
+__all__ = ["Check", "CheckStatus", "Report", "run_verify"]
+
+
+def run_verify(
+    project: Path,
+    *,
+    source: Source | None,
+    manifest: Manifest | None = None,
+    python: str | None = None,
+    parity: bool = True,
+    strict: bool = False,
+    progress: Callable[[str], None] = lambda text: None,
+) -> Report:
+    """Check a project.
+
+    Args:
+        source: verl, of the project's release; None: nothing is compared with upstream.
+        manifest: What is known about that release; None: the one that vextract has.
+        python: Interpreter that has the project's requirements; None: the project's own environment, or this one.
+        parity: Compare numbers with upstream's.
+        strict: An edited file is a failure.
+
+    Raises:
+        UsageError: the project has no lock, or a damaged one.
+    """
+    progress("reading the project")
+    found = subject.read(project)
+    checks = [
+        check_imports(found, source),
+        check_ray_free(found),
+        check_left_out(found),
+        check_hashes(found, strict=strict),
+        check_base(found),
+    ]
+    skipped = ""
+    try:
+        chosen = interpreter.choose(project, python)
+        progress("importing every vendored module")
+        checks.append(check_importable(found, chosen))
+    except CheckFailed as error:
+        checks.append(Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",)))
+        skipped = "no Python for the project"
+    if source is None and not skipped:
+        skipped = "the source of verl is not available"
+    if parity and skipped:
+        checks.append(Check("parity", CheckStatus.SKIPPED, skipped))
+    elif parity and source is not None:
+        progress("comparing numbers with upstream")
+        known = manifest or releases.load(found.lock.options.verl)
+        checks += check_parity(found, source, add_own(known, found.lock.options.manifest), chosen)
+    return Report(tuple(checks))

@@ -1,4 +1,4 @@
-"""Check that imports resolve and that no name leads to Ray."""
+"""Check that imports resolve and work, and that no name leads to Ray."""
 
 from __future__ import annotations
 
@@ -7,24 +7,24 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from types import ModuleType
 
 from extractor import __version__
 from extractor.pipeline.source import Source
 from extractor.project import lock
-from extractor.usecases.verify import requirements
+from extractor.usecases.verify import interpreter, requirements
 from extractor.usecases.verify import subject as subjects
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
-from extractor.usecases.verify.scopes import Analysis, ImportedName
+from extractor.usecases.verify.scopes import Analysis, ModuleNames
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values import readers
+from extractor.values.errors import CheckFailed
+from extractor.values.modules import list_imports
 from extractor.values.options import Options
 from extractor.values.tree import FileKind, Tree
 
 FORBIDDEN = ("verl", "ray")
-# What Python gives to every module.
-_ALWAYS_THERE = {*vars(ModuleType("")), "__file__", "__path__"}
 NOT_REQUIRED = "which pyproject.toml does not require"
+TIMEOUT = 600.0
 
 
 def check_imports(subject: Subject, source: Source | None) -> Check:
@@ -108,12 +108,7 @@ class _Finder:
             name: Analysis(file.tree, name, is_package=file.is_package) for name, file in subject.files.items()
         }
         self.tops = {_take_top(name) for name in subject.files} - {"tests"}
-        packages = {
-            ".".join(name.split(".")[:length])
-            for name, file in subject.files.items()
-            for length in range(1, name.count(".") + (2 if file.is_package else 1))
-        }
-        self.modules = {*self.analyses, *packages}
+        self.names = ModuleNames(self.analyses, self.analyses.__getitem__)
         required, extras, builds = requirements.read(subject.root)
         self.required, self.extras, self.builds = (
             {requirements.import_name(name) for name in names} for names in (required, extras, builds)
@@ -127,7 +122,8 @@ class _Finder:
             if top in FORBIDDEN:
                 yield f"{where}: imports {item.module}"
             elif top in self.tops:
-                yield from (f"{where}: {problem}" for problem in self._is_inside(item))
+                problem = self.names.explain_missing(item)
+                yield from [f"{where}: {problem}"] if problem else []
             elif top not in sys.stdlib_module_names and top not in self.required:
                 # Tests may use each other, and what the extra for development brings.
                 in_tests = file.path.startswith("tests/") and (top in self.extras or f"tests.{top}" in self.analyses)
@@ -140,30 +136,47 @@ class _Finder:
             for item in use.imports:
                 module = item.module if item.name is None else f"{item.module}.{item.name}"
                 is_module = item.name is None or module in self.analyses
-                if is_module and _take_top(item.module) in self.tops:
-                    problem = self._follow_chain(module, use.chain[1:])
-                    if problem:
-                        yield f"{file.path}:{use.line}: {problem}"
-
-    def _is_inside(self, item: ImportedName) -> Iterator[str]:
-        if item.module not in self.modules:
-            yield f"imports {item.module}, which does not exist"
-        elif item.name is not None and item.name != "*" and not self._has(item.module, item.name):
-            yield f"imports {item.name} from {item.module}, which does not define it"
-
-    def _has(self, module: str, name: str, seen: frozenset[str] = frozenset()) -> bool:
-        analysis = self.analyses.get(module)
-        if f"{module}.{name}" in self.modules or analysis is None or module in seen:
-            return f"{module}.{name}" in self.modules
-        inner = seen | {module}
-        known = name in analysis.names or name in _ALWAYS_THERE
-        return known or any(self._has(star.module, name, inner) for star in analysis.stars)
+                inside = is_module and _take_top(item.module) in self.tops
+                if inside and (wrong := self._follow_chain(module, use.chain[1:])):
+                    yield f"{file.path}:{use.line}: {wrong}"
 
     def _follow_chain(self, module: str, attributes: tuple[str, ...]) -> str | None:
         """Follow `module.a.b` as long as it goes through modules."""
         for attribute in attributes:
-            if f"{module}.{attribute}" not in self.modules:
-                known = attribute.startswith("__") or self._has(module, attribute)
+            if f"{module}.{attribute}" not in self.names.known:
+                known = attribute.startswith("__") or self.names.has(module, attribute)
                 return None if known else f"uses {module}.{attribute}, which does not exist"
             module = f"{module}.{attribute}"
         return None
+
+
+def check_importable(subject: Subject, python: str) -> Check:
+    """Import all vendored modules without Ray, verl and undeclared packages."""
+    modules = [file.module for file in subject.vendored]
+    required = {requirements.import_name(name) for name in requirements.read_declared(subject.root)}
+    blocked = sorted(_list_imported(subject) - required - sys.stdlib_module_names - {"ray", "verl"})
+    job = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
+    with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
+        try:
+            result = interpreter.finish(interpreter.start(python, "imports", job, Path(folder)), TIMEOUT)
+        except CheckFailed as error:
+            summary = f"the import check {error.message}"
+            return Check("importable", CheckStatus.FAILED, summary, tuple(error.hint.splitlines()))
+    problems = [f"{module}: {' '.join(error.split())}" for module, error in sorted(result["errors"].items())]
+    problems += [f"{name} was imported all the same" for name in result["leaked"]]
+    if problems:
+        summary = f"{len(result['errors'])} of {count_noun(len(modules), 'vendored module')} cannot be imported"
+        absent = ", ".join(sorted(required & set(result["missing"])))
+        if absent:
+            problems.append(f"hint: install the project's requirements: this Python lacks {absent}")
+        return Check("importable", CheckStatus.FAILED, summary, tuple(problems))
+    imported = f"{count_noun(len(modules), 'vendored module')} imported without Ray, verl and what is not required"
+    details = (f"kept from being imported: {', '.join(blocked)}",) if blocked else ()
+    return Check("importable", CheckStatus.OK, imported, details)
+
+
+def _list_imported(subject: Subject) -> set[str]:
+    """Return top-level packages that vendored files import, except local ones."""
+    modules = (item[0] for file in subject.vendored for item in list_imports(ast.walk(file.tree), file.path))
+    found = {module.partition(".")[0] for module in modules}
+    return {name for name in found if not any((subject.root / path).exists() for path in (name, f"{name}.py"))}

@@ -24,7 +24,11 @@ def check_left_out(subject: Subject) -> Check:
 
     A vendored file or a template that has one is a failure. Your own code may mean a method of its own: it is reported.
     """
-    gone = {name: file for file in subject.vendored for name in sorted({*file.dropped} - _map_defined(file))}
+    gone = {
+        name: file
+        for file in subject.vendored
+        for name in sorted({*file.dropped} - {name for name, _ in list_definitions(file.tree.body)})
+    }
     if not gone:
         return Check(_NAME, CheckStatus.OK, "none was left out")
     related = _map_related(subject)
@@ -42,10 +46,6 @@ def check_left_out(subject: Subject) -> Check:
             _NAME, CheckStatus.REPORTED, f"{summary}; your own code has their names", (*remarks, f"hint: {_HINT}")
         )
     return Check(_NAME, CheckStatus.OK, summary)
-
-
-def _map_defined(file: PythonFile) -> set[str]:
-    return {name for name, _ in list_definitions(file.tree.body)}
 
 
 def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str, set[str]]) -> Iterator[str]:

@@ -1,12 +1,20 @@
-"""Check the project's files and base against the lock."""
+"""Check the project's files against the lock, and the lock against a fresh generation."""
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
+from pathlib import Path
+
+from extractor import __version__
 from extractor.pipeline.plan import read_digests_on_disk
 from extractor.project import base
-from extractor.usecases.verify.report import Check, CheckStatus, count_noun
+from extractor.project.lock import Lock
+from extractor.usecases import restore
+from extractor.usecases.verify import subject
+from extractor.usecases.verify.report import Check, CheckStatus, Report, count_noun
 from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
+from extractor.values.shell import write_pip_command
 from extractor.values.tree import FileKind
 
 
@@ -41,3 +49,57 @@ def find_edited_paths(subject: Subject) -> frozenset[str]:
     found = read_digests_on_disk(subject.lock, subject.root)
     vendored = (entry for entry in subject.lock.files if entry.kind is FileKind.VENDORED)
     return frozenset(entry.path for entry in vendored if found.get(entry.path, entry.sha256) != entry.sha256)
+
+
+def check_provenance(
+    project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False, strict: bool = False
+) -> Report:
+    """Make a project anew, in memory, and compare.
+
+    Args:
+        origin: Where verl comes from; None: the package index.
+        strict: Count the owner's edits as failures.
+
+    Raises:
+        SourceError: verl is not available.
+    """
+    again = restore.regenerate(lock, origin=origin, offline=offline)
+    found, read = subject.read(project), again.source
+    source = Check("source", CheckStatus.OK, f"verl {read.release}, {read.kind}, sha256 {read.sha256}")
+    if read.sha256 != lock.source_sha256:
+        details = (
+            f"vextract.lock: {lock.source_kind}, sha256 {lock.source_sha256}",
+            f"read here: {read.kind}, sha256 {read.sha256}",
+        )
+        said = "not what the project was made from: --from names the right one"
+        source = Check("source", CheckStatus.FAILED, said, details)
+    made = Lock.of(
+        again.generated.tree, lock.options, vextract=__version__, source_kind=read.kind, source_sha256=read.sha256
+    )
+    edits = replace(check_hashes(found, strict=strict), name="edits")
+    return Report((source, _check_emitted(lock, made), check_base(found), edits))
+
+
+def _check_emitted(lock: Lock, made: Lock) -> Check:
+    """Compare newly emitted files with those recorded in the lock."""
+    old, new = {file.path: file for file in lock.files}, {file.path: file for file in made.files}
+    lines = [f"{path}: in vextract.lock, and not made from this verl by this vextract" for path in old.keys() - new]
+    lines += [f"{path}: made from this verl by this vextract, and not in vextract.lock" for path in new.keys() - old]
+    for path in old.keys() & new:
+        facts = (
+            (item.name, getattr(old[path], item.name), getattr(new[path], item.name)) for item in fields(new[path])
+        )
+        lines += [
+            f"{path}: {name} {one} in vextract.lock, {other} made anew" for name, one, other in facts if one != other
+        ]
+    if not lines:
+        text = (
+            f"{count_noun(len(new), 'file')} of vextract.lock made anew by vextract {__version__}, equal byte for byte"
+        )
+        return Check("emitted", CheckStatus.OK, text)
+    text = f"{count_noun(len(lines), 'difference')} from what is made anew"
+    lines.sort()
+    if lock.vextract != __version__:
+        wanted = f"vextract {lock.vextract} made this project, and this is {__version__}"
+        lines.insert(0, f"hint: {wanted}: {write_pip_command(f'vextract=={lock.vextract}')}")
+    return Check("emitted", CheckStatus.FAILED, text, tuple(lines))

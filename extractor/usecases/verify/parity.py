@@ -10,10 +10,10 @@ from enum import Enum
 from pathlib import Path
 from typing import Any
 
+from extractor.pipeline.index.syntax import list_definitions
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter
 from extractor.usecases.verify.compare import find_difference
-from extractor.usecases.verify.coverage import check_coverage
 from extractor.usecases.verify.hashes import find_edited_paths
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import Subject
@@ -22,6 +22,7 @@ from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest
 
 TIMEOUT = 1200.0
+_Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 class ParityVerdict(str, Enum):
@@ -206,3 +207,46 @@ def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: l
         rest += f"; {count_noun(len(edited), 'vendored file')} edited"
     status = CheckStatus.FAILED if bad or not equal else CheckStatus.OK
     return Check("parity", status, f"{count_noun(equal, 'case')} equal bit for bit{rest}", tuple(details))
+
+
+def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> Check:
+    """Report which functions and lines the cases executed.
+
+    Args:
+        executed: Lines that were run by absolute path.
+    """
+    details = []
+    files = lines = run = covered = functions = 0
+    for file in subject.vendored:
+        done = set(executed.get(str((subject.root / file.path).resolve()), ()))
+        defined = list_definitions(file.tree.body)
+        bodies = [(name, set(_list_body_lines(node))) for name, node in defined if isinstance(node, _Function)]
+        every = set().union(*(body for _, body in bodies))
+        if not every:
+            continue
+        public = [(name, body) for name, body in bodies if body and _is_public(name)]
+        left = [name for name, body in public if not body & done]
+        share = f"{len(every & done) / len(every):.0%}"
+        line = f"{file.path}: {len(public) - len(left)} of {len(public)} functions, {share} of lines"
+        details.append(line + (f"; not covered: {', '.join(left)}" if left else ""))
+        files, lines, run = files + 1, lines + len(every), run + len(every & done)
+        covered, functions = covered + len(public) - len(left), functions + len(public)
+    summary = (
+        f"the cases ran {run / max(lines, 1):.0%} of the lines of the functions in"
+        f" {count_noun(files, 'vendored file')}, in {covered} of {count_noun(functions, 'public function')};"
+        " the rest was not compared"
+    )
+    return Check("coverage", CheckStatus.REPORTED, summary, tuple(details))
+
+
+def _is_public(name: str) -> bool:
+    return not any(part.startswith("_") and not part.startswith("__") for part in name.split("."))
+
+
+def _list_body_lines(node: _Function) -> Iterator[int]:
+    """Yield lines of statements that execute; not `pass` or strings."""
+    for child in ast.walk(node):
+        if isinstance(child, ast.stmt) and child is not node:
+            text = isinstance(child, ast.Expr) and isinstance(child.value, ast.Constant)
+            if not text and not isinstance(child, (ast.Pass, ast.Global, ast.Nonlocal)):
+                yield child.lineno

@@ -5,6 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import Enum
 
+from extractor.values.wording import count_noun
+
+__all__ = ["Check", "CheckStatus", "Report", "count_noun"]
+
 
 class CheckStatus(str, Enum):
     """Says how a check ended."""
@@ -47,8 +51,3 @@ class Report:
     def ok(self) -> bool:
         """Return True where no check failed."""
         return all(check.ok for check in self.checks)
-
-
-def count_noun(count: int, noun: str) -> str:
-    """Write "1 file", "2 files"."""
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"

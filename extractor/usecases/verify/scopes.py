@@ -1,15 +1,18 @@
-"""Resolve a file's names to their imports, independently of the rewrite."""
+"""Resolve names and imports of files, independently of the rewrite."""
 
 from __future__ import annotations
 
 import ast
 import builtins
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from types import ModuleType
 
 from extractor.values.modules import resolve_absolute
 
 _OF_MODULES = ("annotations", "builtins", "doc", "file", "loader", "name", "package", "path", "spec", "class")
+# What Python gives to every module.
+_ALWAYS_THERE = {*vars(ModuleType("")), "__file__", "__path__"}
 BUILTINS = frozenset(dir(builtins)) | {*(f"__{name}__" for name in _OF_MODULES), "WindowsError"}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
 _Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
@@ -65,7 +68,6 @@ class Analysis(ast.NodeVisitor):
     """The scopes of one file.
 
     Args:
-        tree: The file.
         module: Its dotted name, from which relative imports start.
         is_package: It is an `__init__.py`.
     """
@@ -208,3 +210,35 @@ class Analysis(ast.NodeVisitor):
             self._scope.bind(current.id)
 
     visit_Name = visit_Attribute
+
+
+class ModuleNames:
+    """Knows which modules there are, and which names they have.
+
+    Args:
+        modules: Their dotted names; packages above them count as well.
+        analyse: Returns the analysis of one of them.
+    """
+
+    def __init__(self, modules: Iterable[str], analyse: Callable[[str], Analysis]) -> None:
+        self.modules = frozenset(modules)
+        self.analyse = analyse
+        parts = [name.split(".") for name in self.modules]
+        self.known = {".".join(item[:end]) for item in parts for end in range(1, len(item) + 1)}
+
+    def has(self, module: str, name: str, seen: frozenset[str] = frozenset()) -> bool:
+        """Tell whether a module has a name, its own or by `import *`."""
+        if f"{module}.{name}" in self.known or module not in self.modules or module in seen:
+            return f"{module}.{name}" in self.known
+        found = self.analyse(module)
+        if name in found.names or name in _ALWAYS_THERE:
+            return True
+        return any(self.has(star.module, name, seen | {module}) for star in found.stars)
+
+    def explain_missing(self, item: ImportedName) -> str:
+        """Say what an import does not find; empty if it finds all."""
+        if item.module not in self.known:
+            return f"imports {item.module}, which does not exist"
+        if item.name in (None, "*") or self.has(item.module, item.name or ""):
+            return ""
+        return f"imports {item.name} from {item.module}, which does not define it"

@@ -18,7 +18,7 @@ from extractor.values.manifest.entries import (
     SourcePin,
     matches,
 )
-from extractor.values.manifest.own import OWN_MANIFEST, add_own, edit_roots
+from extractor.values.manifest.own import OWN_MANIFEST, add_own, edit_roots, read_own_manifest
 from extractor.values.manifest.parse import parse_manifest
 from extractor.values.manifest.renames import invert, rename_key
 from extractor.values.toml_table import read_toml
@@ -43,4 +43,5 @@ __all__ = [
     "rename_key",
     "add_own",
     "edit_roots",
+    "read_own_manifest",
 ]

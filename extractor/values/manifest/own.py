@@ -9,10 +9,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import replace
+from pathlib import Path
 
 import tomlkit
 from tomlkit.items import Array
 
+from extractor.values import readers
 from extractor.values.errors import UsageError
 from extractor.values.manifest.entries import VENDORED, Feature, Manifest
 from extractor.values.manifest.parse import read_fix, read_replacement
@@ -21,6 +23,24 @@ from extractor.values.toml_table import Reader, read_toml
 OWN_MANIFEST = "vextract.toml"
 _HEAD = "What of verl this project has beyond its features. Yours: docs/own-manifest.md tells what can stand here."
 _SYMBOL = re.compile(r"verl(\.\w+)*(:(\w+|\*))?")
+
+
+def read_own_manifest(path: Path, *, missing: bool = True) -> str:
+    """Return the text of a `vextract.toml`.
+
+    Args:
+        path: Of the file.
+        missing: Return an empty text where it is not there.
+
+    Raises:
+        UsageError: it cannot be read.
+    """
+    try:
+        return readers.read_text(path)
+    except OSError as error:
+        if missing and isinstance(error, FileNotFoundError):
+            return ""
+        raise UsageError(f"{path}: {error.strerror}", hint=f"give a {OWN_MANIFEST}, a text in UTF-8") from None
 
 
 def name_symbols(name: str) -> str:

@@ -27,7 +27,7 @@ def main(project: Path, arguments: Sequence[str]) -> int:
 
     Args:
         project: the project's directory.
-        arguments: as `extractor/cli/attack.py` passes them on.
+        arguments: as `extractor/cli/runs.py` passes them on.
 
     Returns:
         The exit code: 0 nothing got through, 1 something did, 2 what it should try is not there.

@@ -150,14 +150,11 @@ def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_defau
     for name, parameter in inspect.signature(function).parameters.items():
         needed = parameter.default is inspect.Parameter.empty
         if name in available and (needed or not by_default):
-            arguments[name] = _copy(available[name])
+            value = available[name]
+            arguments[name] = value.clone() if isinstance(value, torch.Tensor) and not value.requires_grad else value
         elif needed and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL):
             raise TypeError(f"verify has no input for its parameter {name!r}")
     return function(**arguments)
-
-
-def _copy(value: Any) -> Any:
-    return value.clone() if isinstance(value, torch.Tensor) and not value.requires_grad else value
 
 
 class ListsOfTokens(PreTrainedTokenizerFast):

@@ -19,7 +19,7 @@ from .sides import NotVendored, Side, Upstream, Vendored, block, is_absent
 Job = dict[str, Any]
 CASES = (
     *("algorithms", "losses", "tensors", "batches", "metrics", "configs", "dataset", "rewards", "models", "padding"),
-    *("engine", "distillation", "declared"),
+    *("engine", "declared"),
 )
 # What is slow to import, and is there before lines are traced.
 HEAVY = (

@@ -174,7 +174,6 @@ class Vendored(Side):
     """A project, where neither Ray nor verl can be imported.
 
     Args:
-        root: Its directory.
         modules: Upstream's name of each vendored module -> its name there.
         fixes, scratch: As for every side.
         dropped: Methods that its classes were made without, "Class.method".

@@ -1,19 +1,20 @@
-"""`vextract changes`: compare the vendored code of two releases."""
+"""`vextract changes` and `versions`: what releases of verl have."""
 
 import re
 import textwrap
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from extractor.cli import output, screen
-from extractor.cli.options import Json, Offline, Verbose, make_features_option
+from extractor.cli.options import Json, Offline, Verbose, argument, make_features_option, option
+from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from extractor.usecases.changes import Changes, SymbolChange
+    from extractor.values.manifest import Manifest
+
 
 _SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}
 # Details of a change that say that something else is computed.
@@ -21,22 +22,22 @@ _BODY = re.compile(r"body changed|default of ")
 _MEMBER = re.compile(r"(?P<method>\w+)\(\): (?:body changed|default of )|field (?P<field>\w+): ")
 _FOLDERS = ("/algorithms/", "/protocol", "/workers/", "/data/")  # those that compute, first
 
-Old = Annotated[str, typer.Argument(help="The release of verl to compare from.")]
-New = Annotated[str, typer.Argument(help="The release to compare to.")]
-Names = Annotated[list[str] | None, typer.Argument(metavar="NAME", help="Only these functions, classes or files.")]
-Engine = Annotated[str, typer.Option(help="Rollout engine: hf or vllm.")]
-Algorithm = Annotated[str, typer.Option(help="Preset: grpo or ppo.")]
+Old = Annotated[str, argument("", "The release of verl to compare from.")]
+New = Annotated[str, argument("", "The release to compare to.")]
+Names = Annotated[list[str] | None, argument("NAME", "Only these functions, classes or files.")]
+Engine = Annotated[str, option("--engine", "Rollout engine: hf or vllm.")]
+Algorithm = Annotated[str, option("--algorithm", "Preset: grpo or ppo.")]
 With = Annotated[list[str] | None, make_features_option("--with", "Compare with an optional feature")]
 
 
-def command(
+def changes(
     old: Old,
     new: New,
     names: Names = None,
     engine: Engine = "hf",
     algorithm: Algorithm = "grpo",
     with_: With = None,
-    diff: Annotated[bool, typer.Option("--diff", help="Show how upstream's text differs.")] = False,
+    diff: Annotated[bool, option("--diff", "Show how upstream's text differs.")] = False,
     offline: Offline = False,
     verbose: Verbose = False,
     json: Json = False,
@@ -52,7 +53,7 @@ def command(
     chosen = found.named(tuple(names or ()))
     head = f"verl {found.old} -> {found.new}"
     if json:
-        output.data_json(write_json(found, chosen, diff))
+        output.data_json(write_changes(found, chosen, diff))
     elif names:
         # Whoever names them wants to see them whole.
         screen.show([head], [screen.Section(_write_symbols(found, chosen, diff))], verbose=True)
@@ -75,7 +76,10 @@ def write_sections(
     told = [item for item in chosen if item.change.value != "unchanged"]
     owner = [f"  {key.file}:{key.line}: {key.problem}" for key in found.owner_keys]
     owner += [f"  {path}: not valid YAML, so its keys were not checked" for path in found.unreadable]
-    marked = [(item.registry, _write_marks(item.gained, item.lost)) for item in found.registries]
+    marked = [
+        (item.registry, " ".join([*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]))
+        for item in found.registries
+    ]
     keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in found.project_keys.defaults]
     keys += [f"  + {key}" for key in found.project_keys.gained]
     keys += [
@@ -134,16 +138,11 @@ def _list_changed_inside(item: "SymbolChange") -> list[str]:
     return [name] if changed else []
 
 
-def _write_marks(gained: "Iterable[str]", lost: "Iterable[str]") -> str:
-    return " ".join([*(f"+{name}" for name in gained), *(f"-{name}" for name in lost)])
-
-
-def write_json(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> dict[str, object]:
+def write_changes(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> dict[str, object]:
     """Return the whole report as JSON's types."""
     symbols = [
         {
-            **output.pick(item.place, "symbol kind", change=item.change),
-            "was": item.old.symbol if item.old is not None else None,
+            **output.pick(item.place, "symbol kind", change=item.change, was=item.old and item.old.symbol),
             **output.pick(item.place, "upstream_path path line", details=item.details),
             **({"diff": item.diff(found.old, found.new)} if diff else {}),
         }
@@ -157,4 +156,98 @@ def write_json(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -
         "project_keys": asdict(found.project_keys),
         "owner_keys": [asdict(item) for item in found.owner_keys],
         "unreadable": found.unreadable,
+    }
+
+
+def versions(
+    name: Annotated[str | None, argument("NAME", "Describe this release, feature, preset or engine only.")] = None,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """List the supported releases of verl.
+
+    It prints a table of what each offers; with NAME or -v, a description.
+    """
+    from extractor.values import releases as known_releases
+
+    known, default = list(reversed(known_releases.list_supported())), known_releases.find_default()
+    manifests = [known_releases.load(item) for item in ([name] if name in known else known)]
+    if json:
+        output.data_json([_report_release(manifest, default) for manifest in manifests])
+    elif name is not None and name not in known:
+        output.data("\n".join(_describe(name, manifests)))
+    elif verbose or name is not None:
+        output.data("\n\n".join("\n".join(_describe_release(manifest, default)) for manifest in manifests))
+    else:
+        _show_matrix(manifests, default)
+
+
+def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
+    """Describe a feature, preset or engine and the releases having it.
+
+    Raises:
+        UsageError: nothing is called that.
+    """
+    from extractor.values.nearest import find_nearest
+
+    kinds: dict[str, dict[str, str]] = {}  # release -> name -> what it is
+    for one in manifests:
+        kinds[one.release] = {
+            **{item.name: f"a feature: {item.summary}" for item in one.features},
+            **dict.fromkeys(one.algorithms, "a preset, for --algorithm"),
+            **dict.fromkeys(one.engines, "an engine, for --engine"),
+        }
+    having = [release for release, named in kinds.items() if name in named]
+    if not having:
+        near = find_nearest(name, [*kinds, *sorted({item for named in kinds.values() for item in named})], 3)
+        raise UsageError(
+            f"{name!r} is no supported release, feature, preset or engine",
+            hint=f"did you mean {', '.join(near)}?" if near else "`vextract versions` lists them",
+        )
+    return [f"{name}  {kinds[having[0]][name]}", f"  in verl {', '.join(having)}"]
+
+
+def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
+    """Print a table of engines and features by release."""
+    engines = sorted({name for manifest in manifests for name in manifest.engines})
+    offered = [{feature.name for feature in manifest.features} for manifest in manifests]
+    everywhere = set.intersection(*offered)
+    rows = {
+        "verl": [manifest.release for manifest in manifests],
+        "presets": [str(len(manifest.algorithms)) for manifest in manifests],
+        **{f"engine {name}": [".x"[name in manifest.engines] for manifest in manifests] for name in engines},
+        **{name: [".x"[name in names] for names in offered] for name in sorted(set.union(*offered) - everywhere)},
+    }
+    width = max(map(len, rows))
+    for name, marks in rows.items():
+        columns = (f"{mark:^{len(manifest.release)}}" for mark, manifest in zip(marks, manifests, strict=True))
+        output.data(f"{name:{width}}  {' '.join(columns)}".rstrip())
+    output.data(textwrap.fill(f"in all of them: {', '.join(sorted(everywhere))}", 100))
+    output.data(f"default: {default}; what each is: `vextract versions -v`")
+
+
+def _describe_release(manifest: "Manifest", default: str) -> list[str]:
+    width = max((len(feature.name) for feature in manifest.features), default=0)
+    lines = [
+        f"verl {manifest.release}{' (default)' if manifest.release == default else ''}",
+        f"  engines     {', '.join(manifest.engines)}",
+        f"  algorithms  {', '.join(manifest.algorithms)}",
+        "  features",
+    ]
+    for feature in sorted(manifest.features, key=lambda feature: feature.name):
+        on = f" (on with {', '.join(feature.algorithms)})" if feature.algorithms else ""
+        only = f" (only {', '.join(feature.engines)})" if feature.engines else ""
+        lines.append(f"    {feature.name:{width}}  {feature.summary}{on}{only}")
+    return lines
+
+
+def _report_release(manifest: "Manifest", default: str) -> dict[str, object]:
+    return {
+        "release": manifest.release,
+        "default": manifest.release == default,
+        **output.pick(manifest, "engines algorithms"),
+        "features": [
+            output.pick(feature, "name summary algorithms", engines=feature.engines or manifest.engines)
+            for feature in sorted(manifest.features, key=lambda feature: feature.name)
+        ],
     }

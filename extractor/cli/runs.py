@@ -1,13 +1,40 @@
-"""`vextract plan` and `vextract attack`: run by a project's Python."""
+"""`vextract report`, `plan` and `attack`: about runs."""
 
 import os
 import subprocess
 from pathlib import Path
 from typing import Annotated
 
-import typer
+from extractor.cli import output
+from extractor.cli.options import Json, Project, Python, argument, option
+from extractor.values.errors import UsageError
 
-from extractor.cli.options import Json, Project, Python
+
+def report(
+    runs: Annotated[
+        list[Path] | None,
+        argument("RUN", "A run's directory; without one, every run under checkpoints/."),
+    ] = None,
+    file: Annotated[
+        Path | None,
+        option("--output,-o FILE", "The page; by default report.html in the run's directory."),
+    ] = None,
+) -> None:
+    """Make one HTML page about one or several runs.
+
+    A RUN may also be metrics.N.jsonl, an earlier run in its directory. The page opens without a network.
+    """
+    from extractor.usecases.report.page import render
+    from extractor.usecases.report.runs import find_runs, read_runs
+
+    found = read_runs(runs or find_runs(Path("checkpoints")))
+    for run in found:
+        if not run.rows:
+            output.note(f"note: {run.path} has no metrics yet")
+    page = file or (found[0].directory if len(found) == 1 else Path()) / "report.html"
+    output.write_file(page, render(found))
+    output.data(str(page))
+
 
 # The exit code of `in_project.py` where a project lacks what the command needs of it.
 OTHER_VERSION = 70
@@ -16,16 +43,14 @@ OTHER_VERSION = 70
 def plan(
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[PATH] [KEY=VALUE]...", help="The project, then settings as main.py takes them."),
+        argument("[PATH] [KEY=VALUE]...", "The project, then settings as main.py takes them."),
     ] = None,
-    processes: Annotated[int, typer.Option("--processes", min=1, help="How many processes train.")] = 1,
+    processes: Annotated[int, option("--processes", "How many processes train.", min=1)] = 1,
     memory: Annotated[
         float | None,
-        typer.Option("--memory", metavar="GIB", help="Memory of each device; without it, of this machine's."),
+        option("--memory GIB", "Memory of each device; without it, of this machine's."),
     ] = None,
-    config_name: Annotated[
-        str | None, typer.Option("--config-name", metavar="NAME", help="Start from another file of config/.")
-    ] = None,
+    config_name: Annotated[str | None, option("--config-name NAME", "Start from another file of config/.")] = None,
     python: Python = None,
     json: Json = False,
 ) -> int:
@@ -42,19 +67,15 @@ def attack(
     path: Project = Path(),
     reward: Annotated[
         str | None,
-        typer.Option(
-            "--reward", metavar="NAME", help="FILE.py:FUNCTION, MODULE:FUNCTION or code; the reward hook by default."
-        ),
+        option("--reward NAME", "FILE.py:FUNCTION, MODULE:FUNCTION or code; the reward hook by default."),
     ] = None,
     data: Annotated[
         Path | None,
-        typer.Option("--data", metavar="FILE", help="Parquet or JSON lines of prompts with their ground truth."),
+        option("--data FILE", "Parquet or JSON lines of prompts with their ground truth."),
     ] = None,
-    tasks: Annotated[int, typer.Option("--tasks", min=1, help="How many rows of it to try.")] = 3,
-    harm: Annotated[
-        bool, typer.Option("--harm", help="Also try programs that kill and fill memory outside the sandbox.")
-    ] = False,
-    all_: Annotated[bool, typer.Option("--all", help="Print every attempt, not only what got through.")] = False,
+    tasks: Annotated[int, option("--tasks", "How many rows of it to try.", min=1)] = 3,
+    harm: Annotated[bool, option("--harm", "Also try programs that kill and fill memory outside the sandbox.")] = False,
+    all_: Annotated[bool, option("--all", "Print every attempt, not only what got through.")] = False,
     python: Python = None,
 ) -> int:
     """Try known hacks against a project's reward, and print what got through.
@@ -81,7 +102,6 @@ def _run(path: Path, name: str, python: str | None, settings: list[str], **flags
     from extractor.project import location, lock
     from extractor.usecases.verify import interpreter
     from extractor.values import resources
-    from extractor.values.errors import UsageError
 
     given = {
         f"--{flag.replace('_', '-')}": value

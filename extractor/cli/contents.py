@@ -1,0 +1,132 @@
+"""`vextract explain`, `graph` and `sbom`: what a project is made of."""
+
+from collections import Counter
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from extractor.cli import output, screen, unfinished
+from extractor.cli.options import From, Json, Offline, Output, Project, Verbose, argument, option
+from extractor.values.wording import count_noun
+
+if TYPE_CHECKING:
+    from extractor.usecases.graph import Graph
+
+
+def explain(
+    name: Annotated[str, argument("", "A file, a module or a symbol, in upstream's name or the project's.")],
+    path: Project = Path(),
+    from_: From = None,
+    offline: Offline = False,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Say why a file or a symbol is here.
+
+    For verl's code, print the chain of references that leads to it and how it was changed; for the project's own
+    files, the template that they come from.
+    """
+    from extractor.project import base
+    from extractor.usecases import explain as explaining
+    from extractor.usecases import restore
+    from extractor.values import releases
+
+    root, locked = unfinished.open_project(path, answers=True)
+    name = _find_in_project(root, name)
+    # What a template makes is explained without verl, and without what was inferred of a release.
+    ours = explaining.Ours(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
+    found = tuple(filter(None, (ours.file(name),)))
+    if not found:
+        with output.steps(f"reading verl {locked.options.verl}"):
+            again = restore.regenerate(locked, origin=from_, offline=offline)
+            found = explaining.explain(again, locked.options, ours, name)
+        if restore.list_differences(locked, base.collect_from_tree(again.generated.tree)):
+            output.warning(
+                f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
+                " what follows is what would be emitted now"
+            )
+    if json:
+        output.data_json([asdict(item) for item in found])
+    else:
+        screen.show([], [screen.Section(item.lines(), "", " " * 11) for item in found], verbose=verbose)
+
+
+def _find_in_project(root: Path, name: str) -> str:
+    """Return a file's path in the project; other names unchanged."""
+    for place in (Path(name), root / name):
+        if place.is_file() and place.resolve().is_relative_to(root):
+            return place.resolve().relative_to(root).as_posix()
+    return name
+
+
+def graph(
+    path: Project = Path(),
+    verbose: Annotated[bool, option("--verbose,-v", "Every module; without it only the folders.")] = False,
+    json: Json = False,
+) -> None:
+    """Show the modules by folder, with sizes and imports.
+
+    Hooks and templates are shown as well as verl's modules.
+    """
+    from extractor.usecases.graph import build
+
+    graph = build(*unfinished.open_project(path))
+    if json:
+        output.data_json(_report_graph(graph))
+    else:
+        _print_graph(graph, verbose)
+
+
+def _print_graph(graph: "Graph", verbose: bool) -> None:
+    """Print each role with its size and imports, most imports first."""
+    between = graph.between()
+    width = max(map(len, graph.groups), default=0)
+    lines = []
+    for group, modules in graph.groups.items():
+        targets = [other for (one, other), _ in between.most_common() if one == group]
+        size = f"{count_noun(len(modules), 'file')}, {sum(module.lines for module in modules):,} lines"
+        lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
+        for module in modules if verbose else ():
+            edited = ", edited" if module.edited else ""
+            lines.append(f"  {module.path}  {module.lines:,} lines, {module.kind}{edited}")
+            lines += [f"    -> {', '.join(module.imports)}"] if module.imports else []
+    total = sum(module.lines for module in graph.modules)
+    kinds: Counter[str] = Counter()
+    for module in graph.modules:
+        kinds[module.kind] += module.lines
+    told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
+    head = [graph.title, f"{count_noun(len(graph.modules), 'file')}, {total:,} lines: {told}; tests apart"]
+    head += [] if verbose else ["every module with -v"]
+    screen.show(head, [screen.Section(lines, prefix="")], verbose=verbose)
+
+
+def _report_graph(graph: "Graph") -> dict[str, object]:
+    return {
+        "title": graph.title,
+        "groups": [
+            {
+                "name": group,
+                "lines": sum(module.lines for module in modules),
+                "modules": [{**asdict(module), "imported_by": graph.importers(module.path)} for module in modules],
+            }
+            for group, modules in graph.groups.items()
+        ],
+    }
+
+
+def sbom(path: Project = Path(), file: Output = None) -> None:
+    """Write a project's bill of materials, as SPDX 2.3 in JSON.
+
+    It lists verl and its wheel, every file with its origin, digests and changes, and the pinned requirements. Nothing
+    in it comes from the clock: it is dated 1980-01-01.
+    """
+    import json
+
+    from extractor.usecases.sbom import write_sbom
+
+    text = json.dumps(write_sbom(*unfinished.open_project(path)), indent=2)
+    if file is None:
+        output.data(text)
+    else:
+        output.write_file(file, f"{text}\n")
+        output.note(f"wrote {file}")

@@ -1,0 +1,197 @@
+"""`vextract sync`, `status` and `diff`: the files of a project."""
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from extractor.cli import output, screen, unfinished
+from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, argument, describe, option
+from extractor.values.errors import UsageError
+from extractor.values.wording import count_noun
+
+if TYPE_CHECKING:
+    from extractor.usecases.status import Status
+
+
+def sync(
+    path: Project = Path(),
+    from_: From = None,
+    offline: Offline = False,
+    removed: Annotated[bool, option("--removed", "Bring back the project's other files too.")] = False,
+    dry_run: DryRun = False,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> None:
+    """Restore missing vendored files, byte for byte.
+
+    If the bytes would not be those of the lock, it fails and says what differs. Edited files stay as they are, and so
+    do hooks.
+    """
+    from extractor.pipeline import apply
+    from extractor.pipeline.plan import Reason, Verdict, plan_sync, read_digests_on_disk
+    from extractor.project import base
+    from extractor.usecases import restore
+
+    root, locked = unfinished.open_project(path)
+    with output.steps("getting the emitted files"):
+        emitted, rebuilt = restore.read_emitted(root, locked, origin=from_, offline=offline)
+    plan = plan_sync(locked, emitted, read_digests_on_disk(locked, root), removed=removed)
+    if not dry_run:
+        apply.restore(root, plan, base_data=base.dump(emitted) if rebuilt else None)
+    kept = {
+        name: plan.paths(Verdict.KEEP, reason)
+        for name, reason in (("unchanged", Reason.UNCHANGED), ("edited", Reason.EDITED), ("removed", Reason.REMOVED))
+    }
+    restored = plan.paths(Verdict.ADD)
+    if json:
+        report = {"path": root, "written": not dry_run, "restored": restored, **kept, "base_rebuilt": rebuilt}
+        output.data_json(report)
+        return
+    head = [
+        f"{count_noun(len(restored), 'file')} {'would be ' if dry_run else ''}restored,"
+        f" {len(kept['unchanged'])} as emitted; all bytes match vextract.lock"
+    ]
+    if rebuilt:
+        head.append(f"{'damaged ' if dry_run else 'rebuilt '}  .vextract/base.zip ({rebuilt})")
+    lists = [
+        [f"{'missing ' if dry_run else 'restored'}  {path}" for path in restored],
+        [f"edited    {path} (left as it is)" for path in kept["edited"]],
+        [f"removed   {path} (left so; --removed brings it back)" for path in kept["removed"]],
+    ]
+    screen.show(head, [screen.Section(lines, prefix=" " * 10) for lines in lists], verbose=verbose)
+
+
+_PHASES = {"half way": "interrupted half way", "conflicts": "waits for its conflicts to be resolved", "done": "done"}
+
+
+def status(
+    path: Project = Path(),
+    check: Annotated[
+        bool, option("--check", "Exit with 1 if a file is not as emitted, or an upgrade is not finished.")
+    ] = False,
+    verbose: Verbose = False,
+    json: Json = False,
+) -> int:
+    """Show what is edited, missing, conflicted or orphaned.
+
+    It also says whether vextract supports a newer verl. Hooks are yours, and never count as edited.
+    """
+    from extractor.project import location, lock
+    from extractor.usecases.status import read_status
+
+    root = location.find(path, half_way=True)
+    found = read_status(root, lock.read(root))
+    if json:
+        output.data_json(_report_status(root, found))
+    else:
+        _show_status(found, verbose)
+        for text in found.say_next_steps():
+            output.note(text)
+    return 1 if check and found.drift else 0
+
+
+def _show_status(found: "Status", verbose: bool) -> None:
+    from extractor.usecases.status import State
+
+    options, borrowed = found.lock.options, found.lock.borrowed_from
+    head = [describe(options)]
+    if borrowed:
+        head.append(f"experimental: made without a manifest of verl {options.verl}, from that of {borrowed}")
+    if found.phase:
+        head.append(f"upgrade {_PHASES[found.phase.value]}: {found.upgrade}")
+    head.append(", ".join(f"{len(found.paths(state))} {state.value}" for state in State if found.paths(state)))
+    if found.base:
+        head.append(f"{'damaged':10}  {found.base}")
+    sections = []
+    for state in (State.CONFLICTED, State.MISSING, State.EDITED, State.ORPHANED, State.YOURS):
+        notes = {file.path: f"  ({file.note})" if file.note else "" for file in found.files if file.state is state}
+        label = f"{state.value:10}  "
+        sections.append(screen.Section([f"{label}{path}{note}" for path, note in notes.items()], prefix=label))
+    tail = [f"newer verl: {', '.join(found.newer)}"] if found.newer else []
+    if found.vextract:
+        tail.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")
+    screen.show(head, sections, tail, verbose=verbose)
+
+
+def _report_status(root: Path, found: "Status") -> dict[str, object]:
+    options = found.lock.options
+    return {
+        "path": root,
+        "verl": options.verl,
+        "manifest_of": found.lock.borrowed_from or options.verl,
+        "options": output.pick(options, "package engine algorithm recipe features"),
+        "drift": found.drift,
+        "base": found.base or None,
+        "upgrade": {"title": found.upgrade, "phase": found.phase} if found.phase else None,
+        "newer": {"verl": found.newer, "vextract": found.vextract},
+        "files": [output.pick(file, "path state kind", note=file.note or None) for file in found.files],
+    }
+
+
+_CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
+
+
+def diff(
+    paths: Annotated[list[Path] | None, argument("PATH", "The project, or files and directories in it.")] = None,
+    json: Json = False,
+) -> None:
+    """Show your edits against what was emitted.
+
+    The diff is in the format of `patch -p1` and `git apply`.
+    """
+    from extractor.project import base, lock
+    from extractor.usecases.diff import list_edits
+
+    root, only = _split_paths(paths or [])
+    unfinished.warn(root)
+    locked = lock.read(root)
+    found = list_edits(root, locked, base.read(root, locked), only)
+    if json:
+        output.data_json(
+            [output.pick(item, "path added removed", diff=item.text.decode(errors="replace")) for item in found]
+        )
+    elif found:
+        _show_diff(b"".join(item.text for item in found))
+    else:
+        output.note("no edits")
+
+
+def _split_paths(paths: list[Path]) -> tuple[Path, list[str]]:
+    """Return the project of the paths, and paths relative to it."""
+    from extractor.project import location
+
+    first = paths[0] if paths else Path()
+    start = first if first.is_dir() else first.parent
+    # A file that is missing, with its directory, belongs to where the command runs.
+    root = location.find(start if start.is_dir() else Path())
+    only = []
+    for path in paths:
+        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link in the project is named by its own path
+        for name in (absolute, absolute.parent.resolve() / absolute.name):
+            if name.is_relative_to(root):
+                only.append(name.relative_to(root).as_posix())
+                break
+        else:
+            if path.resolve() != root:
+                raise UsageError(f"{path}: not in the project {root}", hint="name files of one project")
+            only.append(".")
+    return root, only
+
+
+def _show_diff(diff: bytes) -> None:
+    """Print a diff: raw, or escaped and coloured on a terminal."""
+    if not sys.stdout.isatty():
+        try:
+            sys.stdout.flush()
+            sys.stdout.buffer.write(diff)
+            sys.stdout.buffer.flush()
+        except BrokenPipeError:
+            output.silence_flush()
+        return
+    text = diff.decode("utf-8", errors="replace").replace("\r\n", "\n").removesuffix("\n")
+    lines = output.make_plain(text).split("\n")
+    if output.is_fancy(sys.stdout):
+        codes = (next((code for start, code in _CODES if line.startswith(start)), "0") for line in lines)
+        lines = [f"\x1b[{code}m{line}\x1b[0m" for code, line in zip(codes, lines, strict=True)]
+    output.data("\n".join(lines), styled=True)
