@@ -219,7 +219,7 @@ class _LogSumExp(torch.autograd.Function):
 class _LogProbsOfLabels(torch.autograd.Function):
     """The log-probabilities of labels, (bs, ...), of logits (bs, ..., vocab_size), a few tokens at a time.
 
-    They have the logits' dtype, or float32 where autocast wants it. The backward pass computes torch's log_softmax again.
+    They have the logits' dtype, or float32 where autocast wants it. The backward pass computes the softmax again.
     """
 
     @staticmethod

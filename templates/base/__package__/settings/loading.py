@@ -21,8 +21,8 @@ from ..errors import ConfigError
 from ..output import main_command
 from ..run.heap import freed_memory
 from ..switches import FREED_MEMORY, SHORT_NAMES
-from .accumulation import settle_passes
 from . import reward_keys
+from .accumulation import settle_passes
 from .flags import GROUPS, MAIN, ConfigFiles, as_overrides, read_values
 from .setting import ALIASES, FORMER_KEYS, choose, flat, known_of, meant_setting, nearest, present_name, switched_off
 from .setting_checks import launch_answer, names_of, problems
