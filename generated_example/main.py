@@ -10,7 +10,6 @@ Settings are key=value, with verl's names; config/ppo_trainer.yaml has them all,
     --cfg                 print the resulting config, and stop
     --config FILE         the settings of any YAML file go over config/ppo_trainer.yaml; one with `defaults` replaces it
     --config-name NAME    start from another file of config/, whose defaults begin with ppo_trainer
-    --config-path DIR     look for it and for presets in another directory first
     --help                print this, and stop
 """
 

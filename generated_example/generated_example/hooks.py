@@ -9,7 +9,7 @@ import inspect
 import linecache
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -22,7 +22,7 @@ import torch
 from .absent import SHIPPED
 from .errors import ProjectError
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
-from .rewards.scoring import ScoringError, own_line, resolved, source_of
+from .rewards.scoring import ScoringError, own_line, plain, raw_function, resolved, source_of
 from .vendored.algorithms import core_algos
 from .vendored.protocol import DataProto
 
@@ -201,10 +201,9 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
             message, where = f"{message}\n  where {Path(where).name} takes what it returned", None
         raise HookError(message, where or source_of(hook), _first_bad(reward_fn, batch, tokenizer)) from error
 
-    _check_reward(result, batch, lambda: source_of(_hook_of(reward_fn)), tokenizer)
-    reward, extra = result["reward_tensor"], result.get("reward_extra_info") or {}
-    plain = {name: [*map(_plain, values)] for name, values in extra.items() if len(values)}
-    return reward.detach().to(batch.batch["responses"].device, torch.float32), plain
+    reward, extra = _checked_reward(result, batch, _hook_of(reward_fn), tokenizer)
+    components = {name: [*map(plain, values)] for name, values in extra.items() if len(values)}
+    return reward.detach().to(batch.batch["responses"].device, torch.float32), components
 
 
 def call_manager(reward_fn: Any, batch: DataProto) -> dict[str, Any]:
@@ -220,28 +219,24 @@ def check_advantages(batch: DataProto, estimator: str, tokenizer: Any = None) ->
     Raises:
         HookError: one of them has a wrong shape or dtype, or NaN or infinity in it; names the estimator's file.
     """
-    function = ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator)))
-    hook = function if function is not None else estimator
+    hook = ADV_ESTIMATOR_REGISTRY.get(str(getattr(estimator, "value", estimator))) or estimator
     for name in ("advantages", "returns"):
-        _check_tensor(
-            f"{name} of the estimator {estimator!r}", batch.batch[name], batch, lambda: source_of(hook), tokenizer
-        )
+        _check_tensor(f"{name} of the estimator {estimator!r}", batch.batch[name], batch, hook, tokenizer)
 
 
 def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any]:
     """Return one row of a batch, as a person wants to read it."""
     sample: dict[str, Any] = {"index": row}
-    prompt_length = batch.batch["prompts"].shape[-1] if "prompts" in batch.batch.keys() else 0
-    for name, columns in (("prompt", slice(None, prompt_length)), ("response", slice(prompt_length, None))):
+    mask, end = batch.batch["attention_mask"][row].bool(), -batch.batch["responses"].shape[-1]
+    for name, valid in (("prompt", mask[:end]), ("response", mask[end:])):
         ids = batch.batch.get(f"{name}s")
         if ids is not None and tokenizer is not None:
-            valid = batch.batch["attention_mask"][row, columns].bool()
             sample[name] = tokenizer.decode(ids[row][valid].tolist(), skip_special_tokens=True)
-    reward_model = batch.non_tensor_batch.get("reward_model")
-    if reward_model is not None and isinstance(reward_model[row], dict):
-        sample["ground_truth"] = reward_model[row].get("ground_truth")
-    if "data_source" in batch.non_tensor_batch:
-        sample["data_source"] = batch.non_tensor_batch["data_source"][row]
+    columns = {name: column[row] for name, column in batch.non_tensor_batch.items()}
+    if isinstance(columns.get("reward_model"), dict):
+        sample["ground_truth"] = columns["reward_model"].get("ground_truth")
+    if "data_source" in columns:
+        sample["data_source"] = columns["data_source"]
     return sample
 
 
@@ -270,8 +265,7 @@ def _hook_of(reward_fn: Any) -> Any:
     """Return the part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
     while hasattr(reward_fn, "manager"):  # behind a reward model, or in an event loop
         reward_fn = reward_fn.manager
-    score: Any = getattr(reward_fn, "compute_score", None)
-    raw: Any = score.args[0] if getattr(score, "args", ()) else score  # verl wraps it in functools.partial
+    raw = raw_function(getattr(reward_fn, "compute_score", None))
     return raw if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score" else reward_fn
 
 
@@ -287,26 +281,27 @@ def _first_bad(reward_fn: Any, batch: DataProto, tokenizer: Any) -> dict[str, An
     return None
 
 
-def _check_reward(result: dict[str, Any], batch: DataProto, where: Callable[[], str], tokenizer: Any) -> None:
-    """Raise a HookError for a reward that the trainer cannot use; `where` tells the hook's place."""
+def _checked_reward(result: dict[str, Any], batch: DataProto, hook: Any, tokenizer: Any) -> tuple[torch.Tensor, Any]:
+    """Return the scores and the components that `hook` has returned; a HookError, if the trainer cannot use them."""
     problem, extra = None, result.get("reward_extra_info") or {}
     if "reward_tensor" not in result:
         problem = f"the reward is a dict without reward_tensor; it has {sorted(map(str, result))}"
     elif not isinstance(extra, Mapping):
         problem = f"reward_extra_info is a {type(extra).__name__}, not a dict of lists"
     else:
-        _check_tensor("the reward", result["reward_tensor"], batch, where, tokenizer)
+        _check_tensor("the reward", result["reward_tensor"], batch, hook, tokenizer)
         for name, values in extra.items():
             if not hasattr(values, "__len__") or isinstance(values, str):
                 problem = f"reward_extra_info[{name!r}] is a {type(values).__name__}, not a list of a value per sample"
             elif len(values) not in (0, len(batch)):
                 problem = f"reward_extra_info[{name!r}] has {len(values)} values for {len(batch)} samples"
     if problem is not None:
-        raise HookError(problem, where())
+        raise HookError(problem, source_of(hook))
+    return result["reward_tensor"], extra
 
 
-def _check_tensor(what: str, value: Any, batch: DataProto, where: Callable[[], str], tokenizer: Any) -> None:
-    expected, row = tuple(batch.batch["responses"].shape), None
+def _check_tensor(what: str, value: Any, batch: DataProto, hook: Any, tokenizer: Any) -> None:
+    expected, sample = tuple(batch.batch["responses"].shape), None
     if not isinstance(value, torch.Tensor):
         problem = f"is a {type(value).__name__}, not a tensor"
     elif tuple(value.shape) != expected:
@@ -319,13 +314,7 @@ def _check_tensor(what: str, value: Any, batch: DataProto, where: Callable[[], s
         row = int(bad.nonzero()[0])
         number = value[row][~torch.isfinite(value[row])][0].item()
         problem = f"is {number} in {int(bad.sum())} of {len(bad)} samples"
+        sample = describe_sample(batch, row, tokenizer)
     else:
         return
-    raise HookError(f"{what} {problem}", where(), None if row is None else describe_sample(batch, row, tokenizer))
-
-
-def _plain(value: Any) -> Any:
-    """Return what a tensor holds: it may be on another device, or have a gradient, and is no number to metrics."""
-    if type(value) is float or not isinstance(value, torch.Tensor):
-        return value
-    return value.item() if value.numel() == 1 else value.tolist()
+    raise HookError(f"{what} {problem}", source_of(hook), sample)

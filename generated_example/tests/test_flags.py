@@ -1,5 +1,5 @@
 # vextract:template base/tests/test_flags.py - edit freely
-"""Hydra's flags: which file a config starts from, where it lies, and several runs at once."""
+"""Flags: which file a config starts from, and several runs at once."""
 
 import shutil
 
@@ -24,26 +24,25 @@ def own(tmp_path):
 
 
 def test_a_config_of_ones_own_starts_from_the_projects(own):
-    words = ["--config-path", str(own), "--config-name", "mine", "preset=ours", "trainer.test_freq=3"]
-    asked = parse(words, CONFIG_DIRECTORY)
+    asked = parse(["--config", str(own / "mine"), "preset=ours", "trainer.test_freq=3"], CONFIG_DIRECTORY)
     config = load_config(asked.files, asked.overrides)
     assert config.trainer.total_training_steps == 7 and config.trainer.test_freq == 3
     assert config.algorithm.adv_estimator == "rloo"
-    assert asked.flags == ["--config-name=mine", f"--config-path={own}"]
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--config-name", "mime"], "no such file\nhint: did you mean mine? There are: empty, mine, ppo_trainer"),
-        (["--config-name", "empty"], "unknown key a"),
+        (["--config-name", "ppo_trainr"], "no such file\nhint: did you mean ppo_trainer? There are: ppo_trainer"),
+        (["--config", "OWN/empty.yaml"], "unknown key a"),
         (["--config-nam", "mine"], "unknown option --config-nam"),
+        (["--config-path", "OWN", "--config-name=mine"], "OWN/mine.yaml"),
         (["data.train_batch_size=1,2"], "--multirun"),
     ],
 )
 def test_a_mistake_is_an_error_with_a_hint(own, arguments, message):
     (own / "empty.yaml").write_text("a: 1\n")
     with pytest.raises(ConfigError) as caught:
-        asked = parse(["--config-path", str(own), *arguments], CONFIG_DIRECTORY)
+        asked = parse([argument.replace("OWN", str(own)) for argument in arguments], CONFIG_DIRECTORY)
         load_config(asked.files, asked.overrides)
-    assert message in str(caught.value) and "hint:" in str(caught.value)
+    assert message.replace("OWN", str(own)) in str(caught.value) and "hint:" in str(caught.value)

@@ -37,8 +37,7 @@ def outcome(work):
 def of_overrides(line):
     files = ConfigFiles(Path("config").resolve())
     chosen = [one for one in line if one.partition("=")[0] in loading.GROUPS]
-    values = [one for one in line if one not in chosen]
-    ours, times = counted(outcome, lambda: loading._with_settings(files, chosen, [], values)[0])
+    ours, times = counted(outcome, lambda: loading._with_settings(files, chosen, line)[0])
     return [ours == outcome(lambda: compose(files, line)), times]
 
 def of_sizes(line, main=Path("config/ppo_trainer.yaml")):

@@ -46,7 +46,7 @@ class ToyArithmeticEnv:
         if task not in self.tasks:
             raise ValueError(f"unknown task {task!r}: choose one of {', '.join(self.tasks)}")
         self.task, self.questions = task, self.tasks[task]
-        self._random: random.Random | None = None
+        self._random = random.Random()
         self._question: str | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
@@ -60,12 +60,8 @@ class ToyArithmeticEnv:
             The observation (the question, which is also the prompt) and `{"ground_truth": ..., "turn": 0}`.
         """
         if seed is not None:
-            self._random = random.Random(seed)
-        question = (options or {}).get("question")
-        if question is None:
-            self._random = self._random or random.Random()
-            question = self._random.choice(self.questions)
-        self._question = str(question)
+            self._random.seed(seed)
+        self._question = str((options or {}).get("question") or self._random.choice(self.questions))
         return self._question, {"ground_truth": self.answer(self._question), "turn": 0}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
@@ -75,17 +71,17 @@ class ToyArithmeticEnv:
             action: the answer as text, for example `"48"`.
 
         Returns:
-            observation (nothing follows), reward in [0, 1], terminated (always, a response is the only action),
-            truncated (never), and info: the components of the reward, as in `score`, and the turn.
+            observation (nothing follows), reward in [0, 1] (right characters at their place, over the longer of the two
+            lengths), terminated (always, a response is the only action), truncated (never), and info: acc, 1.0 if the
+            answer is right; format, 1.0 if it is made of digits only, which is reported, not rewarded; and the turn.
         """
         if self._question is None:
             raise RuntimeError("call reset() before step(): there is no question")
-        components = self.score(self.answer(self._question), action)
-        self._question = None
-        return "", components["score"], True, False, {**components, "turn": 1}
-
-    def close(self) -> None:
-        """Release what the environment holds: nothing here."""
+        expected, self._question = self.answer(self._question), None
+        right = sum(given == wanted for given, wanted in zip(action, expected, strict=False))
+        reward = right / max(len(action), len(expected), 1)
+        made_of_digits = re.fullmatch(r"\d+", action) is not None
+        return "", reward, True, False, {"acc": float(action == expected), "format": float(made_of_digits), "turn": 1}
 
     @staticmethod
     def answer(question: str) -> str:
@@ -94,22 +90,6 @@ class ToyArithmeticEnv:
         if "+" in text:
             return str(sum(int(term) for term in text.split("+")) % 10)
         return "".join(str((int(digit) + 1) % 10) for digit in text)
-
-    @staticmethod
-    def score(expected: str, action: str) -> dict[str, float]:
-        """Score an answer against the expected one.
-
-        Returns:
-            score: the reward in [0, 1]: right characters at their place, over the longer of the two lengths.
-            acc: 1.0 if the answer is right, else 0.0.
-            format: 1.0 if the answer is made of digits only, else 0.0; reported, not rewarded.
-        """
-        right = sum(given == wanted for given, wanted in zip(action, expected, strict=False))
-        return {
-            "score": right / max(len(action), len(expected), 1),
-            "acc": float(action == expected),
-            "format": float(re.fullmatch(r"\d+", action) is not None),
-        }
 
     def states(self, split: str, settings: Mapping[str, Any]) -> tuple[str, list[dict[str, Any]]]:
         """List the states that prompts are made of: those to train on, or some others to validate on.
@@ -123,13 +103,12 @@ class ToyArithmeticEnv:
         Returns:
             The name of the data source, which validation reports under, and the options of `reset` for each state.
         """
-        source, val_size = f"toy_{self.task}", settings.get("val_size", 20)
-        held_out = set[str]()
+        source, chosen, val_size = f"toy_{self.task}", self.questions, settings.get("val_size", 20)
         if 0 < val_size <= len(self.questions) / 5:
-            held_out = set(random.Random(settings.get("seed", 0)).sample(self.questions, val_size))
-        if split == "val":
-            source += "_held_out" if held_out else "_seen"
-            if not held_out:
-                print(f"note: {self.task} holds no questions out: validation ({source}) shows only what was memorised")
-        chosen = sorted(held_out) if split == "val" and held_out else [q for q in self.questions if q not in held_out]
+            held_out = sorted(random.Random(settings.get("seed", 0)).sample(self.questions, val_size))
+            chosen = held_out if split == "val" else [q for q in self.questions if q not in held_out]
+            source += "_held_out" if split == "val" else ""
+        elif split == "val":
+            source += "_seen"
+            print(f"note: {self.task} holds no questions out: validation ({source}) shows only what was memorised")
         return source, [{"question": question} for question in chosen]

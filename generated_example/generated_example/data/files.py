@@ -212,12 +212,15 @@ def rows_in_schema(
 ) -> list[dict[str, Any]]:
     """Return rows in verl's schema: see `dataset_of_rows`."""
     where, schema = Path(f"{split}_dataset"), list[dict[str, Any]]()
-    for number, row in enumerate(rows):
+    if not rows:
+        raise DataError(f"the {split} dataset is empty", f"check what is given as {where}")
+    for number, row in enumerate(map(plain, rows)):
+        if not isinstance(row, dict):
+            text = f"item {number} of the {split} dataset is of type {type(row).__name__}, not a dictionary"
+            raise DataError(text, "an item is a row, {'prompt': ..., 'ground_truth': ...}")
         check_characters(row, f"{where}, row {number}")
-        schema.append(to_schema(dict(row), number, where, data, needs_truth=needs_truth))
-    if not schema:
-        raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
-    return with_all_columns(schema)
+        schema.append(to_schema(row, number, where, data, needs_truth=needs_truth))
+    return schema
 
 
 def to_schema(row: dict[str, Any], number: int, path: Path, data: Any, *, needs_truth: bool) -> dict[str, Any]:

@@ -22,50 +22,42 @@ class ConfigFiles(NamedTuple):
     Attributes:
         directory: the project's config directory.
         name: the file that the config starts from, without `.yaml`.
-        paths: directories that are looked in before the project's.
+        own: the directory of that file, which is looked in first; None: the project's.
         values: a YAML file of settings that go over those of that file.
     """
 
     directory: Path
     name: str = MAIN
-    paths: tuple[Path, ...] = ()
+    own: Path | None = None
     values: Path | None = None
 
     @property
     def directories(self) -> list[Path]:
-        """Return all of them, in the order in which they are looked in: Hydra wants the file's own first."""
-        found = [directory.expanduser().resolve() for directory in (*self.paths, self.directory)]
-        return sorted(found, key=lambda directory: not (directory / f"{self.name}.yaml").is_file())
+        """Return all of them, in the order in which they are looked in."""
+        return [directory.resolve() for directory in (self.own, self.directory) if directory is not None]
 
     def options(self, group: str = "") -> list[str]:
         """Return what can be chosen in a folder of them: the names of its files."""
         return sorted({file.stem for directory in self.directories for file in (directory / group).glob("*.yaml")})
 
 
-def config_files(directory: Path, named: str, path: Path | None = None, main: str = MAIN) -> ConfigFiles:
+def config_files(directory: Path, named: str, main: str = MAIN) -> ConfigFiles:
     """Say where a config is, by the name of a file in config/ or the path of any YAML file.
 
     A file that lists `defaults` is what the config starts from; the settings of any other go over those of `main`.
 
     Raises:
-        ConfigError: there is no such file, or directory.
+        ConfigError: there is no such file.
     """
-    paths, given = () if path is None else (path,), Path(named).expanduser()
-    plain = ConfigFiles(directory, named.removesuffix(".yaml"), paths)
-    for folder in plain.directories:
-        if not folder.is_dir():
-            raise ConfigError(f"--config-path {folder}: no such directory", "give the path of a directory")
-    places = [given, given.with_name(f"{given.name}.yaml")]
-    if given.name == named:
-        places.insert(0, plain.directories[0] / f"{plain.name}.yaml")
+    given = Path(named).expanduser()
+    places = [directory / f"{named.removesuffix('.yaml')}.yaml", given, given.with_name(f"{given.name}.yaml")]
     file = next((place.absolute() for place in places if place.is_file()), None)
     if file is None:
-        hint = f"{choose(plain.name, plain.options())}; or give the path of a YAML file"
+        hint = f"{choose(given.stem, ConfigFiles(directory).options())}; or give the path of a YAML file"
         raise ConfigError(f"{named}: no such file", hint)
     if not re.search(r"^defaults:", file.read_text(encoding="utf-8", errors="replace"), re.MULTILINE):
-        return ConfigFiles(directory, main.removesuffix(".yaml"), paths, file)
-    inside = file.parent.resolve() in plain.directories
-    return ConfigFiles(directory, file.stem, paths if inside else (file.parent, *paths))
+        return ConfigFiles(directory, main.removesuffix(".yaml"), values=file)
+    return ConfigFiles(directory, file.stem, None if file.parent.samefile(directory) else file.parent)
 
 
 def read_values(file: Path) -> dict[str, Any]:
@@ -90,14 +82,11 @@ class CommandLine(NamedTuple):
         overrides: settings, as they stand there.
         files: where the config is.
         cfg: whether the config is to be printed.
-        flags: those that say where the config is, as they stand there.
-        multirun: whether there are several runs.
     """
 
     overrides: list[str]
     files: ConfigFiles
     cfg: bool
-    flags: list[str]
 
 
 class _Parser(argparse.ArgumentParser):
@@ -120,19 +109,19 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
     parser.add_argument("-c", "--cfg", action="store_true")
     parser.add_argument("-m", "--multirun", action="store_true")
     parser.add_argument("--config")
-    parser.add_argument("--config-name", "-cn")
-    parser.add_argument("--config-path", "-cp", type=Path)
+    parser.add_argument("--config-name", "-cn", default=MAIN)
+    parser.add_argument("--config-path", "-cp")
     # Hydra's own says what of the config is meant: --cfg job.
     pairs = zip(["", *arguments], arguments, strict=False)
     words = [word for before, word in pairs if before not in ("-c", "--cfg") or word not in ("job", "all")]
     found, overrides = parser.parse_known_args(words)
+    if found.config_path:
+        file = Path(found.config_path) / f"{found.config_name.removesuffix('.yaml')}.yaml"
+        raise ConfigError("--config-path is no flag here: a file is named whole", main_command("--config", str(file)))
     if found.multirun:
         raise ConfigError("this project was made without --multirun", "vextract add sweep")
-    main = found.config_name or MAIN
-    files = config_files(directory, found.config or main, found.config_path, main if found.config else MAIN)
-    given = {"--config": found.config, "--config-name": found.config_name, "--config-path": found.config_path}
-    flags = [f"{flag}={value}" for flag, value in given.items() if value is not None]
-    return CommandLine(overrides, files, found.cfg, flags)
+    files = config_files(directory, found.config or found.config_name, found.config_name if found.config else MAIN)
+    return CommandLine(overrides, files, found.cfg)
 
 
 def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

@@ -19,14 +19,14 @@ from ..absent import PRESETS
 from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
+from . import reward_keys
 from .flags import GROUPS, MAIN, ConfigFiles, as_overrides, read_values
 from .setting import ALIASES, FORMER_KEYS, choose, flat, known_of, meant_setting, nearest, present_name, switched_off
 from .setting_checks import launch_answer, names_of, problems
 
 MODEL = "actor_rollout_ref.model.path"
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
-OPEN = tuple(f"{part}reward_kwargs" for part in ("reward.", "reward.custom_reward_function."))
-OPEN += ("reward_model.reward_kwargs", "custom_reward_function.reward_kwargs", "data.env")
+OPEN = (reward_keys.MANAGER_ARGUMENTS, f"{reward_keys.FUNCTION}.reward_kwargs", "data.env")
 TYPE_NAMES: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 TYPE_NAMES |= {list: "a list", dict: "a mapping"}
 
@@ -45,8 +45,7 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
         ConfigError: an override is malformed, its key is unknown, or a value cannot be right.
     """
     files = where if isinstance(where, ConfigFiles) else ConfigFiles(where)
-    of_file = as_overrides(read_values(files.values)) if files.values else []
-    words = [*of_file, *overrides]
+    words = [*(as_overrides(read_values(files.values)) if files.values else ()), *overrides]
     chosen = [word for word in words if word.partition("=")[0] in GROUPS]
     for word in chosen:
         _check_choice(word, files)
@@ -55,9 +54,9 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     may_be_toy = not any(word.startswith("scale=") for word in chosen)
     names_model = [word for word in words if word.lstrip("+").startswith(f"{MODEL}=")]
     is_toy = may_be_toy and all(word.endswith("=null") for word in names_model)
-    config, usual = _with_settings(files, sizes * is_toy + chosen, of_file, overrides)
+    config, usual = _with_settings(files, sizes * is_toy + chosen, words)
     if may_be_toy and (config.actor_rollout_ref.model.path is None) != is_toy:
-        config, usual = _with_settings(files, sizes * (not is_toy) + chosen, of_file, overrides)
+        config, usual = _with_settings(files, sizes * (not is_toy) + chosen, words)
     if files.name != MAIN:  # the types are those of the project's own values
         usual = _plain(_compose(ConfigFiles(files.directory), ()))
     check_types(config, usual)
@@ -151,7 +150,7 @@ def _plain(config: DictConfig) -> dict[str, Any]:
 
 
 def _with_settings(
-    files: ConfigFiles, chosen: Sequence[str], of_file: Sequence[str], given: Sequence[str]
+    files: ConfigFiles, chosen: Sequence[str], given: Sequence[str]
 ) -> tuple[DictConfig, dict[str, Any]]:
     """Return the config with all settings, and the plain values that it has by the chosen files alone.
 
@@ -160,8 +159,7 @@ def _with_settings(
     Args:
         files: the files of the config.
         chosen: overrides that choose files, such as preset=ppo.
-        of_file: settings of a file of values. A config that a run has written down repeats all that are usual.
-        given: settings of the command line.
+        given: all overrides.
     """
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.core.override_parser.types import OverrideType
@@ -170,15 +168,12 @@ def _with_settings(
 
     config = _compose(files, chosen)
     usual = _plain(config)
-    read = OverridesParser.create()
-    parsed = zip(of_file, read.parse_overrides(list(of_file)), strict=True)
-    new = [word for word, one in parsed if usual.get(one.key_or_group, usual) != one.value()]
-    words = [_opened(word, usual) for word in (*new, *given) if word not in chosen]
+    words = [_opened(word, usual) for word in given if word not in chosen]
     for word in words:
         _check_override(word, usual)
     changed = copy.deepcopy(config)
     with contextlib.suppress(HydraException, OmegaConfBaseException):  # composing says what is wrong
-        for one in read.parse_overrides(words):
+        for one in OverridesParser.create().parse_overrides(words):
             section = isinstance(usual.get(one.key_or_group), dict)  # or a directory of that name
             if section or one.type is not OverrideType.CHANGE or one.is_sweep_override():
                 break

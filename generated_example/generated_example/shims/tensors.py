@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from typing import Any
 
@@ -175,7 +175,11 @@ def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[
 
 
 class _LogSumExp(torch.autograd.Function):
-    """torch's logsumexp and its gradient, whose steps go through the vocabulary of a few tokens at a time."""
+    """`torch.logsumexp` over the last dimension of (bs, ..., vocab_size), float32 or float64, a few tokens at a time.
+
+    It is what one row at a time gives, and so its gradient: bit for bit with one thread. With more of them torch may
+    divide a long row among them, and its sum then differs in the last bits (by 2e-6 at a vocabulary of 151,936).
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor) -> torch.Tensor:
@@ -194,18 +198,11 @@ class _LogSumExp(torch.autograd.Function):
         return result
 
 
-def logsumexp_in_pieces(logits: torch.Tensor) -> torch.Tensor:
-    """Compute `torch.logsumexp` over the last dimension of (bs, ..., vocab_size), float32 or float64.
-
-    It is what one row at a time gives, and so its gradient: bit for bit with one thread. With more of them torch may
-    divide a long row among them, and its sum then differs in the last bits (by 2e-6 at a vocabulary of 151,936).
-    """
-    found: torch.Tensor = _LogSumExp.apply(logits)
-    return found
-
-
 class _LogProbsOfLabels(torch.autograd.Function):
-    """torch's log_softmax and gather, and their gradients, some tokens at a time, which keep nothing of their size."""
+    """The log-probabilities of labels, (bs, ...), of logits (bs, ..., vocab_size), a few tokens at a time.
+
+    They have the logits' dtype, or float32 where autocast wants it. The backward pass computes the softmax again.
+    """
 
     @staticmethod
     def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
@@ -231,15 +228,8 @@ class _LogProbsOfLabels(torch.autograd.Function):
         return result, None
 
 
-def log_probs_of_labels(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Return the log-probabilities of labels, (bs, ...), by a log_softmax that the backward pass computes again.
-
-    Args:
-        logits: (bs, ..., vocab_size); the result has their dtype, or float32 where autocast wants it.
-        labels: (bs, ...).
-    """
-    found: torch.Tensor = _LogProbsOfLabels.apply(logits, labels)
-    return found
+logsumexp_in_pieces: Callable[[torch.Tensor], torch.Tensor] = _LogSumExp.apply
+log_probs_of_labels: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = _LogProbsOfLabels.apply
 
 
 def entropy_from_logits(logits: torch.Tensor) -> torch.Tensor:

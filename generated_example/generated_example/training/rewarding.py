@@ -55,19 +55,15 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
     Raises:
         ConfigError: the manager takes no such arguments, or what is given cannot be called as a reward is.
     """
-    managers: list[Any] = []
-    for name in ("reward_fn", "val_reward_fn"):
-        if getattr(given, name) is None:
-            managers.append(None)
-        else:
-            managers.append(manager_of(getattr(given, name), config, tokenizer))
+    managers = [manager_of(reward_fn, config, tokenizer) for reward_fn in (given.reward_fn, given.val_reward_fn)]
     for manager in managers:
         if isinstance(manager, TextRewardManager):  # others are the caller's
             around.enter_context(closing(manager))
-    if managers[0] is None:
-        train, validation = _configured(config, tokenizer, ranks, around)
-        return train, managers[1] or validation
-    return managers[0], managers[1] or managers[0]
+    train, validation = managers
+    if train is None:
+        train, configured = _configured(config, tokenizer, ranks, around)
+        return train, validation or configured
+    return train, validation or train
 
 
 def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:

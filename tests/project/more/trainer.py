@@ -79,8 +79,8 @@ def test_a_setting_that_only_a_preset_has_can_be_given_with_it(tmp_path):
 @pytest.mark.parametrize(
     ("flags", "message"),
     [
-        (["--config-path=nowhere"], "no such directory"),
-        (["--config-path=HERE", "--config-name=typed"], "trainer.total_training_steps is 'many'"),
+        (["--config-path=nowhere"], "--config nowhere/ppo_trainer.yaml"),
+        (["--config=HERE/typed"], "trainer.total_training_steps is 'many'"),
         (["--config-name"], "expected one argument"),
     ],
 )

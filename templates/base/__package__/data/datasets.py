@@ -114,7 +114,7 @@ def dataset_of_rows(
     Raises:
         DataError: a row cannot be used, or there is none.
     """
-    table = Rows(map(plain, rows_in_schema(rows, split, data, needs_truth=needs_truth)))
+    table = Rows(rows_in_schema(rows, split, data, needs_truth=needs_truth))
     return _built(RowPrompts, [table], split, data, tokenizer)
 
 
@@ -254,7 +254,7 @@ def _rows_of_files(files: list[str], split: str, data: Any, *, needs_truth: bool
     key, most = f"data.{split}_files", data.get(f"{split}_max_samples", -1)
     paths = [Path(file).expanduser() for file in files]
     rows: Any
-    if all(_is_in_schema(path, key, data) for path in paths) and _is_for_datasets(paths, key):
+    if _is_for_datasets(paths, key, data):
         import datasets
 
         datasets.disable_progress_bars()
@@ -274,21 +274,18 @@ def _rows_of_files(files: list[str], split: str, data: Any, *, needs_truth: bool
     return rows.select(np.random.default_rng(data.get("seed")).choice(len(rows), size=most, replace=False).tolist())
 
 
-def _is_for_datasets(paths: list[Path], key: str) -> bool:
-    """Tell whether files are large, or hold what `datasets` decodes."""
-    size = sum(path.stat().st_size for path in paths)
-    return size > MOST_BYTES or not all(is_as_stored(open_parquet(path, key)) for path in paths)
-
-
-def _is_in_schema(path: Path, key: str, data: Any) -> bool:
-    """Tell whether a file is parquet in verl's schema."""
-    if path.suffix.lower() != ".parquet" or not path.is_file():
+def _is_for_datasets(paths: list[Path], key: str, data: Any) -> bool:
+    """Tell whether files are parquet in verl's schema, and large or with what `datasets` decodes."""
+    if not all(path.suffix.lower() == ".parquet" and path.is_file() for path in paths):
         return False
-    opened = open_parquet(path, key)
-    kinds = {field.name: field.type for field in opened.schema_arrow}
     columns = {"reward_model", "extra_info", data.get("reward_fn_key", "data_source")}
-    has_messages = "list<" in str(kinds.get(data.get("prompt_key", "prompt")))
-    return has_messages and columns <= kinds.keys() and opened.metadata.num_rows > 0
+    opened = [open_parquet(path, key) for path in paths]
+    for file in opened:
+        kinds = {field.name: str(field.type) for field in file.schema_arrow}
+        has_messages = "list<" in kinds.get(data.get("prompt_key", "prompt"), "")
+        if not has_messages or not columns <= kinds.keys() or not file.metadata.num_rows:
+            return False
+    return sum(path.stat().st_size for path in paths) > MOST_BYTES or not all(map(is_as_stored, opened))
 
 
 # What can be wrong with a dataset

@@ -100,14 +100,9 @@ class Scorer:
             names = ", ".join(map(str, result)) or "nothing"
             text = f"the reward is a dict without `score`; it has {names}"
             raise ScoringError(text, source_of(self.function), row)
-        for name, value in list(result.items()):
-            if type(value) is float and -LARGEST <= value <= LARGEST:  # as nearly all are
-                continue
-            value = result[name] = plain(value)
-            if problem := problem_of(value, is_score=name == "score"):
-                what = "the reward" if name == "score" else f"the component {name!r} of the reward"
-                raise ScoringError(f"{what} is {problem}", source_of(self.function), row)
-        return result
+        if problem := problem_of(result["score"]):
+            raise ScoringError(f"the reward is {problem}", source_of(self.function), row)
+        return {name: value if type(value) is float else plain(value) for name, value in result.items()}
 
 
 def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
@@ -148,21 +143,22 @@ if REWARD_FORMS or REWARD_MANAGERS:
 
 
 def plain(value: Any) -> Any:
-    """Return the one number of an array or a tensor, which NumPy since 2.4 does not convert; others as they are."""
+    """Return what a tensor or an array holds, a number or lists of them; others as they are."""
     shape = getattr(value, "shape", None)
-    return value.item() if shape and math.prod(shape) == 1 else value
+    if shape is None:
+        return value
+    return value.item() if math.prod(shape) == 1 else value.tolist()
 
 
-def problem_of(value: Any, *, is_score: bool) -> str | None:
-    """Say what keeps a value from being a reward, or a component of one; None if nothing does.
+def problem_of(value: Any) -> str | None:
+    """Say what keeps a value from being a reward: a finite number that float32 can hold; None if nothing does.
 
-    A reward is a finite number that float32 can hold, or a tensor or an array of one; a component may be other things
-    as well, which are not averaged then.
+    A tensor or an array of one is a number as well. Components may be anything: what is no number is not averaged.
     """
-    if not is_score:
+    if type(value) is float and -LARGEST <= value <= LARGEST:  # as nearly all are
         return None
     try:
-        number = None if isinstance(value, str | bytes) else float(value)
+        number = None if isinstance(value, str | bytes) else float(plain(value))
     except OverflowError:
         return "a whole number that is too large for float32"
     except (TypeError, ValueError, RuntimeError):
@@ -186,12 +182,8 @@ def aligned(results: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def raw_function(function: Any) -> Any:
     """Return the function that the owner wrote: verl wraps it in functools.partial, up to 0.4.0 in one of its own."""
-    hidden = _hidden_in(function)
-    if "raw_fn" in hidden:
-        return hidden["raw_fn"]
-    arguments = getattr(function, "args", ())
-    inner: Any = arguments[0] if arguments and callable(arguments[0]) else getattr(function, "func", function)
-    return inner if callable(inner) else function
+    wrapped = [_hidden_in(function).get("raw_fn"), *getattr(function, "args", ())[:1], getattr(function, "func", None)]
+    return next(filter(callable, wrapped), function)
 
 
 def _hidden_in(function: Any) -> Mapping[str, Any]:

@@ -3,7 +3,6 @@
 
 import warnings
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
@@ -15,16 +14,13 @@ if TYPE_CHECKING:
 CONFIG_DIRECTORY = PROJECT / "config"
 
 
-def load_config(
-    *overrides: str | Mapping[str, Any], config_name: str = "ppo_trainer", config_path: str | Path | None = None
-) -> "DictConfig":
+def load_config(*overrides: str | Mapping[str, Any], config_name: str = "ppo_trainer") -> "DictConfig":
     """Compose the config as the command line does, with the same keys and the same checks.
 
     Args:
         overrides: settings, as on the command line ("algorithm.adv_estimator=grpo", "preset=rloo", "+new.key=1"); or
             mappings of them ({"trainer.total_epochs": 3}, nested or with dots).
         config_name: a file of config/ to start from, or the path of any YAML file.
-        config_path: a directory that is looked in before the project's config/.
 
     Returns:
         The config. What is in order and does not count is said by a warning.
@@ -47,8 +43,7 @@ def load_config(
                 'give texts, "trainer.total_epochs=3", or mappings, {"trainer.total_epochs": 3}',
             )
         words += [given] if isinstance(given, str) else as_overrides(given)
-    path = None if config_path is None else Path(config_path)
-    config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name), path), words)
+    config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name)), words)
     check_paths(config)
     for note in notes_on(config, words):
         warnings.warn(note, stacklevel=2)

@@ -143,11 +143,10 @@ def switched_off(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str
             continue  # null says nothing that another setting could take away
         parts = name.split(".")
         above = [".".join(parts[:end]) for end in range(len(parts) - 1, 0, -1)]
-        switches = [f"{section}.enable=true" for section in above]
-        kept = {f"{name}=true", "critic.enable=true"}
+        kept = {name, "critic.enable"}
         if REWARD_MODEL:
-            kept.add(f"{reward_keys.JUDGE}=true")
-        switches = [switch for switch in switches if switch not in kept]
+            kept.add(reward_keys.JUDGE)
+        switches = [f"{section}.enable=true" for section in above if f"{section}.enable" not in kept]
         for switch in (*switches, *(other for setting in (name, *above) for other in known_of(setting).only_with)):
             key, _, wanted = switch.partition("=")
             value = OmegaConf.select(config, key, default=PLAIN)

@@ -32,7 +32,6 @@ from omegaconf import OmegaConf, open_dict
 from torch.utils.data import Dataset
 
 from ..data.datasets import build_datasets, data_section, dataset_of_files, dataset_of_rows, file_list
-from ..data.files import plain
 from ..episodes.checks import is_reward
 from ..errors import ConfigError, DataError
 from ..hooks import arguments_of
@@ -181,15 +180,7 @@ def dataset_of(value: Any, split: str, config: Any, tokenizer: Any, *, needs_tru
     if GIVEN_OBJECTS:
         return given_dataset_of(value, split, config, tokenizer, needs_truth=needs_truth)
     else:
-        rows = plain(value) if isinstance(value, list) else value.with_format(None).to_list()
-        for number, row in enumerate(rows):
-            if not isinstance(row, Mapping):
-                raise DataError(
-                    f"item {number} of the {split} dataset is of type {type(row).__name__}, not a dictionary",
-                    "an item is a row, {'prompt': ..., 'ground_truth': ...}",
-                )
-        if not rows:
-            raise DataError(f"the {split} dataset is empty", f"check what is given as {split}_dataset")
+        rows = value if isinstance(value, list) else value.with_format(None).to_list()
         return dataset_of_rows(rows, split, data_section(config), tokenizer, needs_truth=needs_truth)
 
 
@@ -217,12 +208,12 @@ def check_callable(reward_fn: Any) -> None:
 
 
 def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
-    """Return a reward manager that scores with what the caller has given.
+    """Return a reward manager that scores with what the caller has given; None where that is nothing.
 
     Raises:
         ConfigError: it cannot be made, or not be called in processes, as configured.
     """
-    if takes_batch(reward_fn):
+    if reward_fn is None or takes_batch(reward_fn):
         return reward_fn
     try:
         settings = offered(config, TextRewardManager)

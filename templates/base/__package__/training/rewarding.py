@@ -74,42 +74,39 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
     Raises:
         ConfigError: the manager takes no such arguments, or what is given cannot be called as a reward is.
     """
-    managers: list[Any] = []
-    for name in ("reward_fn", "val_reward_fn"):
-        if getattr(given, name) is None:
-            managers.append(None)
-        elif REWARD_FORMS:
-            managers.append(manager_of_forms(given, name, config, tokenizer))
-        else:
-            managers.append(manager_of(getattr(given, name), config, tokenizer))
+    if REWARD_FORMS:
+        managers = [manager_of_forms(given, name, config, tokenizer) for name in ("reward_fn", "val_reward_fn")]
+    else:
+        managers = [manager_of(reward_fn, config, tokenizer) for reward_fn in (given.reward_fn, given.val_reward_fn)]
     if GIVEN_OBJECTS and given.environment is not None and not (EPISODES and is_reward(config)):
         play = EnvironmentReward(given.environment, config.data.get("env") or {})
         managers[0] = managers[0] or manager_of(play, config, tokenizer)
     for manager in managers:
         if isinstance(manager, TextRewardManager):  # others are the caller's
             around.enter_context(closing(manager))
-    if managers[0] is None:
-        train, validation = _configured(config, tokenizer, ranks, around)
-        return train, managers[1] or validation
-    return managers[0], managers[1] or managers[0]
+    train, validation = managers
+    if train is None:
+        train, configured = _configured(config, tokenizer, ranks, around)
+        return train, validation or configured
+    return train, validation or train
 
 
 def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:
     """Return the config's managers for training and validation."""
-    manager = manager_class(config)
     if SANDBOX and (code := sys.modules.get(f"{__package__.rpartition('.')[0]}.rewards.sandbox")) is not None:
         try:  # the hook has imported it, and runs programs
             code.announce(config.local.reward.allow_unisolated, config.local.reward.site_packages)
         except code.SandboxError as error:
             raise ConfigError(error.message, error.hint) from error
+    manager = manager_class(config)
     train, validation = _managers(config, manager, tokenizer)
     for one in (train, validation):
         around.callback(getattr(one, "close", lambda: None))
-    _check_function(config, train)
     if (REWARD_LOGS or REWARD_PROCESSES or SANDBOX) and ranks.rank == 0:
         _note_untaken(config, manager)
     if REWARD_MODEL and OmegaConf.select(config, reward_keys.JUDGE):
         train, validation = judged((train, validation), config, tokenizer, ranks)
+    _check_function(config, train)
     return train, validation
 
 

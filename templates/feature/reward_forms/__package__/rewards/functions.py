@@ -296,7 +296,7 @@ def _listed(part: Part, result: Any, count: int) -> list[Any]:
 def _checked(part: Part, value: Any, row: int) -> dict[str, Any]:
     result = dict(value) if isinstance(value, Mapping) else {"score": value}
     score = result["score"] = plain(result.get("score"))
-    if score is not None and (problem := problem_of(score, is_score=True)):
+    if score is not None and (problem := problem_of(score)):
         raise ScoringError(f"the reward {part.name} is {problem}", source_of(part.function), row)
     return {**result, "score": None if score is None else float(score)}
 

@@ -70,7 +70,7 @@ def columns_of(value: Any) -> set[str] | None:
 
 
 def manager_of_forms(given: Given, name: str, config: Any, tokenizer: Any) -> Any:
-    """Return a reward manager that scores with what the caller has given.
+    """Return a reward manager that scores with what the caller has given; None where that is nothing.
 
     Args:
         given: what that is.
@@ -82,6 +82,8 @@ def manager_of_forms(given: Given, name: str, config: Any, tokenizer: Any) -> An
         ConfigError: it cannot be called as a reward is, or not in processes, as configured.
     """
     reward_fn = getattr(given, name)
+    if reward_fn is None:
+        return None
     if inspect.isclass(reward_fn):
         reward_fn = _instance_of(reward_fn, config, tokenizer)
     parts = parts_of(reward_fn, weights_for(given, name), None)

@@ -222,7 +222,7 @@ def filled(results: list[dict[str, Any]], sources: Sequence[Any]) -> list[dict[s
     reported: dict[Any, dict[str, Any]] = {}  # of each source, what stands for a component that was not scored
     for source, result in zip(sources, results, strict=True):
         for name, value in result.items():
-            if isinstance(value, str) or problem_of(value, is_score=True) is None:
+            if isinstance(value, str) or problem_of(value) is None:
                 reported.setdefault(source, {})[name] = "" if isinstance(value, str) else 0.0
     found = aligned(results)
     for source, result in zip(sources, found, strict=True):
