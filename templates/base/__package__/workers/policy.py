@@ -18,7 +18,7 @@ from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..switches import LOGITS_IN_PIECES, LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
+from ..switches import LOGITS_IN_PIECES, LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS, SHARED_PASSES
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor
@@ -28,6 +28,7 @@ from .lora import add_adapter, without_adapter
 from .models import check_positions, load_model, note_dropout, place
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
+from .passes import require_whole_passes
 from .quantized import quantized_reader
 from .role_configs import actor_config
 from .trained_model import TrainedModel
@@ -54,7 +55,7 @@ class Policy(TrainedModel):
         fsdp_config = actor.fsdp_config
         if MFU:
             self._world_size = ranks.world_size
-        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
+        settings = sized(config, actor, ranks.world_size, self.section_name)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
@@ -220,15 +221,16 @@ class Reference:
                 yield
 
 
-def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
+def sized(config: Any, section: Any, world_size: int, name: str) -> dict[str, Any]:
     """Return the settings of a model that is trained, resolved, with its sizes counted in responses.
 
     Args:
-        section: its section of the config, whose mini-batches are counted in prompts.
-        rollout_n: responses per prompt.
-        world_size: processes, which together compute a pass (see SharedPasses).
+        config: the whole config.
+        section: the model's section of it, whose mini-batches are counted in prompts.
+        world_size: processes, which together compute the passes (see SharedPasses).
         name: of the section, for messages.
     """
+    rollout_n = config.actor_rollout_ref.rollout.n
     mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
     if mini % micro:
@@ -236,6 +238,9 @@ def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str,
             f"{mini} responses per optimizer step cannot be cut into passes of {micro}",
             f"set {name}.ppo_micro_batch_size_per_gpu to a divisor of {mini}",
         )
+    if not SHARED_PASSES:
+        last = config.data.train_batch_size * rollout_n % mini
+        require_whole_passes([mini, last] if last else [mini], micro, world_size, name)
     settings: Any = OmegaConf.to_container(section, resolve=True)
     settings.update(ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=micro)
     settings["ppo_max_token_len_per_gpu"] *= world_size
