@@ -285,7 +285,7 @@ class RunLoop(Closing):
     def _surrounded(self) -> Iterator[None]:
         """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
-        directory, processes = checkpoints.directory, self.ranks.world_size
+        directory = checkpoints.directory
         lock, self.lock = self.lock or lock_run_directory(directory, self.ranks), None
         with contextlib.ExitStack() as around:
             if PARTS:
@@ -299,7 +299,7 @@ class RunLoop(Closing):
                 around.enter_context(waiting_for_last(checkpoints))
             if OVERLAP:
                 around.enter_context(self._putting_back())
-            self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
+            self.tracker = RunTracker(config, directory, total, start_step=start)
             around.enter_context(noting_checkpoint(checkpoints, config, total))
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:

@@ -305,10 +305,10 @@ class LocalPPOTrainer(RunLoop):
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)
-        shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
+        shown = shown_rows(rows, self.config.trainer.log_val_generations)
         self.tracker.log_generations(shown, self.steps_done)
         if REWARD_LOGS and self.config.trainer.validation_data_dir and self.ranks.rank == 0:
-            write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
+            write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows)
         return metrics
 
     if DYNAMIC_BSZ or DYNAMIC_SAMPLING or SFT:
@@ -373,6 +373,6 @@ class LocalPPOTrainer(RunLoop):
             count = self.config.local.log_train_generations
             self.tracker.log_generations(shown_training_rows(batch, rewards, extra, count, self.tokenizer), step)
         if REWARD_LOGS and self.config.trainer.rollout_data_dir and self.ranks.rank == 0:
-            rows = sample_rows(batch, rewards, self.tokenizer)
-            write_rows(self.config.trainer.rollout_data_dir, step, rows, extra)
+            rows = sample_rows(batch, rewards, self.tokenizer, extra)
+            write_rows(self.config.trainer.rollout_data_dir, step, rows)
         return batch, metrics

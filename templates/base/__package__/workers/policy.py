@@ -18,7 +18,17 @@ from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..switches import LOGITS_IN_PIECES, LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS, SHARED_PASSES
+from ..switches import (
+    LOGITS_IN_PIECES,
+    LORA,
+    MFU,
+    MULTIMODAL,
+    OFFLOAD,
+    PLACEMENT,
+    QLORA,
+    SHARDED_CHECKPOINTS,
+    SHARED_PASSES,
+)
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor

@@ -5,20 +5,18 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .batches import components_of
 
-
-def write_rows(directory: str, step: int, rows: list[dict[str, Any]], infos: dict[str, list[Any]]) -> None:
+def write_rows(directory: str, step: int, rows: list[dict[str, Any]]) -> None:
     """Write samples to `directory`/`step`.jsonl, in upstream's column names, with the reward's components."""
     Path(directory).mkdir(parents=True, exist_ok=True)
     with open(Path(directory) / f"{step}.jsonl", "w", encoding="utf-8") as file:
-        for index, row in enumerate(rows):
+        for row in rows:
             entry = {
                 "input": row["prompt"],
                 "output": row["response"],
                 "gts": row["ground_truth"],
                 "score": row["score"],
                 "step": step,
-                **components_of(infos, index, len(rows)),
+                **row["components"],
             }
             file.write(json.dumps(entry, ensure_ascii=False, default=str) + "\n")
