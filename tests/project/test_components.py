@@ -24,6 +24,7 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 READERS = """
 import numpy as np, torch
+from types import SimpleNamespace
 from omegaconf import OmegaConf
 from toy.errors import ConfigError
 from toy.training.batches import add_columns, check_reported, joined_components, reward_metrics, sample_rows, shown_rows

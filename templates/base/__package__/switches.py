@@ -43,7 +43,6 @@ SANDBOX: bool = True
 SFT: bool = True
 SHORT_NAMES: bool = True
 SHARDED_CHECKPOINTS: bool = True
-SHARED_PASSES: bool = True
 SPECIAL_TOKENS: bool = True
 SWEEP: bool = True
 TOOLS: bool = True

@@ -3,7 +3,6 @@
 
 import math
 import numbers
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -183,27 +182,3 @@ def shown_rows(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
     order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
     np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
     return [{**rows[index], "split": "validation"} for index in order[:count]]
-
-
-def shown_training_rows(
-    batch: DataProto, scores: list[float], infos: dict[str, list[Any]], count: int, tokenizer: Any
-) -> list[dict[str, Any]]:
-    """Return a few samples of training to show: of its first prompts, the best and the worst response of each.
-
-    Args:
-        batch: scored samples; responses to the same prompt have the same uid.
-        scores: one for each sample.
-        infos: the components of the reward, one value for each sample.
-        count: how many to show, at most.
-        tokenizer: decodes them.
-    """
-    groups: dict[Any, list[int]] = defaultdict(list)
-    for row, uid in enumerate(batch.non_tensor_batch["uid"]):
-        groups[uid].append(row)
-    extremes = [[max(group, key=scores.__getitem__), min(group, key=scores.__getitem__)] for group in groups.values()]
-    chosen = list(dict.fromkeys(row for pair in extremes for row in pair))[:count]
-    if not chosen:
-        return []
-    parts = {name: [values[row] for row in chosen] for name, values in infos.items()}
-    rows = sample_rows(batch[np.array(chosen)], [scores[row] for row in chosen], tokenizer, parts)
-    return [{**row, "split": "train"} for row in rows]

@@ -54,9 +54,7 @@ from .batches import (
     group_metrics,
     reward_metrics,
     rollout_metrics,
-    sample_rows,
     shown_rows,
-    shown_training_rows,
 )
 from .callbacks import Callbacks, listed
 from .dynamic_sampling import choice_of, collect
@@ -70,11 +68,9 @@ from .rollout_correction import correct, take_rollout_log_probs
 from .rollout_watch import RolloutWatch
 from .rollouts import Answers, Metrics
 from .run_loop import RunLoop
-from .sample_files import write_rows
+from .sample_files import log_training_samples, write_rows
 from .suspects import SuspectCheck, Suspects
 from .validation import answer_and_score, validation_metrics
-
-TRAINING_SAMPLES_AT = 100  # steps of a run
 
 
 class LocalPPOTrainer(RunLoop):
@@ -367,12 +363,6 @@ class LocalPPOTrainer(RunLoop):
                 config=algorithm,
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
-        step, rewards = self.steps_done + 1, scores.sum(dim=-1).tolist()
-        is_shown = step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0
-        if is_shown and self.ranks.rank == 0:
-            count = self.config.local.log_train_generations
-            self.tracker.log_generations(shown_training_rows(batch, rewards, extra, count, self.tokenizer), step)
-        if REWARD_LOGS and self.config.trainer.rollout_data_dir and self.ranks.rank == 0:
-            rows = sample_rows(batch, rewards, self.tokenizer, extra)
-            write_rows(self.config.trainer.rollout_data_dir, step, rows)
+        if REWARD_LOGS and self.ranks.rank == 0:
+            log_training_samples(self, batch, scores.sum(dim=-1).tolist(), extra)
         return batch, metrics

@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..switches import DYNAMIC_BSZ, LOGITS_IN_PIECES, SHARED_PASSES
+from ..switches import DISTILLATION, DYNAMIC_BSZ, LOGITS_IN_PIECES, PRIME, SFT
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
@@ -58,27 +58,25 @@ class LocalEngine(FSDPEngineWithLMHead):
         self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
         self.noting_entropy = False
 
-    if SHARED_PASSES:
+    @property
+    def _sharing(self) -> bool:
+        """Tell whether this is an update in which several processes share each pass."""
+        return self.passes.sharers > 1 and torch.is_grad_enabled()
 
-        @property
-        def _sharing(self) -> bool:
-            """Tell whether this is an update in which several processes share each pass."""
-            return self.passes.sharers > 1 and torch.is_grad_enabled()
+    def get_data_parallel_size(self) -> int:
+        """Return how many passes are computed at once."""
+        size: int = super().get_data_parallel_size()
+        return size // self.passes.sharers if self._sharing else size
 
-        def get_data_parallel_size(self) -> int:
-            """Return how many passes are computed at once."""
-            size: int = super().get_data_parallel_size()
-            return size // self.passes.sharers if self._sharing else size
-
-        def get_data_parallel_group(self) -> Any:
-            """Return the processes of which each computes other passes."""
-            return self.passes.group if self._sharing else super().get_data_parallel_group()
+    def get_data_parallel_group(self) -> Any:
+        """Return the processes of which each computes other passes."""
+        return self.passes.group if self._sharing else super().get_data_parallel_group()
 
     def prepare_model_inputs(self, micro_batch: Any) -> Any:
         """Return what the model takes: in an update, of the rows that this process forwards."""
         if torch.is_grad_enabled():
             self.passes.begin_pass()
-        if SHARED_PASSES and self._sharing:
+        if self._sharing:
             self._partition = self.passes.partition(_lengths_of(micro_batch))
             self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
             micro_batch = self._part
@@ -92,9 +90,7 @@ class LocalEngine(FSDPEngineWithLMHead):
 
         Its log-probabilities are the old ones, too, if `noting_entropy`.
         """
-        part = micro_batch
-        if SHARED_PASSES and self._sharing:
-            part = self._part
+        part = self._part if self._sharing else micro_batch
         if LOGITS_IN_PIECES and self.pieces is not None and self.pieces.asked is not None:
             offsets = part["input_ids"].offsets()
             log_probs, entropy = used_tokens(output.logits, offsets).unbind(-1)
@@ -102,7 +98,7 @@ class LocalEngine(FSDPEngineWithLMHead):
             outputs = {k: torch.nested.nested_tensor_from_jagged(value, offsets) for k, value in given.items()}
         else:
             outputs = super().prepare_model_outputs(output, output_args, part, **settings)
-        if SHARED_PASSES and self._sharing:
+        if self._sharing:
             outputs = {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
         if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
             micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
@@ -139,15 +135,13 @@ class LocalEngine(FSDPEngineWithLMHead):
             """Return what goes around passes without an update."""
             return in_use(self.pieces, super().eval_mode(**settings))
 
-    if SHARED_PASSES:
-
-        def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
-            """Gather the values at all rows from those at this process's; both nested, a value for each token."""
-            length = tu.get_non_tensor_data(micro_batch, "max_seq_len", 0)
-            padded = pad_sequence([*part.unbind(), part.values().new_zeros(length)], batch_first=True)[:-1]
-            whole = self.passes.whole(padded, self._partition)
-            offsets = micro_batch["input_ids"].offsets()
-            return torch.nested.nested_tensor_from_jagged(used_tokens(whole, offsets), offsets)
+    def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
+        """Gather the values at all rows from those at this process's; both nested, a value for each token."""
+        length = tu.get_non_tensor_data(micro_batch, "max_seq_len", 0)
+        padded = pad_sequence([*part.unbind(), part.values().new_zeros(length)], batch_first=True)[:-1]
+        whole = self.passes.whole(padded, self._partition)
+        offsets = micro_batch["input_ids"].offsets()
+        return torch.nested.nested_tensor_from_jagged(used_tokens(whole, offsets), offsets)
 
     def infer(self, data: DataProto, **settings: Any) -> dict[str, torch.Tensor]:
         """Return what the model says of the responses' tokens: each (bs, response_length) float32.
@@ -175,10 +169,8 @@ class LocalEngine(FSDPEngineWithLMHead):
         for _ in range(section.ppo_epochs):
             for part in data.split(section.ppo_mini_batch_size):
                 batch = self._unpadded(part, section.use_dynamic_bsz, rows, tokens)
-                parts = self.passes.ranks.gather_objects(len(part))
-                if SHARED_PASSES:
-                    parts = parts[:: self.passes.sharers]
-                tu.assign_non_tensor(batch, global_batch_size=sum(parts), **settings)
+                rows_of_all = sum(self.passes.ranks.gather_objects(len(part))[:: self.passes.sharers])
+                tu.assign_non_tensor(batch, global_batch_size=rows_of_all, **settings)
                 yield batch
 
     if DYNAMIC_BSZ:
@@ -209,9 +201,7 @@ class LocalEngine(FSDPEngineWithLMHead):
     def note(self, metrics: dict[str, Any], output: dict[str, Any]) -> None:
         """Add the metrics of one optimizer step, over all passes of all processes, to those of the steps before it."""
         found = {**output["metrics"], "loss": sum(output["loss"])}
-        parts = self.passes.ranks.gather_objects(found)
-        if SHARED_PASSES:
-            parts = parts[:: self.passes.sharers]
+        parts = self.passes.ranks.gather_objects(found)[:: self.passes.sharers]
         for name in found:
             values = [part[name] for part in parts]
             if isinstance(values[0], Metric):  # verl's metrics know how to be reduced; others are averaged
@@ -228,18 +218,17 @@ class Actor(LocalEngine):
     With `noting_entropy` its next update takes the log-probabilities that it computes as the old ones, too, and notes
     the entropy: what is right where a batch is used for exactly one update, and what verl did up to 0.7.
 
-    Attributes:
-        loss: what its updates minimise: upstream's `ppo_loss`, or another one that takes what that takes.
-        loss_settings: what the engine is told besides, for such a loss.
-
     Args:
         config, module, optimizer: see `LocalEngine`.
     """
 
-    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
-        super().__init__(config, module, optimizer)
-        self.loss: Callable[..., Any] = ppo_loss
-        self.loss_settings: dict[str, Any] = {}
+    if DISTILLATION or PRIME or SFT:
+
+        def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+            super().__init__(config, module, optimizer)
+            # What its updates minimise in the place of upstream's loss, and what the engine is told besides.
+            self.loss: Callable[..., Any] = ppo_loss
+            self.loss_settings: dict[str, Any] = {}
 
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
@@ -250,8 +239,11 @@ class Actor(LocalEngine):
     def update_policy(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
-        loss, found = partial(self.loss, self.config), dict[str, Any]()
-        settings = {"calculate_entropy": entropy or self.noting_entropy, **self.loss_settings}
+        loss, found = partial(ppo_loss, self.config), dict[str, Any]()
+        settings = {"calculate_entropy": entropy or self.noting_entropy}
+        if DISTILLATION or PRIME or SFT:
+            loss = partial(self.loss, self.config)
+            settings |= self.loss_settings
         reported = having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0)
         with self.train_mode(disable_auto_offload=True), reported:
             for batch in self.mini_batches(data, **settings):

@@ -5,6 +5,7 @@ import importlib
 import json
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -105,13 +106,17 @@ def load_model(
 
     def read_model() -> nn.Module:
         try:
-            read: Any = load_pretrained if ranks.rank == 0 else None
+            read: Any = auto_class.from_pretrained if ranks.rank == 0 else None
+            if SHARDED_CHECKPOINTS:
+                read = read and partial(load_pretrained, auto_class)
             if PLACEMENT or QLORA or SHARDED_CHECKPOINTS:
-                read = reader or read
+                read = partial(reader, auto_class) if reader else read
             if read is None:
                 with torch.device("meta"):
                     return auto_class.from_config(model_config, **arguments)
-            loaded, report = read(auto_class, path, config=model_config, output_loading_info=True, **arguments)
+            if not SHARDED_CHECKPOINTS:
+                _refuse_shares(Path(path).expanduser())
+            loaded, report = read(path, config=model_config, output_loading_info=True, **arguments)
             if (missing := sorted(report["missing_keys"])) and "num_labels" not in settings:
                 raise ConfigError(
                     f"the model at {path} lacks {len(missing)} weights, such as {missing[0]}",

@@ -3,9 +3,8 @@
 
 A pass (a micro-batch) is the unit that upstream computes a loss over: the mean over its tokens, say. Averaging the
 losses of the processes' own shares is not the loss of the whole where their shares have different numbers of tokens. So
-each process computes whole passes, as many as the others. With the feature shared_passes several can share one: each
-forwards some of its rows, all exchange the results, one number per token, and each computes the loss of the whole pass
-by the vendored code, and from it the gradient of its own rows.
+each process forwards its share of the rows of a pass, all of them exchange the results, one number per token, and each
+computes the loss of the whole pass by the vendored code, and from it the gradient of its own rows.
 """
 
 import zlib
@@ -18,59 +17,31 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ..errors import ConfigError
 from ..run.distributed import Ranks, seed_everything
-from ..switches import DYNAMIC_BSZ, SHARED_PASSES
+from ..switches import DYNAMIC_BSZ
 from ..vendored.protocol import DataProto
 from .token_passes import partition_tokens
-from .whole_passes import WholePass
-
-
-def require_whole_passes(sizes: Sequence[int], rows_of_pass: int, world_size: int, name: str) -> None:
-    """Check that each process can compute as many whole passes of an update as the others.
-
-    Args:
-        sizes: of the mini-batches, in responses.
-        rows_of_pass: responses of a pass.
-        world_size: how many processes there are.
-        name: of the model's section, for the message.
-
-    Raises:
-        ConfigError: the passes of a mini-batch cannot be divided so.
-    """
-    wrong = [size for size in sizes if size % (rows_of_pass * world_size)]
-    if not wrong:
-        return
-    own, left = divmod(gcd(*sizes), world_size)
-    fitting = [] if left else [rows for rows in range(min(rows_of_pass, own), 0, -1) if own % rows == 0]
-    either = f"set {name}.ppo_micro_batch_size_per_gpu={fitting[0]}; or " if fitting else ""
-    raise ConfigError(
-        f"{wrong[0]} responses per optimizer step, in passes of {rows_of_pass}, cannot be divided among {world_size} "
-        "processes",
-        f"{either}vextract add shared_passes",
-    )
 
 
 class SharedPasses:
     """Says what each process does of an update. One process does all.
 
     Attributes:
-        sharers: how many processes share each pass; 1: each computes whole ones.
+        sharers: how many processes share each pass. With enough passes it is 1: whole passes are shared out.
+        group: where they share, the processes of which each computes other passes.
 
     Args:
         config: the section of the model, with its sizes counted in responses.
     """
 
-    sharers = 1
-    if SHARED_PASSES:
-        uneven = False  # whether the last pass of a mini-batch may have fewer rows than the others
+    uneven = False  # whether the last pass of a mini-batch may have fewer rows than the others
 
     def __init__(self, config: Any) -> None:
+        self.sharers = 1
+        self.group: Any = None
+        self._groups: dict[int, Any] = {}
         self.config = config
-        if SHARED_PASSES:
-            self.group: Any = None  # where they share, the processes of which each computes other passes
-            self._groups: dict[int, Any] = {}
-            self._most_rows = 0  # that one process forwards in a pass
+        self._most_rows = 0  # that one process forwards in a pass
         if DYNAMIC_BSZ:
             self.formed: deque[list[list[int]]] = deque()  # of passes by tokens that are still to come: partitions
         self._seed = 0  # of the update, for what is drawn in its passes
@@ -90,9 +61,6 @@ class SharedPasses:
 
         Args:
             batch: the same on every process, of any size.
-
-        Raises:
-            ConfigError: its passes cannot be divided among the processes.
         """
         world_size, mini = self.ranks.world_size, self._mini_batch_size
         self._seed, self._begun, self._numbers = int(torch.randint(2**31, ())), 0, []
@@ -103,29 +71,34 @@ class SharedPasses:
         rows_of_pass = self.config.ppo_micro_batch_size_per_gpu
         if DYNAMIC_BSZ and self.config.use_dynamic_bsz:
             rows_of_pass = mini
-        if SHARED_PASSES:
-            # Processes take whole passes, in equal numbers, as far as these go; further processes share a pass.
-            blocks = gcd(world_size, *(-(-size // rows_of_pass) for size in sizes))
-            if not self.uneven and any(size % rows_of_pass for size in sizes):
-                blocks = 1
-            self.sharers = world_size // blocks
-            self._most_rows = -(-rows_of_pass // self.sharers)
-            if DYNAMIC_BSZ and self.config.use_dynamic_bsz:
-                self._most_rows = 0  # decided for each pass
-            if self.sharers > 1 and not self.uneven:
-                self._make_group()
-        else:
-            require_whole_passes(sizes, rows_of_pass, world_size, "actor_rollout_ref.actor")
-            blocks = world_size
+        # Processes take whole passes, in equal numbers, as far as these go; further processes share a pass.
+        blocks = gcd(world_size, *(-(-size // rows_of_pass) for size in sizes))
+        if not self.uneven and any(size % rows_of_pass for size in sizes):
+            blocks = 1
+        self.sharers = world_size // blocks
         self.config.ppo_mini_batch_size = mini // blocks
+        self._most_rows = -(-rows_of_pass // self.sharers)
+        if DYNAMIC_BSZ and self.config.use_dynamic_bsz:
+            self._most_rows = 0  # decided for each pass
+        if self.sharers > 1 and not self.uneven:
+            self._make_group()
         block = self.ranks.rank // self.sharers
         rows, before = [], 0
         for start, size in zip(starts, sizes, strict=True):
             own = -(-size // rows_of_pass) // blocks
             rows.append(np.arange(start, start + size)[block * own * rows_of_pass : (block + 1) * own * rows_of_pass])
-            self._numbers += range(before + block * own, before + (block + 1) * own)
-            before += blocks * own
+            if blocks > 1:
+                self._numbers += range(before + block * own, before + (block + 1) * own)
+                before += blocks * own
         return batch[np.concatenate(rows)]
+
+    def _make_group(self) -> None:
+        """Find the processes of which each computes other passes than this one."""
+        if self.sharers not in self._groups:
+            world = range(self.ranks.world_size)
+            made = [dist.new_group(list(world[place :: self.sharers])) for place in range(self.sharers)]
+            self._groups[self.sharers] = made[self.ranks.rank % self.sharers]
+        self.group = self._groups[self.sharers]
 
     def begin_pass(self) -> None:
         """Have what is drawn in the next pass of an update depend on the pass, and not on who computes it.
@@ -139,35 +112,51 @@ class SharedPasses:
         self._begun += 1
         seed_everything(zlib.crc32(f"{self._seed} {number}".encode()))
 
-    if SHARED_PASSES:
+    def partition(self, lengths: torch.Tensor) -> list[list[int]]:
+        """Return which rows of the next pass, of these `lengths`, (bs,), each of its sharers forwards."""
+        if DYNAMIC_BSZ and self.formed:
+            return self.formed.popleft()
+        if DYNAMIC_BSZ and not self._most_rows:
+            return partition_tokens(lengths, self.sharers)
+        order, ranks = lengths.argsort(descending=True, stable=True).tolist(), self.sharers
+        turns = [(rank, 2 * ranks - 1 - rank) for rank in range(ranks)]  # to and fro, so that each gets as much
+        return [[row for place, row in enumerate(order) if place % (2 * ranks) in turn] for turn in turns]
 
-        def _make_group(self) -> None:
-            """Find the processes of which each computes other passes than this one."""
-            if self.sharers not in self._groups:
-                world = range(self.ranks.world_size)
-                made = [dist.new_group(list(world[place :: self.sharers])) for place in range(self.sharers)]
-                self._groups[self.sharers] = made[self.ranks.rank % self.sharers]
-            self.group = self._groups[self.sharers]
+    def own(self, partition: list[list[int]]) -> list[int]:
+        """Return the rows that this process forwards: never none, since all must take part in fetching the weights."""
+        return partition[self.ranks.rank % self.sharers] or [0]
 
-        def partition(self, lengths: torch.Tensor) -> list[list[int]]:
-            """Return which rows of the next pass, of these `lengths`, (bs,), each of its sharers forwards."""
-            if DYNAMIC_BSZ and self.formed:
-                return self.formed.popleft()
-            if DYNAMIC_BSZ and not self._most_rows:
-                return partition_tokens(lengths, self.sharers)
-            order, ranks = lengths.argsort(descending=True, stable=True).tolist(), self.sharers
-            turns = [(rank, 2 * ranks - 1 - rank) for rank in range(ranks)]  # to and fro, so that each gets as much
-            return [[row for place, row in enumerate(order) if place % (2 * ranks) in turn] for turn in turns]
+    def whole(self, part: torch.Tensor, partition: list[list[int]]) -> torch.Tensor:
+        """Gather the values at the rows that each process forwarded: those at all rows of the pass."""
+        most = self._most_rows
+        if DYNAMIC_BSZ:
+            most = most or max(len(rows) for rows in partition)
+        place = self.ranks.rank % self.sharers
+        outputs: torch.Tensor = _Whole.apply(part, partition, most, self.ranks.rank - place, place)
+        return outputs
 
-        def own(self, partition: list[list[int]]) -> list[int]:
-            """Return the rows that this process forwards: never none, since all must take part in fetching weights."""
-            return partition[self.ranks.rank % self.sharers] or [0]
 
-        def whole(self, part: torch.Tensor, partition: list[list[int]]) -> torch.Tensor:
-            """Gather the values at the rows that each process forwarded: those at all rows of the pass."""
-            most = self._most_rows
-            if DYNAMIC_BSZ:
-                most = most or max(len(rows) for rows in partition)
-            place = self.ranks.rank % self.sharers
-            outputs: torch.Tensor = WholePass.apply(part, partition, most, self.ranks.rank - place, place)
-            return outputs
+class _Whole(torch.autograd.Function):
+    """Gather the values at the rows that each process forwarded: those at all rows of the pass."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, part: torch.Tensor, partition: Sequence[list[int]], most: int, first: int, place: int
+    ) -> torch.Tensor:
+        ctx.rows, ctx.sharers, ctx.shape = partition[place], len(partition), part.shape
+        # Every process gets the values of all, those of other passes too: they are few.
+        padded = part.new_zeros((most, *part.shape[1:]))
+        padded[: len(ctx.rows)] = part[: len(ctx.rows)]
+        parts = [torch.empty_like(padded) for _ in range(dist.get_world_size())]
+        dist.all_gather(parts, padded)
+        whole = part.new_empty((sum(len(rows) for rows in partition), *part.shape[1:]))
+        for rank, rows in enumerate(partition, first):
+            whole[rows] = parts[rank][: len(rows)]
+        return whole
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor | None, ...]:
+        # FSDP takes the mean over the processes, while the gradient of a pass is the sum over those that share it.
+        part = gradients[0].new_zeros(ctx.shape)
+        part[: len(ctx.rows)] = gradients[0][ctx.rows] * ctx.sharers
+        return part, None, None, None, None

@@ -19,6 +19,7 @@ from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..switches import (
+    DISTILLATION,
     LOGITS_IN_PIECES,
     LORA,
     MFU,
@@ -27,7 +28,6 @@ from ..switches import (
     PLACEMENT,
     QLORA,
     SHARDED_CHECKPOINTS,
-    SHARED_PASSES,
 )
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
@@ -38,7 +38,6 @@ from .lora import add_adapter, without_adapter
 from .models import check_positions, load_model, note_dropout, place
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
-from .passes import require_whole_passes
 from .quantized import quantized_reader
 from .role_configs import actor_config
 from .trained_model import TrainedModel
@@ -65,7 +64,7 @@ class Policy(TrainedModel):
         fsdp_config = actor.fsdp_config
         if MFU:
             self._world_size = ranks.world_size
-        settings = sized(config, actor, ranks.world_size, self.section_name)
+        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
@@ -89,16 +88,19 @@ class Policy(TrainedModel):
     def load(self, path: str, ranks: Ranks) -> Any:
         """Load the model at `path`, as it is without an adapter."""
         fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
-        reader = None
-        if QLORA:
-            reader = quantized_reader(self.config)
-        if SHARDED_CHECKPOINTS:
-            adapted = False
-            if LORA:
-                adapted = wants_adapter(self.config.actor_rollout_ref.model)
-            if reader is None and not adapted:
-                reader = shares_reader(path, fsdp_config, ranks)
-        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
+        if QLORA or SHARDED_CHECKPOINTS:
+            reader = None
+            if QLORA:
+                reader = quantized_reader(self.config)
+            if SHARDED_CHECKPOINTS:
+                adapted = False
+                if LORA:
+                    adapted = wants_adapter(self.config.actor_rollout_ref.model)
+                if reader is None and not adapted:
+                    reader = shares_reader(path, fsdp_config, ranks)
+            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
+        else:
+            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
@@ -112,7 +114,7 @@ class Policy(TrainedModel):
         """
         rollout = self.config.actor_rollout_ref.rollout
         with self.at_work():
-            prepared = _for_log_probs(batch, rollout, rollout.temperature if temperature is None else temperature)
+            prepared = for_log_probs(batch, rollout, rollout.temperature if temperature is None else temperature)
             outputs = self.actor.outputs_for(prepared, calculate_entropy=entropy)
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
@@ -205,42 +207,40 @@ class Reference:
                 rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] else None
                 self.weights = weights_at_rest(module, self.device, rest)
 
+    if DISTILLATION or LORA or OFFLOAD:
+
+        @contextmanager
+        def at_work(self) -> Iterator[None]:
+            """Have the weights on the device that they compute on."""
+            if LORA and self.policy is not None:
+                with self.policy.at_work(), without_adapter(self.policy.module):
+                    yield
+                return
+            with computing_on(self.device):
+                if OFFLOAD:
+                    with self.weights:
+                        yield
+                else:
+                    yield
+
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
-        with self.at_work():
-            outputs = self.actor.outputs_for(self.prepared(batch), calculate_entropy=False)
+        section = self.config.actor_rollout_ref
+        with self.at_work() if DISTILLATION or LORA or OFFLOAD else computing_on(self.device):
+            prepared = for_log_probs(batch, section.ref, section.rollout.temperature)
+            outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
-    def prepared(self, batch: DataProto) -> DataProto:
-        """Return a batch as the vendored actor takes it, on the device in use."""
-        section = self.config.actor_rollout_ref
-        return _for_log_probs(batch, section.ref, section.rollout.temperature)
 
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Have the weights on the device that they compute on."""
-        if LORA and self.policy is not None:
-            with self.policy.at_work(), without_adapter(self.policy.module):
-                yield
-            return
-        with computing_on(self.device):
-            if OFFLOAD:
-                with self.weights:
-                    yield
-            else:
-                yield
-
-
-def sized(config: Any, section: Any, world_size: int, name: str) -> dict[str, Any]:
+def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
     """Return the settings of a model that is trained, resolved, with its sizes counted in responses.
 
     Args:
-        config: the whole config.
-        section: the model's section of it, whose mini-batches are counted in prompts.
-        world_size: processes, which together compute the passes (see SharedPasses).
+        section: its section of the config, whose mini-batches are counted in prompts.
+        rollout_n: responses per prompt.
+        world_size: processes, which together compute a pass (see SharedPasses).
         name: of the section, for messages.
     """
-    rollout_n = config.actor_rollout_ref.rollout.n
     mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
     if mini % micro:
@@ -248,9 +248,6 @@ def sized(config: Any, section: Any, world_size: int, name: str) -> dict[str, An
             f"{mini} responses per optimizer step cannot be cut into passes of {micro}",
             f"set {name}.ppo_micro_batch_size_per_gpu to a divisor of {mini}",
         )
-    if not SHARED_PASSES:
-        last = config.data.train_batch_size * rollout_n % mini
-        require_whole_passes([mini, last] if last else [mini], micro, world_size, name)
     settings: Any = OmegaConf.to_container(section, resolve=True)
     settings.update(ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=micro)
     settings["ppo_max_token_len_per_gpu"] *= world_size
@@ -265,7 +262,7 @@ def load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ran
     return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, **settings)
 
 
-def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:
+def for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:
     """Return the batch on the device in use, with what the vendored actor reads where it computes log-probabilities."""
     return on_device(
         batch,

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..switches import LOGITS_IN_PIECES, SHARED_PASSES
+from ..switches import LOGITS_IN_PIECES
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
 from .fused_logits import FusedLogits
@@ -78,10 +78,7 @@ class Actor:
         passes = self.passes
         if passes.ranks.world_size == 1:
             return rows
-        parts = passes.ranks.gather_objects(rows.cpu())
-        if SHARED_PASSES:
-            parts = parts[:: passes.sharers]
-        return torch.cat(parts)
+        return torch.cat(passes.ranks.gather_objects(rows.cpu())[:: passes.sharers])
 
     def _forward_micro_batch(
         self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool = False

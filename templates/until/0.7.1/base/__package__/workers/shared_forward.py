@@ -1,12 +1,11 @@
 # vextract:template - edit freely
-"""How a process computes a pass of an update, or its part of one that it shares with others."""
+"""How a process forwards its part of a pass that it shares with others."""
 
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
-from ..switches import SHARED_PASSES
 from .passes import SharedPasses
 
 
@@ -18,8 +17,7 @@ class SharedForward(SharedPasses):
         config: the section of the model.
     """
 
-    if SHARED_PASSES:
-        uneven = True
+    uneven = True
 
     def __init__(self, forward: Callable[..., Any], config: Any) -> None:
         super().__init__(config)
@@ -29,20 +27,14 @@ class SharedForward(SharedPasses):
         """Compute one pass. In an update all its rows come back, though this process has forwarded some only."""
         if torch.is_grad_enabled():
             self.begin_pass()
-        if SHARED_PASSES and self.sharers > 1 and torch.is_grad_enabled():
-            return self._forward_part(micro_batch, *args, **kwargs)
-        return self._forward(micro_batch, *args, **kwargs)
-
-    if SHARED_PASSES:
-
-        def _forward_part(self, micro_batch: dict[str, Any], *args: Any, **kwargs: Any) -> Any:
-            """Compute this process's rows of a pass, and return what all of them gave."""
-            partition = self.partition(micro_batch["attention_mask"].sum(dim=-1))
-            rows = self.own(partition)
-            part = {name: value[rows] if hasattr(value, "shape") else value for name, value in micro_batch.items()}
-            outputs = self._forward(part, *args, **kwargs)
-            if isinstance(outputs, dict):
-                return {name: self.whole(output, partition) for name, output in outputs.items()}
-            if isinstance(outputs, tuple):
-                return tuple(None if output is None else self.whole(output, partition) for output in outputs)
-            return self.whole(outputs, partition)
+        if self.sharers == 1 or not torch.is_grad_enabled():
+            return self._forward(micro_batch, *args, **kwargs)
+        partition = self.partition(micro_batch["attention_mask"].sum(dim=-1))
+        rows = self.own(partition)
+        part = {name: value[rows] if hasattr(value, "shape") else value for name, value in micro_batch.items()}
+        outputs = self._forward(part, *args, **kwargs)
+        if isinstance(outputs, dict):
+            return {name: self.whole(output, partition) for name, output in outputs.items()}
+        if isinstance(outputs, tuple):
+            return tuple(None if output is None else self.whole(output, partition) for output in outputs)
+        return self.whole(outputs, partition)
