@@ -24,9 +24,10 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
 
 READERS = """
 import numpy as np, torch
+from types import SimpleNamespace
 from omegaconf import OmegaConf
 from toy.errors import ConfigError
-from toy.training.batches import add_columns, check_reported, joined_components, reward_metrics, shown_rows
+from toy.training.batches import add_columns, check_reported, joined_components, reward_metrics, sample_rows, shown_rows
 from toy.training.dynamic_sampling import sample_until_full
 from toy.training.validation import pass_at, process_validation_metrics, validation_metrics
 from toy.vendored.protocol import DataProto
@@ -67,7 +68,9 @@ assert {name: value for name, value in lacking.items() if "/other/" not in name}
 assert lacking["val-aux/dicts/other/mean@4"] == 1.0
 
 # A table and a file of samples.
-shown = shown_rows(rows, {"acc": [None] * 8, "score": [1.0] * 8}, 2)
+tokenizer = SimpleNamespace(batch_decode=lambda tokens, **_: [str(one) for one in tokens])
+some = DataProto.from_single_dict({"prompts": torch.zeros(8, 1), "responses": torch.zeros(8, 1)})
+shown = shown_rows(sample_rows(some, [1.0] * 8, tokenizer, {"acc": [None] * 8, "score": [1.0] * 8}), 2)
 assert [row["components"] for row in shown] == [{"score": 1.0}] * 2
 
 # Groups that are chosen by a component.

@@ -35,6 +35,7 @@ _BY_TOKENS = (
     "critic.use_dynamic_bsz",
     "trainer.balance_batch",
 )
+_IN_BACKGROUND = ("local.reward.in_background", "reward_model.launch_reward_fn_async")
 _OVERLONG = (
     "reward.reward_kwargs.overlong_buffer_cfg",
     "reward_model.overlong_buffer",
@@ -252,7 +253,7 @@ def _list_wanted_features(
         "rollout_correction": is_set(f"{_CORRECTION}.rollout_is", f"{_CORRECTION}.rollout_rs"),
         "trackers": any(name in SERVICES for name in list_loggers(flat.get("trainer.logger"))),
         "early_stopping": is_set("local.early_stopping.patience"),
-        "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
+        "overlap": has("local.rollout.ahead", *_IN_BACKGROUND) or is_set("local.reward.early"),
         "reward_model": has(*JUDGE_ENABLED) and not run.is_prime and not is_server,
         "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
         "tools": has(CLASSES, FUNCTIONS),

@@ -1,8 +1,8 @@
 # vextract:template base/__package__/tracking/run_tracker.py
 """Where the numbers of a run go: the terminal, metrics.jsonl, generations.jsonl and trackers.
 
-Beside them stand config.yaml, the run's settings, and environment.json, where and when it ran; `vextract report` makes
-a page of all of it. Nothing heavy is imported before it is needed.
+Beside them stands config.yaml, the run's settings; `vextract report` makes a page of all of it. Nothing heavy is
+imported before it is needed.
 """
 
 import contextlib
@@ -21,14 +21,13 @@ from typing import Any, TextIO
 import yaml
 from omegaconf import OmegaConf
 
-from .provenance import surroundings, without_secrets
+from .secrets import without_secrets
 from .terminal import LineView, make_view
 
 METRICS = "metrics.jsonl"
 GENERATIONS = "generations.jsonl"
 CONFIG = "config.yaml"
-ENVIRONMENT = "environment.json"
-RECORDS: tuple[str, ...] = (METRICS, GENERATIONS, CONFIG, ENVIRONMENT)
+RECORDS: tuple[str, ...] = (METRICS, GENERATIONS, CONFIG)
 
 
 class TensorBoard:
@@ -47,7 +46,7 @@ class TensorBoard:
         for name, value in metrics.items():
             self._writer.add_scalar(name, value, step)
 
-    def close(self, outcome: str) -> None:
+    def close(self, outcome: str = "") -> None:
         self._writer.close()
 
 
@@ -68,7 +67,7 @@ class RunTracker:
         total_steps: how many steps the run has in all.
         start_step: the step of the checkpoint that the run resumes from. Rows after it are dropped from the files.
             With 0 the run is new: files of an earlier run are kept as metrics.1.jsonl and so on.
-        processes: how many train; active: whether it records at all.
+        active: whether it records at all.
     """
 
     def __init__(
@@ -78,7 +77,6 @@ class RunTracker:
         total_steps: int,
         *,
         start_step: int = 0,
-        processes: int = 1,
         active: bool = True,
     ) -> None:
         self._config, self.run_dir = config, Path(run_dir)
@@ -93,13 +91,6 @@ class RunTracker:
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(self._settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
         write_whole(self.run_dir / CONFIG, text)
-        self._starts: list[dict[str, Any]] = []
-        if start_step:
-            with contextlib.suppress(OSError, ValueError, KeyError):  # it is missing, or damaged
-                self._starts = json.loads((self.run_dir / ENVIRONMENT).read_text(encoding="utf-8"))["starts"]
-        begin = {"time": round(time.time(), 3), "step": start_step, "total_steps": total_steps}
-        self._starts.append({**begin, "processes": processes, **surroundings()})
-        self._write_starts()
         self._metrics, self._generations = (_open_lines(self.run_dir / it, start_step) for it in (METRICS, GENERATIONS))
         self._view = LineView(total_steps, quiet=True)
         self._trackers: Any = None  # it has the methods of TensorBoard
@@ -125,9 +116,8 @@ class RunTracker:
             self._view.close()
             self._metrics.close()
             self._generations.close()
-            outcome = self._record_end(error)
             if self._trackers is not None:
-                self._trackers.close(outcome)
+                self._trackers.close()
             self._say_where()
         except OSError:  # a full disk, say, which must not hide why the run ended
             if error is None:
@@ -166,21 +156,6 @@ class RunTracker:
         """Show a line of text, above the table while there is one."""
         if not self._closed:
             self._view.message(text)
-
-    def _record_end(self, error: BaseException | None) -> str:
-        """Add how this start ended: finished, stopped (by a person, or before its last step) or failed."""
-        outcome = "finished" if self._step >= self._total_steps or self._config.trainer.get("val_only") else "stopped"
-        end: dict[str, Any] = {"time": round(time.time(), 3), "step": self._step}
-        if error is not None and not isinstance(error, (KeyboardInterrupt, SystemExit)):
-            outcome = "failed"
-            end["error"] = f"{type(error).__name__}: {str(error).partition(chr(10))[0][:300]}"
-        self._starts[-1]["end"] = {**end, "outcome": outcome}
-        self._write_starts()
-        return outcome
-
-    def _write_starts(self) -> None:
-        text = json.dumps({"starts": self._starts}, indent=2, ensure_ascii=False, default=str)
-        write_whole(self.run_dir / ENVIRONMENT, text + "\n")
 
     def _say_where(self) -> None:
         """Draw the curves, and say where they and the report are."""

@@ -3,7 +3,6 @@
 
 import math
 import numbers
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -153,55 +152,33 @@ def rollout_metrics(of_engine: torch.Tensor, own: torch.Tensor, mask: torch.Tens
     }
 
 
-def sample_rows(batch: DataProto, scores: Sequence[float | None], tokenizer: Any) -> list[dict[str, Any]]:
-    """Return the samples of a batch as text: prompt, response, ground_truth, score, uid, data_source."""
+def sample_rows(
+    batch: DataProto, scores: Sequence[float | None], tokenizer: Any, infos: Mapping[str, list[Any]] | None = None
+) -> list[dict[str, Any]]:
+    """Return the samples of a batch as text: prompt, response, ground_truth, score, uid, data_source, components.
+
+    Args:
+        batch: the samples.
+        scores: one for each.
+        tokenizer: decodes them.
+        infos: the components of the reward, one value for each sample; None: it has no such component.
+    """
     texts = [tokenizer.batch_decode(batch.batch[name], skip_special_tokens=True) for name in ("prompts", "responses")]
     columns, size = batch.non_tensor_batch, len(batch)
     truths = [(model or {}).get("ground_truth") for model in columns.get("reward_model", [None] * size)]
     uids, sources = columns.get("uid", [None] * size), columns.get("data_source", ["unknown"] * size)
-    names = ("prompt", "response", "ground_truth", "score", "uid", "data_source")
-    return [dict(zip(names, row, strict=True)) for row in zip(*texts, truths, scores, uids, sources, strict=True)]
-
-
-def shown_rows(rows: list[dict[str, Any]], infos: dict[str, list[Any]], count: int) -> list[dict[str, Any]]:
-    """Return a few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed.
-
-    Args:
-        rows: all samples.
-        infos: the reward and its components, one value for each sample; the samples shown get them as `components`.
-        count: how many to show.
-    """
-    order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
-    np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
-    parts = {name: values for name, values in infos.items() if name != "reward"}
+    parts = [
+        {name: values[row] for name, values in (infos or {}).items() if len(values) == size and values[row] is not None}
+        for row in range(size)
+    ]
+    names = ("prompt", "response", "ground_truth", "score", "uid", "data_source", "components")
     return [
-        {**rows[index], "components": components_of(parts, index, len(rows)), "split": "validation"}
-        for index in order[:count]
+        dict(zip(names, row, strict=True)) for row in zip(*texts, truths, scores, uids, sources, parts, strict=True)
     ]
 
 
-def shown_training_rows(
-    batch: DataProto, scores: list[float], infos: dict[str, list[Any]], count: int, tokenizer: Any
-) -> list[dict[str, Any]]:
-    """Return a few samples of training to show: of its first prompts, the best and the worst response of each.
-
-    Args:
-        batch: scored samples; responses to the same prompt have the same uid.
-        scores: one for each sample.
-        infos: the components of the reward, one value for each sample; the samples shown get them as `components`.
-        count: how many to show, at most.
-        tokenizer: decodes them.
-    """
-    groups: dict[Any, list[int]] = defaultdict(list)
-    for row, uid in enumerate(batch.non_tensor_batch["uid"]):
-        groups[uid].append(row)
-    extremes = [[max(group, key=scores.__getitem__), min(group, key=scores.__getitem__)] for group in groups.values()]
-    chosen = list(dict.fromkeys(row for pair in extremes for row in pair))[:count]
-    rows = sample_rows(batch[np.array(chosen)], [scores[row] for row in chosen], tokenizer) if chosen else []
-    parts = [components_of(infos, row, len(batch)) for row in chosen]
-    return [{**row, "components": part, "split": "train"} for row, part in zip(rows, parts, strict=True)]
-
-
-def components_of(infos: Mapping[str, list[Any]], row: int, count: int) -> dict[str, Any]:
-    """Return the components that one of `count` samples has."""
-    return {name: values[row] for name, values in infos.items() if len(values) == count and values[row] is not None}
+def shown_rows(rows: list[dict[str, Any]], count: int) -> list[dict[str, Any]]:
+    """Return a few samples to show, of the same prompts each time: the first of a shuffle with a fixed seed."""
+    order = sorted(range(len(rows)), key=lambda index: rows[index]["prompt"])
+    np.random.RandomState(42).shuffle(order)  # type: ignore[arg-type]
+    return [{**rows[index], "split": "validation"} for index in order[:count]]

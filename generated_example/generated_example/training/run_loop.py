@@ -122,7 +122,6 @@ class RunLoop(Closing):
             if settings.val_only or (settings.val_before_train and self.steps_done == 0):
                 self.tracker.log(self.validate(), step=self.steps_done)
             self._draw_anew()
-            self._remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
             for prompts in self.prompts if trains else ():
@@ -152,9 +151,8 @@ class RunLoop(Closing):
             CheckpointError: it cannot be written.
         """
         self.require_open()
-        if self._state is None or self._steps != self.steps_done:
+        if self._steps != self.steps_done:
             self._remember()
-        assert self._state is not None
         self.divergence.before_saving()
         is_last = self._is_last
         state = {**self._state, "identity": self._identity}
@@ -179,7 +177,7 @@ class RunLoop(Closing):
                 if then[key] != (now := self._identity[key]):
                     text = f"{key} was {then[key]} when the checkpoint was written, and is {now}: {what}"
                     print(f"note: {text}", file=sys.stderr)
-        self._forget()
+        self._remember()
 
     def draw(self) -> Iterator[dict[str, Any]]:
         """Draw batches of prompts, epoch after epoch, until the last step."""
@@ -194,16 +192,11 @@ class RunLoop(Closing):
     def _draw_anew(self) -> None:
         """Draw the next batch from where the data loader is now."""
         self.prompts = self.draw()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Begin here: what is drawn between now and the next step changes nothing."""
-        self._steps, self._random = self.steps_done, random_state()
-        self._state: dict[str, Any] | None = None
+        self._remember()
 
     def _remember(self) -> None:
-        """Keep the state, which is that of now, for `save` and `_set_random_numbers`."""
-        self._forget()
+        """Keep the state, which is that of now: what is drawn between now and the next step changes nothing."""
+        self._steps, self._random = self.steps_done, random_state()
         place = self.place()
         self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
 
@@ -219,14 +212,14 @@ class RunLoop(Closing):
     def _surrounded(self) -> Iterator[None]:
         """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
-        directory, processes = checkpoints.directory, self.ranks.world_size
+        directory = checkpoints.directory
         lock, self.lock = self.lock or lock_run_directory(directory, self.ranks), None
         with contextlib.ExitStack() as around:
             around.enter_context(lock)
             if not (config.trainer.val_only or self._has_begun):
                 checkpoints.begin(self.resumed_from)
             self._has_begun = True
-            self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
+            self.tracker = RunTracker(config, directory, total, start_step=start)
             around.enter_context(noting_checkpoint(checkpoints, config, total))
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
@@ -254,7 +247,6 @@ class RunLoop(Closing):
         saves = self._is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         ends = stopping or is_last
         if stopping or saves:
-            assert self._state is not None
             # A run that is killed before the step is logged logs it when it goes on.
             self._state["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):

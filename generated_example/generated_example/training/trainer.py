@@ -9,7 +9,6 @@ import contextlib
 import copy
 import random
 import weakref
-from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 from omegaconf import DictConfig
@@ -36,15 +35,12 @@ from .batches import (
     reward_metrics,
     rollout_metrics,
     shown_rows,
-    shown_training_rows,
 )
 from .failures import DivergenceCheck
 from .given import Given
-from .rollouts import Answers, Metrics, Reward
+from .rollouts import Answers, Metrics
 from .run_loop import RunLoop
 from .validation import answer_and_score, validation_metrics
-
-TRAINING_SAMPLES_AT = 100  # steps of a run
 
 
 class LocalPPOTrainer(RunLoop):
@@ -96,7 +92,6 @@ class LocalPPOTrainer(RunLoop):
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
-            self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             self.divergence = DivergenceCheck(self.ranks, self.models)
             self.answers = Answers(self)
             self.begin(state)
@@ -132,7 +127,7 @@ class LocalPPOTrainer(RunLoop):
             batch = self.answers.answer(prompts, timing, metrics)
             batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
             with timed("reward", timing):
-                reward = self.answers.begin_reward(batch)
+                reward = self.answers.score(batch)
             of_engine = batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
@@ -179,7 +174,7 @@ class LocalPPOTrainer(RunLoop):
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)
-        shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
+        shown = shown_rows(rows, self.config.trainer.log_val_generations)
         self.tracker.log_generations(shown, self.steps_done)
         return metrics
 
@@ -190,10 +185,10 @@ class LocalPPOTrainer(RunLoop):
         is_only_update = responses <= actor.ppo_mini_batch_size * self.rollout_n and actor.ppo_epochs == 1
         return bool(asked or not (TAKES_OWN_LOG_PROBS and is_only_update))
 
-    def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
+    def _advantages(self, batch: DataProto, reward: Any) -> tuple[DataProto, Metrics]:
         """Add the reward, and from it `advantages` and `returns`, (bs, response_length), over the global batch."""
         algorithm = self.config.algorithm
-        scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
+        scores, extra = reward
         metrics: Metrics = {**reward_metrics(extra), **group_metrics(batch.non_tensor_batch["uid"], scores)}
         batch.batch["token_level_scores"] = scores
         add_columns(batch, extra)
@@ -217,9 +212,4 @@ class LocalPPOTrainer(RunLoop):
                 config=algorithm,
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
-        step, rewards = self.steps_done + 1, scores.sum(dim=-1).tolist()
-        is_shown = step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0
-        if is_shown and self.ranks.rank == 0:
-            count = self.config.local.log_train_generations
-            self.tracker.log_generations(shown_training_rows(batch, rewards, extra, count, self.tokenizer), step)
         return batch, metrics

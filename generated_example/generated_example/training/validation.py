@@ -45,13 +45,14 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
         batch = batch.repeat(kwargs.n, interleave=True)
         asked = generation_batch(batch)
         asked.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
-        responses, reward_fn = trainer.answers.write(asked, trainer.val_reward_fn)
+        reward_fn = trainer.val_reward_fn
+        responses = trainer.rollouts.generate(asked)
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
         reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
         scores = reward.sum(dim=-1).tolist()
         infos.append((len(batch), {"reward": scores} | extra | {"reward": scores}))
-        rows.extend(sample_rows(batch, scores, trainer.tokenizer))
+        rows.extend(sample_rows(batch, scores, trainer.tokenizer, {k: v for k, v in extra.items() if k != "reward"}))
     return rows, joined_components(infos)
 
 

@@ -4,7 +4,7 @@
 Several processes compute the passes of an update together: see passes.py.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from types import SimpleNamespace
 from typing import Any
@@ -169,18 +169,9 @@ class Actor(LocalEngine):
     With `noting_entropy` its next update takes the log-probabilities that it computes as the old ones, too, and notes
     the entropy: what is right where a batch is used for exactly one update, and what verl did up to 0.7.
 
-    Attributes:
-        loss: what its updates minimise: upstream's `ppo_loss`, or another one that takes what that takes.
-        loss_settings: what the engine is told besides, for such a loss.
-
     Args:
         config, module, optimizer: see `LocalEngine`.
     """
-
-    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
-        super().__init__(config, module, optimizer)
-        self.loss: Callable[..., Any] = ppo_loss
-        self.loss_settings: dict[str, Any] = {}
 
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
@@ -191,8 +182,8 @@ class Actor(LocalEngine):
     def update_policy(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
-        loss, found = partial(self.loss, self.config), dict[str, Any]()
-        settings = {"calculate_entropy": entropy or self.noting_entropy, **self.loss_settings}
+        loss, found = partial(ppo_loss, self.config), dict[str, Any]()
+        settings = {"calculate_entropy": entropy or self.noting_entropy}
         reported = having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0)
         with self.train_mode(disable_auto_offload=True), reported:
             for batch in self.mini_batches(data, **settings):

@@ -31,24 +31,6 @@ WEIGHTS = ("*.safetensors", "*.bin")
 TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenization*.py", "vocab.*", "spiece.model", "*.tiktoken", "*.spm")
 
 
-def attention_for(auto_class: Any, model_config: Any, said: str | None = None) -> str:
-    """Return the name of what computes a model's attention.
-
-    Where nothing is said it is sdpa; or eager, for an architecture that transformers has no sdpa for, and for a model
-    that caps the logits of its attention (Gemma 2), as sdpa does not.
-
-    Args:
-        auto_class: the class of transformers that chooses the architecture.
-        model_config: the model's own config.
-        said: what the settings say.
-    """
-    if said:
-        return said
-    architecture = auto_class._model_mapping.get(type(model_config), None)
-    capped = getattr(model_config.get_text_config(), "attn_logit_softcapping", None)
-    return "eager" if capped or not getattr(architecture, "_supports_sdpa", True) else "sdpa"
-
-
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
     """Return the tokenizer of `actor_rollout_ref.model`, with a padding token and the configured chat template."""
 
@@ -113,11 +95,12 @@ def load_model(
 
     def read_model() -> nn.Module:
         try:
-            read: Any = load_pretrained if ranks.rank == 0 else None
+            read: Any = auto_class.from_pretrained if ranks.rank == 0 else None
             if read is None:
                 with torch.device("meta"):
                     return auto_class.from_config(model_config, **arguments)
-            loaded, report = read(auto_class, path, config=model_config, output_loading_info=True, **arguments)
+            _refuse_shares(Path(path).expanduser())
+            loaded, report = read(path, config=model_config, output_loading_info=True, **arguments)
             if (missing := sorted(report["missing_keys"])) and "num_labels" not in settings:
                 raise ConfigError(
                     f"the model at {path} lacks {len(missing)} weights, such as {missing[0]}",
@@ -137,7 +120,9 @@ def load_model(
         )
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
     _override(model_config, {**_tokens(tokenizer, model_config), **settings, **override})
-    arguments["attn_implementation"] = attention_for(auto_class, model_config, attention)
+    if attention is None and getattr(model_config.get_text_config(), "attn_logit_softcapping", None):
+        attention = "eager"  # sdpa, which transformers would choose, leaves the cap out
+    arguments["attn_implementation"] = attention
     module = ranks.together(read_model)
     _check_vocabulary(path, module.get_input_embeddings().weight.shape[0], tokenizer)  # type: ignore[operator]
     if generation_config := ranks.on_driver(lambda: getattr(module, "generation_config", None)):

@@ -4,8 +4,6 @@
 Both are a vendored actor around a model (see actor.py); what is here is what upstream's workers do around it.
 """
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -61,8 +59,7 @@ class Policy(TrainedModel):
     def load(self, path: str, ranks: Ranks) -> Any:
         """Load the model at `path`, as it is without an adapter."""
         fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
-        reader = None
-        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
+        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
@@ -76,7 +73,7 @@ class Policy(TrainedModel):
         """
         rollout = self.config.actor_rollout_ref.rollout
         with self.at_work():
-            prepared = _for_log_probs(batch, rollout, rollout.temperature if temperature is None else temperature)
+            prepared = for_log_probs(batch, rollout, rollout.temperature if temperature is None else temperature)
             outputs = self.actor.outputs_for(prepared, calculate_entropy=entropy)
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
@@ -154,20 +151,11 @@ class Reference:
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
-        with self.at_work():
-            outputs = self.actor.outputs_for(self.prepared(batch), calculate_entropy=False)
-        return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
-
-    def prepared(self, batch: DataProto) -> DataProto:
-        """Return a batch as the vendored actor takes it, on the device in use."""
         section = self.config.actor_rollout_ref
-        return _for_log_probs(batch, section.ref, section.rollout.temperature)
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Have the weights on the device that they compute on."""
         with computing_on(self.device):
-            yield
+            prepared = for_log_probs(batch, section.ref, section.rollout.temperature)
+            outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
+        return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
 
 def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
@@ -200,7 +188,7 @@ def load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ran
     return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, **settings)
 
 
-def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:
+def for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:
     """Return the batch on the device in use, with what the vendored actor reads where it computes log-probabilities."""
     return on_device(
         batch,

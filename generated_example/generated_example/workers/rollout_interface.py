@@ -31,8 +31,11 @@ class RolloutError(ProjectError):
     """The rollout engine failed. The text ends with a hint that says what to do."""
 
     def __init__(self, message: str, hint: str) -> None:
-        super().__init__(f"{message}\nhint: {hint}")
+        super().__init__(message, hint)  # both, so that it can be pickled
         self.parts = (message, hint)
+
+    def __str__(self) -> str:
+        return "{}\nhint: {}".format(*self.parts)
 
 
 class RolloutEngine(Protocol):

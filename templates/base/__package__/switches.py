@@ -29,6 +29,7 @@ OFFLOAD: bool = True
 PLACEMENT: bool = True
 PLOTS: bool = True
 PRIME: bool = True
+PROVENANCE: bool = True
 QLORA: bool = True
 RESCUE: bool = True
 REWARD_FORMS: bool = True

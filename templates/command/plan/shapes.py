@@ -19,13 +19,30 @@ from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, PLANNED_FOR, having
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from ..workers.models import attention_for
 from .tracing import Tracker, Usage, size_of, weights_of, without_numbers
 
 BLOCK = 64  # weights that share a scale in bitsandbytes' 4 bits
 SCALES = 256  # scales that share one, where they are packed as well
 # What is known of the other processes: this one is any but the first, which alone would read weights.
 ALONE = SimpleNamespace(rank=1, world_size=1, on_driver=lambda function, **_: function())
+
+
+def attention_for(auto_class: Any, model_config: Any, said: str | None = None) -> str:
+    """Return the name of what computes a model's attention.
+
+    Where nothing is said it is sdpa; or eager, for an architecture that transformers has no sdpa for, and for a model
+    that caps the logits of its attention (Gemma 2), as sdpa does not.
+
+    Args:
+        auto_class: the class of transformers that chooses the architecture.
+        model_config: the model's own config.
+        said: what the settings say.
+    """
+    if said:
+        return said
+    architecture = auto_class._model_mapping.get(type(model_config), None)
+    capped = getattr(model_config.get_text_config(), "attn_logit_softcapping", None)
+    return "eager" if capped or not getattr(architecture, "_supports_sdpa", True) else "sdpa"
 
 
 class Entropy(Enum):

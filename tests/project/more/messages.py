@@ -19,7 +19,7 @@ from toy.rewards.scoring import Scorer
 from toy.settings.loading import load_config
 from toy.settings.setting import SCHEMA
 from toy.settings.setting_checks import check_paths
-from toy.workers.models import attention_for, check_positions, load_model
+from toy.workers.models import check_positions, load_model
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 WRITTEN = [key for key, known in SCHEMA.items() if known.path in ("written", "cache")]
@@ -85,7 +85,6 @@ def test_attention_that_leaves_out_a_models_cap_is_refused(tmp_path, tokenizer):
         module = load_model(*arguments, alone)
         written_by = AutoModelForCausalLM.from_config(module.config).config  # as the rollout engine makes its own
         assert written_by._attn_implementation == chosen
-    assert attention_for(AutoModelForCausalLM, AutoConfig.for_model("gpt_oss")) == "eager"  # there is no sdpa for it
 
 
 def test_what_is_no_path_of_this_machine_is_left_to_whoever_reads_it():

@@ -14,7 +14,7 @@ from toy.settings.setting_checks import missing_loggers, unknown_loggers
 from toy.tracking.run_tracker import LOGGERS, TRACKER_CLASSES, RunTracker, read_rows
 
 
-def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path):
+def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path, monkeypatch):
     with RunTracker(CONFIG, tmp_path, 9) as tracker:
         tracker.log({"loss": 1.0}, 1)
     with pytest.raises(ValueError, match="boom"), RunTracker(CONFIG, tmp_path, 9, start_step=1) as tracker:
@@ -23,7 +23,8 @@ def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path):
     tracker.log({"loss": 1.0}, 3)  # closed: ignored
     assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl")] == [1, 2]
     RunTracker(CONFIG, tmp_path, 9, start_step=1)  # killed, as far as its files tell
-    with RunTracker(CONFIG, tmp_path, 2, start_step=1, processes=2) as tracker:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    with RunTracker(CONFIG, tmp_path, 2, start_step=1) as tracker:
         tracker.log({"loss": 0.5}, 2)
     starts = json.loads((tmp_path / "environment.json").read_text())["starts"]
     ends = [start.get("end", {}) for start in starts]

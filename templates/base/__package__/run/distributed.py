@@ -322,21 +322,17 @@ def _outcome(function: Callable[[], Any]) -> tuple[bytes, Exception | None]:
     try:
         return pickle.dumps((function(), None)), None
     except Exception as error:
-        kind = type(error)
         try:
-            outcome = pickle.dumps((None, (kind, error.args, error.__dict__)))
+            outcome = pickle.dumps((None, error))
             pickle.loads(outcome)
-        except Exception:  # for example, of a class that cannot be pickled
-            outcome = pickle.dumps((None, (RuntimeError, (f"{kind.__name__}: {error}",), {})))
+        except Exception:  # of a class that cannot be pickled
+            outcome = pickle.dumps((None, RuntimeError(f"{type(error).__name__}: {error}")))
         return outcome, error
 
 
 def _result(outcome: bytes, rank: int) -> Any:
-    value, failure = pickle.loads(outcome)
-    if failure is None:
-        return value
-    kind, arguments, attributes = failure
-    error = kind.__new__(kind, *arguments)  # recreated without calling its __init__
-    error.__dict__.update(attributes)
-    error.raised_by = rank
-    raise error
+    value, error = pickle.loads(outcome)
+    if error is not None:
+        error.raised_by = rank
+        raise error
+    return value

@@ -2,21 +2,18 @@
 """From a batch of prompts to a batch of responses, over all processes, and to their reward."""
 
 import uuid
-from concurrent.futures import Future
 from typing import Any
 
 import numpy as np
 import torch
-from omegaconf import OmegaConf
 
 from ..episodes.outcomes import episode_metrics
 from ..episodes.playing import Episodes
 from ..hooks import call_reward
 from ..registries import AdvantageEstimator
 from ..run.distributed import Ranks
-from ..settings import reward_keys
 from ..shims.device import empty_cache
-from ..switches import DYNAMIC_SAMPLING, EPISODES, WATCH
+from ..switches import EPISODES, OVERLAP, WATCH
 from ..tracking import timed
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
@@ -91,14 +88,19 @@ class Answers:
 
     def __init__(self, trainer: Any) -> None:
         self.trainer: Any = trainer
-        self._reward_fn: Any = None  # of the last batch
+        if OVERLAP:
+            self._reward_fn: Any = None  # of the last batch
 
     def answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
         """Return a batch of prompts with `rollout.n` responses to each; those to the same prompt have the same uid."""
         trainer = self.trainer
         batch, asked = self.questions(prompts, trainer.steps_done + 1)
         with timed("gen", timing):
-            responses, self._reward_fn = self.write(asked.repeat(trainer.rollout_n, interleave=True), trainer.reward_fn)
+            repeated = asked.repeat(trainer.rollout_n, interleave=True)
+            if OVERLAP:
+                responses, self._reward_fn = self.write(repeated, trainer.reward_fn)
+            else:
+                responses = trainer.rollouts.generate(repeated)
         if trainer.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
             with timed("gen_max", timing):
                 self._add_reward_baselines(batch, asked)
@@ -107,9 +109,8 @@ class Answers:
             metrics.update(episode_metrics(batch))
         return batch
 
-    def write(self, asked: DataProto, reward_fn: Any) -> tuple[DataProto, Any]:
-        """Have prompts answered; return the responses, and what scores them."""
-        return self.trainer.rollouts.generate(asked), reward_fn
+    if OVERLAP:
+        write: Any
 
     def questions(self, prompts: dict[str, Any], step: int) -> tuple[DataProto, DataProto]:
         """Return a batch of prompts that a step learns from, with their uids, and what of it goes to the rollout."""
@@ -130,43 +131,28 @@ class Answers:
             answered.batch["response_mask"] = compute_response_mask(answered)
         return answered
 
-    if DYNAMIC_SAMPLING:
-
-        def score(self, batch: DataProto) -> Reward:
-            """Return the reward of the last batch, as it was written, on every process."""
-            return self._scored(batch, self._reward_fn)
-
-    def begin_reward(self, batch: DataProto, reward_fn: Any = None) -> "Future[Reward] | None":
-        """Have rank 0 compute the reward of a batch: at once, or in the background if so configured.
+    def score(self, batch: DataProto, reward_fn: Any = None) -> Reward:
+        """Return the reward of a global batch, on every process; rank 0 computes it.
 
         Args:
             batch: the global one.
-            reward_fn: scores it; None: what has come with the last batch.
+            reward_fn: scores it; None: what scores the batches of training.
         """
-        trainer, reward_fn = self.trainer, reward_fn or self._reward_fn
-        if trainer.ranks.rank != 0:
-            return None
-        # What is added to the batch meanwhile must not be seen by the reward.
-        batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
-        if OmegaConf.select(trainer.config, reward_keys.IN_BACKGROUND):
-            return trainer.background.submit(call_reward, reward_fn, batch, trainer.tokenizer)
-        done: Future[Reward] = Future()
-        try:
-            done.set_result(call_reward(reward_fn, batch, trainer.tokenizer))
-        except Exception as error:
-            done.set_exception(error)
-        return done
+        trainer = self.trainer
+        if OVERLAP:
+            reward_fn = reward_fn or self._reward_fn
+        reward_fn = reward_fn or trainer.reward_fn
+        found: Reward = trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
+        return found
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
         meta_info = {**prompts.meta_info, "do_sample": False, WITH_LOG_PROBS: False}
         greedy = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), meta_info)
-        responses, reward_fn = self.write(greedy, self.trainer.reward_fn)
+        reward_fn = self.trainer.reward_fn
+        if OVERLAP:
+            responses, reward_fn = self.write(greedy, reward_fn)
+        else:
+            responses = self.trainer.rollouts.generate(greedy)
         answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
-        batch.batch["reward_baselines"] = self._scored(answered, reward_fn)[0].sum(dim=-1)
-
-    def _scored(self, batch: DataProto, reward_fn: Any) -> Reward:
-        """Return the reward of a batch, on every process."""
-        trainer = self.trainer
-        found: Reward = trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
-        return found
+        batch.batch["reward_baselines"] = self.score(answered, reward_fn)[0].sum(dim=-1)

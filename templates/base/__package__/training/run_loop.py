@@ -147,7 +147,6 @@ class RunLoop(Closing):
             if settings.val_only or (settings.val_before_train and self.steps_done == 0):
                 self.tracker.log(self._validation() if EARLY_STOPPING else self.validate(), step=self.steps_done)
             self._draw_anew()
-            self._remember()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
             for prompts in self.prompts if trains else ():
@@ -187,9 +186,8 @@ class RunLoop(Closing):
             CheckpointError: it cannot be written.
         """
         self.require_open()
-        if self._state is None or self._steps != self.steps_done:
+        if self._steps != self.steps_done:
             self._remember()
-        assert self._state is not None
         self.divergence.before_saving()
         is_last = self._is_last
         if EARLY_STOPPING:
@@ -250,7 +248,7 @@ class RunLoop(Closing):
                 if then[key] != (now := self._identity[key]):
                     text = f"{key} was {then[key]} when the checkpoint was written, and is {now}: {what}"
                     print(f"note: {text}", file=sys.stderr)
-        self._forget()
+        self._remember()
 
     def draw(self) -> Iterator[dict[str, Any]]:
         """Draw batches of prompts, epoch after epoch, until the last step."""
@@ -265,16 +263,11 @@ class RunLoop(Closing):
     def _draw_anew(self) -> None:
         """Draw the next batch from where the data loader is now."""
         self.prompts = PromptsAhead(self) if OVERLAP else self.draw()
-        self._forget()
-
-    def _forget(self) -> None:
-        """Begin here: what is drawn between now and the next step changes nothing."""
-        self._steps, self._random = self.steps_done, random_state()
-        self._state: dict[str, Any] | None = None
+        self._remember()
 
     def _remember(self) -> None:
-        """Keep the state, which is that of now, for `save` and `_set_random_numbers`."""
-        self._forget()
+        """Keep the state, which is that of now: what is drawn between now and the next step changes nothing."""
+        self._steps, self._random = self.steps_done, random_state()
         place = self.prompts.place() if OVERLAP else self.place()
         self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
         if EARLY_STOPPING:
@@ -292,7 +285,7 @@ class RunLoop(Closing):
     def _surrounded(self) -> Iterator[None]:
         """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
-        directory, processes = checkpoints.directory, self.ranks.world_size
+        directory = checkpoints.directory
         lock, self.lock = self.lock or lock_run_directory(directory, self.ranks), None
         with contextlib.ExitStack() as around:
             if PARTS:
@@ -306,7 +299,7 @@ class RunLoop(Closing):
                 around.enter_context(waiting_for_last(checkpoints))
             if OVERLAP:
                 around.enter_context(self._putting_back())
-            self.tracker = RunTracker(config, directory, total, start_step=start, processes=processes)
+            self.tracker = RunTracker(config, directory, total, start_step=start)
             around.enter_context(noting_checkpoint(checkpoints, config, total))
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
@@ -375,7 +368,6 @@ class RunLoop(Closing):
         if GIVEN_OBJECTS:
             saves = saves or self.callbacks.asked("save")
         if stopping or saves:
-            assert self._state is not None
             # A run that is killed before the step is logged logs it when it goes on.
             self._state["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):

@@ -10,7 +10,7 @@ import copy
 import random
 import weakref
 from collections.abc import Iterable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from omegaconf import DictConfig
@@ -54,9 +54,7 @@ from .batches import (
     group_metrics,
     reward_metrics,
     rollout_metrics,
-    sample_rows,
     shown_rows,
-    shown_training_rows,
 )
 from .callbacks import Callbacks, listed
 from .dynamic_sampling import choice_of, collect
@@ -68,13 +66,11 @@ from .overlap import OverlappedAnswers
 from .rescue import sync_weights
 from .rollout_correction import correct, take_rollout_log_probs
 from .rollout_watch import RolloutWatch
-from .rollouts import Answers, Metrics, Reward
+from .rollouts import Answers, Metrics
 from .run_loop import RunLoop
-from .sample_files import write_rows
+from .sample_files import log_training_samples, write_rows
 from .suspects import SuspectCheck, Suspects
 from .validation import answer_and_score, validation_metrics
-
-TRAINING_SAMPLES_AT = 100  # steps of a run
 
 
 class LocalPPOTrainer(RunLoop):
@@ -134,7 +130,8 @@ class LocalPPOTrainer(RunLoop):
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
-            self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
+            if OVERLAP:
+                self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             self.divergence = DivergenceCheck(self.ranks, self.models)
             if WATCH:
                 self.suspects = Suspects(self.ranks, self.tokenizer, self.checkpoints.directory / "not_finite")
@@ -188,7 +185,7 @@ class LocalPPOTrainer(RunLoop):
                 else:
                     batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
                 with timed("reward", timing):
-                    reward = self.answers.begin_reward(batch)
+                    reward = self.answers.begin_reward(batch) if OVERLAP else self.answers.score(batch)
             of_engine = self.watch.take(batch) if WATCH else batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
@@ -304,10 +301,10 @@ class LocalPPOTrainer(RunLoop):
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)
-        shown = shown_rows(rows, infos, self.config.trainer.log_val_generations)
+        shown = shown_rows(rows, self.config.trainer.log_val_generations)
         self.tracker.log_generations(shown, self.steps_done)
         if REWARD_LOGS and self.config.trainer.validation_data_dir and self.ranks.rank == 0:
-            write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows, infos)
+            write_rows(self.config.trainer.validation_data_dir, self.steps_done, rows)
         return metrics
 
     if DYNAMIC_BSZ or DYNAMIC_SAMPLING or SFT:
@@ -333,10 +330,12 @@ class LocalPPOTrainer(RunLoop):
         is_only_update = responses <= actor.ppo_mini_batch_size * self.rollout_n and actor.ppo_epochs == 1
         return bool(asked or not (TAKES_OWN_LOG_PROBS and is_only_update))
 
-    def _advantages(self, batch: DataProto, reward: "Future[Reward] | None") -> tuple[DataProto, Metrics]:
+    def _advantages(self, batch: DataProto, reward: Any) -> tuple[DataProto, Metrics]:
         """Add the reward, and from it `advantages` and `returns`, (bs, response_length), over the global batch."""
         algorithm = self.config.algorithm
-        scores, extra = self.ranks.on_driver(lambda: reward.result())  # type: ignore[union-attr]
+        if OVERLAP and not isinstance(reward, tuple):  # it may have been computed meanwhile
+            reward = self.ranks.on_driver(lambda: reward.result())
+        scores, extra = reward
         metrics: Metrics = {**reward_metrics(extra), **group_metrics(batch.non_tensor_batch["uid"], scores)}
         batch.batch["token_level_scores"] = scores
         add_columns(batch, extra)
@@ -364,12 +363,6 @@ class LocalPPOTrainer(RunLoop):
                 config=algorithm,
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
-        step, rewards = self.steps_done + 1, scores.sum(dim=-1).tolist()
-        is_shown = step in (1, self.total_steps) or step % max(1, self.total_steps // TRAINING_SAMPLES_AT) == 0
-        if is_shown and self.ranks.rank == 0:
-            count = self.config.local.log_train_generations
-            self.tracker.log_generations(shown_training_rows(batch, rewards, extra, count, self.tokenizer), step)
-        if REWARD_LOGS and self.config.trainer.rollout_data_dir and self.ranks.rank == 0:
-            rows = sample_rows(batch, rewards, self.tokenizer)
-            write_rows(self.config.trainer.rollout_data_dir, step, rows, extra)
+        if REWARD_LOGS and self.ranks.rank == 0:
+            log_training_samples(self, batch, scores.sum(dim=-1).tolist(), extra)
         return batch, metrics

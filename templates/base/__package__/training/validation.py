@@ -13,6 +13,7 @@ import numpy as np
 
 from ..hooks import call_reward
 from ..run.distributed import seed_everything
+from ..switches import OVERLAP
 from ..vendored.algorithms.metric_utils import process_validation_metrics
 from ..vendored.protocol import DataProto
 from .batches import generation_batch, joined_components, sample_rows
@@ -45,13 +46,17 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
         batch = batch.repeat(kwargs.n, interleave=True)
         asked = generation_batch(batch)
         asked.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
-        responses, reward_fn = trainer.answers.write(asked, trainer.val_reward_fn)
+        reward_fn = trainer.val_reward_fn
+        if OVERLAP:
+            responses, reward_fn = trainer.answers.write(asked, reward_fn)
+        else:
+            responses = trainer.rollouts.generate(asked)
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
         reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
         scores = reward.sum(dim=-1).tolist()
         infos.append((len(batch), {"reward": scores} | extra | {"reward": scores}))
-        rows.extend(sample_rows(batch, scores, trainer.tokenizer))
+        rows.extend(sample_rows(batch, scores, trainer.tokenizer, {k: v for k, v in extra.items() if k != "reward"}))
     return rows, joined_components(infos)
 
 

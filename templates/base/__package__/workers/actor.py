@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..switches import DYNAMIC_BSZ, LOGITS_IN_PIECES
+from ..switches import DISTILLATION, DYNAMIC_BSZ, LOGITS_IN_PIECES, PRIME, SFT
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
@@ -218,18 +218,17 @@ class Actor(LocalEngine):
     With `noting_entropy` its next update takes the log-probabilities that it computes as the old ones, too, and notes
     the entropy: what is right where a batch is used for exactly one update, and what verl did up to 0.7.
 
-    Attributes:
-        loss: what its updates minimise: upstream's `ppo_loss`, or another one that takes what that takes.
-        loss_settings: what the engine is told besides, for such a loss.
-
     Args:
         config, module, optimizer: see `LocalEngine`.
     """
 
-    def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
-        super().__init__(config, module, optimizer)
-        self.loss: Callable[..., Any] = ppo_loss
-        self.loss_settings: dict[str, Any] = {}
+    if DISTILLATION or PRIME or SFT:
+
+        def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
+            super().__init__(config, module, optimizer)
+            # What its updates minimise in the place of upstream's loss, and what the engine is told besides.
+            self.loss: Callable[..., Any] = ppo_loss
+            self.loss_settings: dict[str, Any] = {}
 
     def outputs_for(self, data: DataProto, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs of the responses' tokens and, if asked for, entropys: (bs, response_length) float32."""
@@ -240,8 +239,11 @@ class Actor(LocalEngine):
     def update_policy(self, data: DataProto) -> dict[str, Any]:
         """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
-        loss, found = partial(self.loss, self.config), dict[str, Any]()
-        settings = {"calculate_entropy": entropy or self.noting_entropy, **self.loss_settings}
+        loss, found = partial(ppo_loss, self.config), dict[str, Any]()
+        settings = {"calculate_entropy": entropy or self.noting_entropy}
+        if DISTILLATION or PRIME or SFT:
+            loss = partial(self.loss, self.config)
+            settings |= self.loss_settings
         reported = having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0)
         with self.train_mode(disable_auto_offload=True), reported:
             for batch in self.mini_batches(data, **settings):

@@ -18,7 +18,17 @@ from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..switches import LOGITS_IN_PIECES, LORA, MFU, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
+from ..switches import (
+    DISTILLATION,
+    LOGITS_IN_PIECES,
+    LORA,
+    MFU,
+    MULTIMODAL,
+    OFFLOAD,
+    PLACEMENT,
+    QLORA,
+    SHARDED_CHECKPOINTS,
+)
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .actor import Actor
@@ -78,16 +88,19 @@ class Policy(TrainedModel):
     def load(self, path: str, ranks: Ranks) -> Any:
         """Load the model at `path`, as it is without an adapter."""
         fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
-        reader = None
-        if QLORA:
-            reader = quantized_reader(self.config)
-        if SHARDED_CHECKPOINTS:
-            adapted = False
-            if LORA:
-                adapted = wants_adapter(self.config.actor_rollout_ref.model)
-            if reader is None and not adapted:
-                reader = shares_reader(path, fsdp_config, ranks)
-        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
+        if QLORA or SHARDED_CHECKPOINTS:
+            reader = None
+            if QLORA:
+                reader = quantized_reader(self.config)
+            if SHARDED_CHECKPOINTS:
+                adapted = False
+                if LORA:
+                    adapted = wants_adapter(self.config.actor_rollout_ref.model)
+                if reader is None and not adapted:
+                    reader = shares_reader(path, fsdp_config, ranks)
+            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
+        else:
+            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
@@ -101,7 +114,7 @@ class Policy(TrainedModel):
         """
         rollout = self.config.actor_rollout_ref.rollout
         with self.at_work():
-            prepared = _for_log_probs(batch, rollout, rollout.temperature if temperature is None else temperature)
+            prepared = for_log_probs(batch, rollout, rollout.temperature if temperature is None else temperature)
             outputs = self.actor.outputs_for(prepared, calculate_entropy=entropy)
         outputs["old_log_probs"] = outputs.pop("log_probs")
         return DataProto.from_dict({name: value.cpu() for name, value in outputs.items()})
@@ -194,30 +207,29 @@ class Reference:
                 rest = "cpu" if rests(ref.fsdp_config, ranks.world_size)[0] else None
                 self.weights = weights_at_rest(module, self.device, rest)
 
+    if DISTILLATION or LORA or OFFLOAD:
+
+        @contextmanager
+        def at_work(self) -> Iterator[None]:
+            """Have the weights on the device that they compute on."""
+            if LORA and self.policy is not None:
+                with self.policy.at_work(), without_adapter(self.policy.module):
+                    yield
+                return
+            with computing_on(self.device):
+                if OFFLOAD:
+                    with self.weights:
+                        yield
+                else:
+                    yield
+
     def compute_log_prob(self, batch: DataProto) -> DataProto:
         """Compute the log-probability of each response token: `ref_log_prob`, (bs, response_length)."""
-        with self.at_work():
-            outputs = self.actor.outputs_for(self.prepared(batch), calculate_entropy=False)
-        return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
-
-    def prepared(self, batch: DataProto) -> DataProto:
-        """Return a batch as the vendored actor takes it, on the device in use."""
         section = self.config.actor_rollout_ref
-        return _for_log_probs(batch, section.ref, section.rollout.temperature)
-
-    @contextmanager
-    def at_work(self) -> Iterator[None]:
-        """Have the weights on the device that they compute on."""
-        if LORA and self.policy is not None:
-            with self.policy.at_work(), without_adapter(self.policy.module):
-                yield
-            return
-        with computing_on(self.device):
-            if OFFLOAD:
-                with self.weights:
-                    yield
-            else:
-                yield
+        with self.at_work() if DISTILLATION or LORA or OFFLOAD else computing_on(self.device):
+            prepared = for_log_probs(batch, section.ref, section.rollout.temperature)
+            outputs = self.actor.outputs_for(prepared, calculate_entropy=False)
+        return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
 
 def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
@@ -250,7 +262,7 @@ def load_causal_lm(config: Any, path: str, fsdp_config: Any, tokenizer: Any, ran
     return load_model(path, model, fsdp_config, tokenizer, AutoModelForCausalLM, ranks, **settings)
 
 
-def _for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:
+def for_log_probs(batch: DataProto, section: Any, temperature: float) -> DataProto:
     """Return the batch on the device in use, with what the vendored actor reads where it computes log-probabilities."""
     return on_device(
         batch,

@@ -11,7 +11,7 @@ from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from .actor import Actor, used_tokens
 from .logits import LogitsInPieces
-from .policy import Reference
+from .policy import Reference, for_log_probs
 
 AT_ONCE = 1024  # tokens of whose logits, where a pass has them all, the likeliest are looked for
 
@@ -109,6 +109,8 @@ class Teacher(Reference):
             log_probs = self.compute_log_prob(batch).batch["ref_log_prob"].unsqueeze(-1)
             tokens = batch.batch["responses"].unsqueeze(-1)
             return DataProto.from_dict({"teacher_logprobs": log_probs, "teacher_ids": tokens})
+        section = self.config.actor_rollout_ref
         with self.at_work():
-            log_probs, tokens = self.actor.likeliest(self.prepared(batch))
+            prepared = for_log_probs(batch, section.ref, section.rollout.temperature)
+            log_probs, tokens = self.actor.likeliest(prepared)
         return DataProto.from_dict({"teacher_logprobs": log_probs.cpu(), "teacher_ids": tokens.cpu()})

@@ -5,7 +5,6 @@ The settings, `algorithm.filter_groups` and `data.gen_batch_size`, are those of 
 """
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ def collect(
     prompts: dict[str, Any],
     timing: dict[str, float],
     metrics: Metrics,
-) -> tuple[DataProto, "Future[Reward] | None"]:
+) -> tuple[DataProto, Reward]:
     """Return a batch of responses and its reward, with others drawn in place of prompts that `choose` leaves out.
 
     Args:
@@ -68,9 +67,7 @@ def collect(
     trainer.arrange(batch, metrics)
     columns = batch.non_tensor_batch  # in the current order of the rows
     extra = {name: list(columns[name]) for name in extra if name in columns}
-    done: Future[Reward] = Future()
-    done.set_result((batch.batch["token_level_scores"], extra))
-    return batch, done
+    return batch, (batch.batch["token_level_scores"], extra)
 
 
 def sample_until_full(

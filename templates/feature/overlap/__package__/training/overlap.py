@@ -12,11 +12,12 @@ import torch
 from omegaconf import OmegaConf
 
 from ..episodes.outcomes import episode_metrics
+from ..hooks import call_reward
 from ..run.background import Background, without_deadline
 from ..run.distributed import Ranks, set_random_state
 from ..run.seeds import draw_seeds, drawing_from
 from ..settings import reward_keys
-from ..switches import DYNAMIC_SAMPLING, EPISODES
+from ..switches import EPISODES
 from ..tracking import timed
 from ..vendored.protocol import DataProto
 from ..workers.rollout_interface import RolloutEngine
@@ -184,19 +185,17 @@ class OverlappedAnswers(Answers):
         batch.non_tensor_batch[ROW] = np.arange(len(batch))
         return batch
 
-    if DYNAMIC_SAMPLING:
-
-        def score(self, batch: DataProto) -> Reward:
-            """Return the reward of the last batch, as it was written, on every process."""
-            batch.non_tensor_batch.pop(ROW)
-            return super().score(batch)
+    def score(self, batch: DataProto, reward_fn: Any = None) -> Reward:
+        """Return the reward of a global batch, as it was written, on every process."""
+        batch.non_tensor_batch.pop(ROW, None)
+        return super().score(batch, reward_fn)
 
     def write(self, asked: DataProto, reward_fn: Any) -> tuple[DataProto, Any]:
         """Have prompts answered; return the responses, and what scores them, which may have begun to."""
         early = self._early_rewards(asked, reward_fn)
         return self.trainer.rollouts.generate(asked, early), early or reward_fn
 
-    def begin_reward(self, batch: DataProto, reward_fn: Any = None) -> "Future[Reward] | None":
+    def begin_reward(self, batch: DataProto) -> "Future[Reward] | None":
         """Have rank 0 compute the reward of the last batch, whose rows may have been put into another order since."""
         rows = batch.non_tensor_batch.pop(ROW).tolist()
         begun, self._reward_begun = self._reward_begun, None
@@ -204,7 +203,23 @@ class OverlappedAnswers(Answers):
             return self.trainer.background.submit(lambda: in_order(begun.result(), rows))
         if isinstance(self._reward_fn, EarlyRewards):
             self._reward_fn.in_order(rows)
-        return super().begin_reward(batch, reward_fn)
+        return self._begin(batch, self._reward_fn)
+
+    def _begin(self, batch: DataProto, reward_fn: Any) -> "Future[Reward] | None":
+        """Have rank 0 compute the reward of a global batch: at once, or in the background if so configured."""
+        trainer = self.trainer
+        if trainer.ranks.rank != 0:
+            return None
+        # What is added to the batch meanwhile must not be seen by the reward.
+        batch = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
+        if OmegaConf.select(trainer.config, reward_keys.IN_BACKGROUND):
+            return trainer.background.submit(call_reward, reward_fn, batch, trainer.tokenizer)  # type: ignore[no-any-return]
+        done: Future[Reward] = Future()
+        try:
+            done.set_result(call_reward(reward_fn, batch, trainer.tokenizer))
+        except Exception as error:
+            done.set_exception(error)
+        return done
 
     def _answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
         """Do what `answer` does, with responses that may be there already; and have the next ones begun."""
@@ -250,7 +265,7 @@ class OverlappedAnswers(Answers):
         def begin_reward(responses: DataProto) -> None:
             if trainer.ranks.rank == 0 and OmegaConf.select(trainer.config, reward_keys.IN_BACKGROUND):
                 answered = self.answered(batch, responses, step)
-                self._reward_ahead = Answers.begin_reward(self, answered, early or trainer.reward_fn)
+                self._reward_ahead = self._begin(answered, early or trainer.reward_fn)
 
         trainer.rollouts.begin(asked, begin_reward, early)
         self._ahead = following, batch, early or trainer.reward_fn

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from .provenance import argument_without_secret
+from .secrets import argument_without_secret
 
 IDS = "trackers.json"
 
