@@ -7,24 +7,28 @@ import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
+from extractor.importers.adopt import method_states, methods
+from extractor.importers.adopt.assemble import assemble, find_narrower
+from extractor.importers.adopt.carry import Carried, carry
+from extractor.importers.adopt.differences import is_all_upstreams
+from extractor.importers.adopt.file_hooks import copy_files
 from extractor.importers.adopt.findings import ForkEdit, ForkFile, Outcome, Share
+from extractor.importers.adopt.ledger import list_edits, park
+from extractor.importers.adopt.method_hooks import FILE, Hook
+from extractor.importers.adopt.method_states import MethodState
+from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
+from extractor.importers.adopt.target_project import OWN, AdoptTarget, Unit
+from extractor.importers.runs.carry_over import RunRequest
+from extractor.importers.runs.imported_project import ImportedProject
+from extractor.pipeline.generate import Generated, complete
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
+from extractor.usecases.kept_methods import generate_with_methods
+from extractor.values.manifest import Manifest
 from extractor.values.modules import name_module
+from extractor.values.options import Options
 from extractor.values.tree import File, FileKind, Tree
-
-if TYPE_CHECKING:
-    from extractor.importers.adopt.carry import Carried
-    from extractor.importers.adopt.method_hooks import Hook
-    from extractor.importers.adopt.method_states import MethodState
-    from extractor.importers.adopt.target_project import AdoptTarget
-    from extractor.importers.runs.carry_over import RunRequest
-    from extractor.importers.runs.imported_project import ImportedProject
-    from extractor.pipeline.generate import Generated
-    from extractor.values.manifest import Manifest
-    from extractor.values.options import Options
 
 __all__ = ["Adoption", "ForkEdit", "Outcome", "Recognised", "Share", "adopt", "adopt_with_run", "recognise"]
 Say = Callable[[str], None]
@@ -77,9 +81,6 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
     Raises:
         UsageError: git is needed and missing.
     """
-    from extractor.importers.adopt import methods
-    from extractor.usecases.kept_methods import generate_with_methods
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         wanted = methods.find_edited(recognised.copy, recognised.source)
@@ -114,8 +115,6 @@ def adopt_with_run(
     Raises:
         UsageError: the run cannot be read, or git is needed and missing.
     """
-    from extractor.pipeline.generate import complete
-
     engine = asked.engine if "engine" in chosen else None
     found = request.read(manifest.release, manifest, engine, say)
     adoption = adopt(recognised, complete(found.options(asked, chosen, ()), manifest), manifest, say)
@@ -137,15 +136,6 @@ def adopt_with_run(
 
 
 def _carry_over(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
-    from extractor.importers.adopt import method_states
-    from extractor.importers.adopt.assemble import assemble, find_narrower
-    from extractor.importers.adopt.carry import carry
-    from extractor.importers.adopt.file_hooks import copy_files
-    from extractor.importers.adopt.ledger import list_edits, park
-    from extractor.importers.adopt.method_hooks import FILE
-    from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
-    from extractor.importers.adopt.target_project import AdoptTarget
-
     copy, source = recognised.copy, recognised.source
     target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
     barred = method_states.list_barred_units(target, recognised)
@@ -190,19 +180,18 @@ def choose(
         hooks: The hooks.
         package: The project's.
     """
-    from extractor.importers.adopt.method_states import add_config_fields, choose_hooks
-
     whole = {**others, **files}
     config = {path: data for path, data in whole.items() if path.startswith("config/") and path.endswith(".yaml")}
-    found = {path: new for path, data in config.items() if (new := choose_hooks(data.decode(), hooks).encode()) != data}
-    return found | add_config_fields({**whole, **found}, package)
+    found = {
+        path: new
+        for path, data in config.items()
+        if (new := method_states.choose_hooks(data.decode(), hooks).encode()) != data
+    }
+    return found | method_states.add_config_fields({**whole, **found}, package)
 
 
 def _list_own_files(target: AdoptTarget, carried: Carried) -> Iterator[ForkFile]:
     """Yield the fork's own files, with where each was copied."""
-    from extractor.importers.adopt.differences import is_all_upstreams
-    from extractor.importers.adopt.target_project import OWN, Unit
-
     for path in target.copy.own:
         module = name_module(path)
         is_copied = Unit(module, OWN) in carried.works and target.own[module] == path

@@ -10,7 +10,7 @@ from typing import Any
 from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.config.tools import CLASSES, FUNCTIONS
-from extractor.importers.runs import prime, reward_model
+from extractor.importers.runs import reward_model
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
@@ -100,7 +100,7 @@ def convert(
     remarks: list[Remark] = []
     name = str(flat.get("actor_rollout_ref.rollout.name"))
     chosen = engine or _choose_engine(name, manifest, remarks)
-    algorithm = _choose_algorithm(run, flat, manifest, remarks)
+    algorithm = _choose_algorithm(flat, manifest, remarks)
     function = _read_function(flat, run, found.target)
     wanted = _list_wanted_features(flat, run, found.target, function, _list_plain_managers(manifest))
     features = _choose_features(wanted, manifest, remarks)
@@ -167,10 +167,10 @@ def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
     return chosen
 
 
-def _choose_algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
+def _choose_algorithm(flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the run's preset, or grpo with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    found = match_preset({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
+    found = match_preset(flat, manifest)
     if found is None and estimator not in manifest.algorithms:
         why = "no preset for it here: starts from grpo, with the run's settings"
         remarks.append(Remark("algorithm.adv_estimator", estimator, "changed", why))
@@ -239,7 +239,6 @@ def _list_wanted_features(
         "lora": (flat.get(f"{_MODEL}.lora_rank") or flat.get(f"{_MODEL}.lora.rank") or 0) > 0
         or is_set(f"{_MODEL}.lora_adapter_path"),
         "critic": flat.get("algorithm.adv_estimator") == "gae",
-        prime.FEATURE: run.is_prime,
         "distillation": has("distillation.enabled"),
         "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
         "logits_in_pieces": is_set("local.max_logits_mb"),
@@ -253,7 +252,7 @@ def _list_wanted_features(
         "trackers": any(name in SERVICES for name in list_loggers(flat.get("trainer.logger"))),
         "early_stopping": is_set("local.early_stopping.patience"),
         "overlap": has("local.rollout.ahead") or is_set("local.reward.early"),
-        "reward_model": has(*JUDGE_ENABLED) and not run.is_prime and not is_server,
+        "reward_model": has(*JUDGE_ENABLED) and not is_server,
         "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
         "tools": has(CLASSES, FUNCTIONS),
         "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),

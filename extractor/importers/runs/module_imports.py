@@ -24,14 +24,26 @@ class Name:
     module: str
     name: str | None
     local: str
-    needed: bool
+    needed: bool = True
+
+    @property
+    def is_dotted(self) -> bool:
+        """Tell whether it is `import a.b` without `as`."""
+        return self.name is None and "." in self.local
+
+    @property
+    def root(self) -> str:
+        """Return the package that it is imported from."""
+        return self.module.partition(".")[0]
 
 
 # From a name to where it is now: a module and a name, of which the name is None for a module; None: it stays.
 Moved = Callable[[Name], "tuple[str, str | None] | None"]
 
 
-def list_names(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, needed: bool) -> Iterator[Name]:
+def list_names(
+    node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, needed: bool = True
+) -> Iterator[Name]:
     """Yield the names that an import statement binds."""
     for alias in node.names:
         local = alias.asname or alias.name
@@ -45,7 +57,7 @@ def list_top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name
     """Yield names from imports that the module cannot do without."""
     for node, needed in _list_statements(readers.parse_python_cached(text)):
         if needed:
-            yield from list_names(node, module, is_package=is_package, needed=True)
+            yield from list_names(node, module, is_package=is_package)
 
 
 def _list_statements(node: ast.AST, needed: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
@@ -79,9 +91,9 @@ def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = 
         lines = []
         for name, place in zip(names, places, strict=True):
             alias = name.local
-            if place is not None and name.name is None and "." in alias:  # import a.b: its uses are renamed
+            if place is not None and name.is_dotted:  # its uses are renamed
                 alias = chains[alias] = alias.replace(".", "_")
-            lines.append(_write_import(place or (name.module, name.name), alias, name.name))
+            lines.append(write_import(place or (name.module, name.name), alias, name.name))
         start, end = _find_span(node, starts)
         room = data[starts[node.lineno - 1] : start].decode()
         edits.append((start, end, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))
@@ -93,7 +105,7 @@ def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = 
     return data.decode()
 
 
-def _write_import(place: tuple[str, str | None], local: str, original: str | None) -> str:
+def write_import(place: tuple[str, str | None], local: str, original: str | None) -> str:
     """Return the statement that imports a name from its new place."""
     module, name = place
     if original is None:

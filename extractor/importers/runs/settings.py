@@ -10,7 +10,7 @@ from typing import Any
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, is_about_machine, list_candidates, name_in
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.config.tools import CLASSES, FUNCTIONS
-from extractor.importers.runs import prime, reward_model
+from extractor.importers.runs import reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, list_loggers
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import find_unknowns, shown
@@ -94,8 +94,6 @@ def choose_settings(
     used |= found.keys()
     found |= {**carrying.scale_micro_batches(), **carrying.convert_overlong_penalty()}
     judge, read = carrying.judge()
-    if run.is_prime:
-        wanted |= judge  # they follow the policy's in the project
     found |= {**judge, **carrying.episodes()}
     used |= read
     remarks = [*carrying.remarks, *carrying.rest(used)]
@@ -262,13 +260,9 @@ class _Carrying:
 
     def judge(self) -> tuple[dict[str, Any], set[str]]:
         """Return settings of the judging model, and the run's keys used."""
-        if self.run.is_prime:
-            found, read, about = prime.convert_prime(self.flat, self.stated, self.project)
-            self.remarks[:] = [item for item in self.remarks if item.key not in read]
-        else:
-            found, read, about = reward_model.convert_reward_model(
-                self.flat, self.stated, self.project, self.experiment.function
-            )
+        found, read, about = reward_model.convert_reward_model(
+            self.flat, self.stated, self.project, self.experiment.function
+        )
         self.remarks.extend(about)
         return found, read
 
