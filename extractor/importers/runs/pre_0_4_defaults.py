@@ -7,6 +7,7 @@ from typing import Any
 
 from packaging.version import Version
 
+from extractor.importers.config.tables import read_table
 from extractor.importers.runs.run import Run
 from extractor.values import releases
 from extractor.values.configtree import flatten
@@ -14,32 +15,6 @@ from extractor.values.configtree.compose import merge
 
 _KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
 _KL_IN_REWARD = "algorithm.use_kl_in_reward"
-# Settings that only configs from before it had.
-_GONE = (
-    "actor_rollout_ref.actor.fsdp_config.grad_offload",
-    "actor_rollout_ref.model.use_rmpad",
-    "critic.model.fsdp_config.grad_offload",
-    "critic.model.use_rmpad",
-    "reward_model.model.fsdp_config.min_num_params",
-    "trainer.remove_previous_ckpt_in_save",
-    "trainer.val_generations_to_log_to_wandb",
-)
-# Settings that came with it: whoever added one with a + had an earlier config, and whoever did not had none.
-_NEW = (
-    "actor_rollout_ref.actor.clip_ratio_high",
-    "actor_rollout_ref.actor.clip_ratio_low",
-    "actor_rollout_ref.actor.loss_agg_mode",
-    "actor_rollout_ref.model.lora_rank",
-    "actor_rollout_ref.model.trust_remote_code",
-    "actor_rollout_ref.rollout.mode",
-    "actor_rollout_ref.rollout.multi_turn.enable",
-    "algorithm.norm_adv_by_std_in_grpo",
-    _KL_IN_REWARD,
-    "data.reward_fn_key",
-    "data.trust_remote_code",
-    "trainer.log_val_generations",
-    "trainer.val_before_train",
-)
 _COEFFICIENT = "algorithm.kl_ctrl.kl_coef"
 
 
@@ -70,11 +45,11 @@ def is_earlier(run: Run) -> str | None:
     if run.version is not None:
         first = Version(releases.list_supported()[0])
         return f"its checkout is {run.version}" if Version(run.version).release < first.release else None
-    marks = {item.key: item.mark for item in run.overrides}
-    if any(marks.get(key) == "" for key in _NEW):
+    marks, table = {item.key: item.mark for item in run.overrides}, read_table("keys")
+    if any(marks.get(key) == "" for key in table["new_in_0_4"]):
         return None
-    said = next((f"it sets {key}" for key in _GONE if key in marks), None)
-    said = said or next((f"it adds {key} with a +" for key in _NEW if marks.get(key) == "+"), None)
+    said = next((f"it sets {key}" for key in table["gone_since_0_4"] if key in marks), None)
+    said = said or next((f"it adds {key} with a +" for key in table["new_in_0_4"] if marks.get(key) == "+"), None)
     if said is None and marks.get(_COEFFICIENT) == "" and not _find_said(run, _KL_LOSS):
         said = f"it sets {_COEFFICIENT}, and not where it counts"
     return said

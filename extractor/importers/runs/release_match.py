@@ -8,6 +8,7 @@ from typing import Any
 
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
+from extractor.importers.config.tables import read_table
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import is_of_another_back_end
 from extractor.values.configtree import Override, Problem, flatten
@@ -15,34 +16,11 @@ from extractor.values.configtree.compose import apply, merge
 from extractor.values.manifest import rename_key
 from extractor.values.renames import Renames
 
-# Names that no release has, and what they are called: from before 0.4.0, from between two releases, and of the configs
-# of upstream's recipes, which are in no package. A section's name stands for all that is in it.
-_ACTOR = "actor_rollout_ref.actor"
-_OF_THE_LOSS = ("loss_mode", "clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "ppo_kl_coef")
-_UNRELEASED = {
-    "actor_rollout_ref.model.use_rmpad": "actor_rollout_ref.model.use_remove_padding",
-    "critic.model.use_rmpad": "critic.model.use_remove_padding",
-    "reward_model.model.use_rmpad": "reward_model.model.use_remove_padding",
-    "reward_model.inference": "reward_model.rollout",
-    "distillation.teacher_model": "distillation.teacher_models.teacher_model",
-    "reward_model.overlong_buffer": "reward_model.reward_kwargs.overlong_buffer_cfg",
-    **{f"{_ACTOR}.{name}": f"{_ACTOR}.policy_loss.{name}" for name in _OF_THE_LOSS},
-    f"{_ACTOR}.k_percent": f"{_ACTOR}.policy_loss.kl_cov_ratio",
-}
-# Of these what is in percent, where releases take a share.
-_PERCENT = {f"{_ACTOR}.k_percent"}
-
+_TABLE = read_table("keys")
+_UNRELEASED: Mapping[str, str] = _TABLE["unreleased"]
+TAKES_ANYTHING: tuple[str, ...] = tuple(_TABLE["takes_anything"])
 # What verl reads where it is given, and no release's config has: upstream's scripts give it without a + as well.
 _READ = "fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"
-# Sections of which verl takes whatever is in them: what a fork has there for its own code, it has in its own config.
-TAKES_ANYTHING = (
-    "actor_rollout_ref.model.override_config.",
-    "custom_reward_function.reward_kwargs.",
-    "data.apply_chat_template_kwargs.",
-    "reward.custom_reward_function.reward_kwargs.",
-    "reward.reward_kwargs.",
-    "reward_model.reward_kwargs.",
-)
 
 
 @dataclass(frozen=True)
@@ -144,7 +122,7 @@ def _apply_checkout_defaults(run: Run, config: dict[str, Any]) -> dict[str, Any]
 
 def _normalize_share(key: str, value: Any) -> Any:
     """Return a value, turned from percent into a share where needed."""
-    return value / 100 if key in _PERCENT and isinstance(value, (int, float)) else value
+    return value / 100 if key in _TABLE["percent"] and isinstance(value, (int, float)) else value
 
 
 def _find_elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseConfig]) -> str | None:

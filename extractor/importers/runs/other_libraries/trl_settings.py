@@ -4,113 +4,26 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from extractor.importers.config.tables import read_table
 from extractor.importers.runs.other_libraries.translation import ROWS, Translated, is_nothing, write_overrides
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
 _ACTOR, _ROLLOUT, _MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"
-_NAMES: Mapping[str, str] = {
-    "chat_template": f"{_MODEL}.custom_chat_template",
-    "dataset_prompt_column": "data.prompt_key",
-    "entropy_coef": f"{_ACTOR}.entropy_coeff",
-    "epsilon": f"{_ACTOR}.clip_ratio_low",
-    "gradient_checkpointing": f"{_MODEL}.enable_gradient_checkpointing",
-    "learning_rate": f"{_ACTOR}.optim.lr",
-    "lora_alpha": f"{_MODEL}.lora_alpha",
-    "lora_r": f"{_MODEL}.lora_rank",
-    "lora_target_modules": f"{_MODEL}.target_modules",
-    "max_completion_length": "data.max_response_length",
-    "max_grad_norm": f"{_ACTOR}.grad_clip",
-    "max_prompt_length": "data.max_prompt_length",
-    "model_name_or_path": f"{_MODEL}.path",
-    "num_generations": f"{_ROLLOUT}.n",
-    "num_iterations": f"{_ACTOR}.ppo_epochs",
-    "run_name": "trainer.experiment_name",
-    "sapo_temperature_neg": f"{_ACTOR}.tau_neg",
-    "sapo_temperature_pos": f"{_ACTOR}.tau_pos",
-    "save_total_limit": "trainer.max_actor_ckpt_to_keep",
-    "seed": "data.seed",
-    "shuffle_dataset": "data.shuffle",
-    "temperature": f"{_ROLLOUT}.temperature",
-    "top_p": f"{_ROLLOUT}.top_p",
-    "trust_remote_code": f"{_MODEL}.trust_remote_code",
-    "vllm_gpu_memory_utilization": f"{_ROLLOUT}.gpu_memory_utilization",
-    "vllm_max_model_length": f"{_ROLLOUT}.max_model_len",
-    "vllm_tensor_parallel_size": f"{_ROLLOUT}.tensor_model_parallel_size",
-    "warmup_ratio": f"{_ACTOR}.optim.lr_warmup_steps_ratio",
-    "weight_decay": f"{_ACTOR}.optim.weight_decay",
-}
-# What earlier releases of TRL and transformers called a setting.
-_EARLIER = {"evaluation_strategy": "eval_strategy", "vllm_max_model_len": "vllm_max_model_length"}
-# Settings that only RLOO has: of today, and of TRL before 0.22.
-_OF_RLOO = ("normalize_advantages", "reward_clip_range", "rloo_k", "kl_coef", "num_ppo_epochs", "whiten_rewards")
-# TRL's own, where a run says nothing and verl has another: those of this release.
-_RELEASE = "1.16"
-_DEFAULTS: Mapping[str, Any] = {
-    "beta": 0.0,
-    "entropy_coef": 0,
-    "epsilon": 0.2,
-    "gradient_accumulation_steps": 1,
-    "learning_rate": 1e-6,
-    "loss_type": "dapo",
-    "lr_scheduler_type": "linear",
-    "max_completion_length": 512,
-    "num_generations": 8,
-    "num_train_epochs": 3,
-    "per_device_train_batch_size": 8,
-    "seed": 42,
-    "weight_decay": 0.0,
-}
-# Of these, whose value changes what is learned, earlier releases had others.
-_HAS_CHANGED = ("beta", "loss_type", "max_completion_length")
-# With `use_peft`; the layers are those that peft chooses in models such as Llama and Qwen.
-_LORA: Mapping[str, Any] = {"lora_r": 16, "lora_alpha": 32, "lora_target_modules": ["q_proj", "v_proj"]}
-_SCHEDULES = {
-    "constant": "constant",
-    "constant_with_warmup": "constant",
-    "cosine": "cosine",
-}
-_MEANS = {
-    "bnpo": "token-mean",
-    "dapo": "token-mean",
-    "dr_grpo": "seq-mean-token-sum-norm",
-    "grpo": "seq-mean-token-mean",
-    "sapo": "seq-mean-token-mean",
-}
+_TABLE = read_table("trl")
+_RELEASE: str = _TABLE["release"]
+_NAMES: Mapping[str, str] = _TABLE["names"]
+_DEFAULTS: Mapping[str, Any] = _TABLE["defaults"]
+_MEANS: Mapping[str, str] = _TABLE["means"]
+_LEAST: Mapping[str, float] = _TABLE["least"]
+_OF_THE_MACHINE: Sequence[str] = _TABLE["of_the_machine"]
 _NO_DUAL_CLIP = 1e6
 _ROWS = "data/train.parquet"
-# Read, but not by a name of verl's alone.
-_READ = {
-    *("beta", "delta", "epsilon_high", "eval_on_start"),
-    *("eval_steps", "eval_strategy", "generation_batch_size", "gradient_accumulation_steps"),
-    *("importance_sampling_level", "loss_type", "lr_scheduler_type", "max_steps"),
-    *("num_train_epochs", "per_device_train_batch_size", "report_to", "save_steps", "save_strategy"),
-    *("scale_rewards", "steps_per_generation", "top_k", "use_peft", "use_vllm", "vllm_importance_sampling_correction"),
-    "warmup_steps",
-}
-_OF_THE_MACHINE = {
-    *("attn_implementation", "bf16", "dataloader_num_workers", "deepspeed", "dtype", "fp16", "logging_steps"),
-    *("log_completions", "model_init_kwargs", "output_dir", "push_to_hub", "torch_dtype", "vllm_mode"),
-    *("vllm_server_base_url", "vllm_server_host", "vllm_server_port", "hub_model_id", "logging_first_step"),
-    *("overwrite_output_dir", "gradient_checkpointing_kwargs", "logging_strategy", "vllm_enable_sleep_mode"),
-}
-_TO_DO = {
-    "dataset_name": ROWS,
-    "load_in_4bit": "vextract add qlora, and local.quantization.load_in_4bit=true",
-    "reward_funcs": "hand them to LocalPPOTrainer(reward_fn=[...]) as they are, with `vextract add reward_forms`, or "
-    "score in custom/reward_manager.py",
-    "reward_model_name_or_path": "vextract add reward_model, and reward.reward_model.model_path=... as verl calls it",
-}
-# What is computed with, and the least that each may be; a run of TRL's ends there as well.
-_AT_LEAST = {0: "beta epsilon eval_steps save_steps warmup_steps", -1: "max_steps num_train_epochs"} | {
-    1: "generation_batch_size gradient_accumulation_steps num_generations num_iterations per_device_train_batch_size "
-    "steps_per_generation"
-}
-_NUMBERS: Mapping[str, float] = {name: least for least, names in _AT_LEAST.items() for name in names.split()}
+_TO_DO = {"dataset_name": ROWS, **_TABLE["to_do"]}
 
 
 def translate_settings(stated: Mapping[str, Any], name: str, processes: int | None = None) -> Translated:
@@ -124,12 +37,12 @@ def translate_settings(stated: Mapping[str, Any], name: str, processes: int | No
     Raises:
         UsageError: a setting is no number, or of RLOOTrainer.
     """
-    if "rloo" in name.lower() or any(key in stated for key in _OF_RLOO):
+    if "rloo" in name.lower() or any(key in stated for key in _TABLE["of_rloo"]):
         hint = "`vextract new myproj --algorithm rloo` makes a project for that; write its settings into config/"
         raise UsageError(f"{name}: of TRL's trainers only GRPOTrainer is read, not RLOOTrainer", hint=hint)
-    stated = {_EARLIER.get(key, key): value for key, value in stated.items()}
+    stated = {_TABLE["earlier"].get(key, key): value for key, value in stated.items()}
     known = {key: _check_value(key, value) for key, value in stated.items() if value is not None}
-    lora = _LORA if known.get("use_peft") else {}
+    lora = _TABLE["lora"] if known.get("use_peft") else {}
     whole = {**_DEFAULTS, **lora, **known}
     if not lora:
         whole = {key: value for key, value in whole.items() if not key.startswith("lora_")}
@@ -152,7 +65,7 @@ def _check_value(key: str, value: Any) -> Any:
     Raises:
         UsageError: it has to be a number, and is none, or too small.
     """
-    if key not in _NUMBERS or value is None:
+    if key not in _LEAST or value is None:
         return value
     if isinstance(value, str) and (names := find_unknowns(value)):
         said = " ".join(f"--set {name if name.isidentifier() else 'VAR'}=..." for name in names)
@@ -161,9 +74,9 @@ def _check_value(key: str, value: Any) -> Any:
     if isinstance(value, str):
         with contextlib.suppress(ValueError):
             number = float(value)
-    if isinstance(number, bool) or not isinstance(number, (int, float)) or not _NUMBERS[key] <= number < float("inf"):
+    if isinstance(number, bool) or not isinstance(number, (int, float)) or not _LEAST[key] <= number < float("inf"):
         raise UsageError(
-            f"{key} is {value!r}, and has to be a number of at least {_NUMBERS[key]:g}",
+            f"{key} is {value!r}, and has to be a number of at least {_TABLE['least'][key]:g}",
             hint="TRL would refuse it as well: correct it",
         )
     return number
@@ -175,7 +88,7 @@ def _translate_loss(whole: Mapping[str, Any]) -> dict[str, Any]:
     high = whole.get("epsilon_high", low)
     found: dict[str, Any] = {
         "algorithm.adv_estimator": "grpo",
-        f"{_ACTOR}.optim.lr_scheduler_type": _SCHEDULES.get(str(whole["lr_scheduler_type"]), "constant"),
+        f"{_ACTOR}.optim.lr_scheduler_type": _TABLE["schedules"].get(str(whole["lr_scheduler_type"]), "constant"),
         f"{_ACTOR}.clip_ratio_high": high,
         f"{_ACTOR}.clip_ratio_c": whole.get("delta", _NO_DUAL_CLIP),
         "algorithm.norm_adv_by_std_in_grpo": whole.get("scale_rewards", True) in (True, "group"),
@@ -261,13 +174,13 @@ def _remark_on_keys(stated: Mapping[str, Any]) -> Iterator[Remark]:
         elif isinstance(value, str) and find_unknowns(value):
             what = "dropped" if key in _OF_THE_MACHINE or key == "run_name" else "to do"
             yield Remark(key, make_readable(value), what, "not known without running the script: set it in config/")
-        elif key not in _NAMES and key not in _READ and not is_nothing(value):
+        elif key not in _NAMES and key not in _TABLE["read"] and not is_nothing(value):
             yield Remark(key, value, "dropped" if key in _OF_THE_MACHINE else "not carried over", "of TRL alone")
 
 
 def _remark_on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
     """Yield remarks on settings whose value changes."""
-    if str(whole["lr_scheduler_type"]) not in _SCHEDULES:
+    if str(whole["lr_scheduler_type"]) not in _TABLE["schedules"]:
         why = "verl has constant and cosine: constant"
         yield Remark("lr_scheduler_type", whole["lr_scheduler_type"], "changed", why)
     for key, name in (("save_strategy", "trainer.save_freq"), ("eval_strategy", "trainer.test_freq")):
@@ -283,7 +196,7 @@ def _remark_on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> It
     if whole.get("use_vllm") and whole.get("vllm_importance_sampling_correction", True):
         why = "vLLM's own probabilities are not corrected for here; algorithm.rollout_correction does it"
         yield Remark("vllm_importance_sampling_correction", True, "changed", why)
-    for key in _HAS_CHANGED:
+    for key in _TABLE["has_changed"]:
         if key not in stated:
             yield Remark(key, whole[key], "changed", f"not stated: as in TRL {_RELEASE}; other releases differ")
 
