@@ -13,7 +13,7 @@ from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import convert, pre_0_4_defaults, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.other_libraries import easyr1, trl_settings
+from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
@@ -268,7 +268,7 @@ def test_every_name_of_another_library_has_one_in_verl(verl: object) -> None:
     ]
     # Of these verl has no default, and its code reads them.
     read = {"algorithm.filter_groups.enable", "algorithm.filter_groups.max_num_gen_batches"}
-    for name in {*easyr1._NAMES.values(), *trl_settings._NAMES.values(), *both} - read:
+    for name in {*easyr1._NAMES.values(), *trl._NAMES.values(), *both} - read:
         assert any(item in defaults for item in list_candidates(name, lambda key: None)), name
 
 

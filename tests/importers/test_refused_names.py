@@ -22,7 +22,11 @@ def test_the_recipe_for_prime_is_refused_with_the_algorithm(tmp_path: Path) -> N
     [
         ("reward_model.rm_type=prime reward_model.rm_coef=7", "rm_type=prime", "--algorithm prime"),
         ("actor_rollout_ref.actor.tis_imp_ratio_cap=2", "tis_imp_ratio_cap=2", "say in its place"),
-        ("algorithm.rollout_is=true algorithm.rollout_is_threshold=2.0", "rollout_is_threshold=2.0", "rollout_is=token"),
+        (
+            "algorithm.rollout_is=true algorithm.rollout_is_threshold=2.0",
+            "rollout_is_threshold=2.0",
+            "rollout_is=token",
+        ),
     ],
 )
 def test_names_of_forks_that_change_what_is_learned_are_refused(

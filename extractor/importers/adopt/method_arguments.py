@@ -9,47 +9,16 @@ from collections.abc import Collection, Iterator, Mapping
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_parameters
 from extractor.importers.adopt.fork_code import ForkCode, ForkModule
 from extractor.importers.adopt.target_project import NoPlace
+from extractor.importers.config.tables import read_table
 from extractor.importers.runs.copied_code.code import list_required_arguments
 from extractor.pipeline.index.syntax import read_attribute_chain
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-# What a trainer's names are in a project: `now` is what the hook finds at hand.
-_TRAINERS = {
-    "self.config": "now.config",
-    "self.global_steps": "now.step",
-    "self.total_training_steps": "now.total_steps",
-    "batch": "now.batch",
-    "self.tokenizer": "now.tokenizer",
-}
-# The same of an actor, and of the function that calls registered estimators.
-_OF_A_LOSS = ("old_log_prob", "log_prob", "advantages", "response_mask", "loss_agg_mode")
-_ACTORS = {"self.config": "config", **{name: name for name in _OF_A_LOSS}}
-_CALLERS = {"data": "now.batch", "config": "now.config.algorithm"}
-# What every estimator is offered, and only upstream's own take.
-_OF_OTHERS = ("reward_baselines",)
-# What functions of estimators and losses are called with, by the name of the argument.
-_ESTIMATORS_OWN = {
-    "token_level_rewards": 'now.batch.batch["token_level_rewards"]',
-    "response_mask": 'now.batch.batch["response_mask"]',
-    "eos_mask": 'now.batch.batch["response_mask"]',
-    "index": 'now.batch.non_tensor_batch["uid"]',
-    "values": 'now.batch.batch["values"]',
-    "gamma": "now.config.algorithm.gamma",
-    "lam": "now.config.algorithm.lam",
-    "config": "now.config.algorithm",
-    "norm_adv_by_std_in_grpo": "now.config.algorithm.norm_adv_by_std_in_grpo",
-    "num_repeat": "now.config.actor_rollout_ref.rollout.n",
-}
-_LOSSES_OWN = {
-    **{name: name for name in (*_OF_A_LOSS, "config")},
-    "eos_mask": "response_mask",
-    "rollout_is_weights": "rollout_is_weights",
-    "rollout_log_probs": "rollout_is_weights",
-    "cliprange": "config.clip_ratio",
-    "cliprange_low": "config.clip_ratio_low",
-    "cliprange_high": "config.clip_ratio_high",
-    "clip_ratio_c": 'config.get("clip_ratio_c", 3.0)',
-}
+_TABLE = read_table("adopt")
+_TRAINERS: Mapping[str, str] = _TABLE["trainers"]
+_ESTIMATORS_OWN: Mapping[str, str] = _TABLE["estimators"]
+_OF_A_LOSS = {name: name for name in _TABLE["of_a_loss"]}
+_LOSSES_OWN: Mapping[str, str] = {**_OF_A_LOSS, **_TABLE["losses"]}
 
 
 def list_arguments(
@@ -80,11 +49,15 @@ def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
     node = method.module.by_name[method.function].node
     if method.branch is not None or not isinstance(node, _FUNCTIONS):
         return {}
-    known, words = (_ESTIMATORS_OWN, _CALLERS) if method.kind == ESTIMATOR else (_LOSSES_OWN, _ACTORS)
+    known, words = (
+        (_ESTIMATORS_OWN, _TABLE["callers"])
+        if method.kind == ESTIMATOR
+        else (_LOSSES_OWN, {**_TABLE["actors"], **_OF_A_LOSS})
+    )
     names = [item.arg for item in list_parameters(node)]
     found: dict[str, str | None] = {}
     for name, value, around in _find_handed(fork, method, names):
-        if name in names and name not in known and name not in (*found, *_OF_OTHERS):
+        if name in names and name not in known and name not in (*found, *_TABLE["of_others"]):
             is_default = isinstance(value, ast.Constant) and value.value is None
             found |= {} if is_default else {name: _rewrite_for_hook(value, around, words)}
     return found

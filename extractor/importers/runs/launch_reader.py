@@ -46,7 +46,7 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
         )
     reading, launches = _read_where_started(path, text, around)
     if not launches:
-        return _read_another_program(path, text, reading, around)
+        raise _explain_no_launch(path, text, reading, around)
     command, module, arguments = launches[0]
     notes = [*reading.notes, *_note_several([item.line for item, _, _ in launches])]
     places = around.places.change_directory(command.environment.get("PWD", ""))
@@ -133,29 +133,24 @@ def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptRe
     return best[1:]
 
 
-def _read_another_program(path: Path, text: str, reading: ScriptReading, around: Around) -> Run:
-    """Read a script without verl settings: TRL's, or raise UsageError."""
-    ran = [
-        (command, around.places.change_directory(command.environment.get("PWD", ""))) for command in reading.commands
-    ]
-    of_trl = [(command, places) for command, places in ran if trl.is_launch(command.words, places)]
-    if of_trl:
-        command, places = of_trl[0]
-        found = replace(translate(path, trl.translate_launch(path, command.words, places)), places=places)
-        return replace(found, notes=(*reading.notes, *_note_several([command.line for command, _ in of_trl])))
+def _explain_no_launch(path: Path, text: str, reading: ScriptReading, around: Around) -> UsageError:
+    """Return the error for a script that starts nothing of verl's."""
+    for command in reading.commands:
+        if trl.is_launch(command.words, around.places.change_directory(command.environment.get("PWD", ""))):
+            return trl.refuse(f"{path}:{command.line}")
     what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
     hint = f"{_SCRIPT}; of another program that Hydra configures, what `--cfg job --resolve > run.yaml` writes"
     started = [note for note in reading.notes if "pass it instead" in note]
     if started:
         hint = started[0]
-    elif not ran:
+    elif not reading.commands:
         hint = f"it only sets variables: {_SCRIPT}"
     elif re.search(r"verl\.trainer\.\w*sft_trainer", text):
         what = "it starts verl's supervised training, which has other settings"
         hint = "`vextract new myproj --recipe sft` makes a project for that; its config/sft.yaml has the settings"
     elif re.search(r"verl\.trainer\.main_(eval|generation)", text):
         what = "it starts another program of verl's, not its RL trainer"
-    raise UsageError(f"{path}: {what}", hint=hint)
+    return UsageError(f"{path}: {what}", hint=hint)
 
 
 def _note_several(lines: Sequence[int]) -> list[str]:

@@ -74,7 +74,7 @@ def _read(path: Path, around: Around) -> Run:
         return _read_yaml(path, text, around)
     if path.suffix in (".py", ".ipynb"):
         if trl.is_training(text):
-            raise trl.refuse_program(path)
+            raise trl.refuse(path)
         raise UsageError(
             f"{path}: programs and notebooks are not read",
             hint="pass a bash script with its command; if Hydra configures it, append `--cfg job --resolve > run.yaml` "
@@ -111,7 +111,7 @@ def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
     if easyr1.is_config(config):
         return translate(path, easyr1.translate_config(config, places))
     if trl.is_config(config):
-        return translate(path, trl.translate_config(config, path))
+        return translate(path, trl.translate_config(config, path.stem))
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",

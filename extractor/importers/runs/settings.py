@@ -9,6 +9,7 @@ from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, is_about_machine, list_candidates, name_in
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
+from extractor.importers.config.tables import read_table
 from extractor.importers.config.tools import CLASSES, FUNCTIONS
 from extractor.importers.runs import reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, list_loggers
@@ -23,32 +24,8 @@ from extractor.values.configtree import flatten
 _FOLLOWS = {"reward_manager.name": "reward_model.reward_manager"}
 # A reference that was not resolved, to a key or a function of a fork's; what the environment has, a project resolves.
 _LEADS_NOWHERE = re.compile(r"\$\{(?!oc\.(?:env|select|decode))")
-# Of what is about the machine otherwise, this says what a run reads, by what it is scored, how long it is and when it
-# looks: as it would be with verl.
-_OF_THE_RUN = (
-    "data.seed",
-    "data.train_files",
-    "data.trust_remote_code",
-    "data.val_files",
-    "reward_model.reward_manager",
-    "trainer.max_actor_ckpt_to_keep",
-    "trainer.resume_mode",
-    "trainer.save_freq",
-    "trainer.test_freq",
-    "trainer.total_epochs",
-    "trainer.val_before_train",
-)
 _LOGGERS = ("console", "file", "tensorboard", *SERVICES)
 _ROLLOUT, _ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
-_SEQUENCES, _FSDP = "one device has whole sequences", "a project has FSDP2, or one process that holds the model whole"
-_ONE_DEVICE: Mapping[str, tuple[Any, str]] = {
-    f"{_ROLLOUT}.tensor_model_parallel_size": (1, "one device holds the model"),
-    f"{_ACTOR}.ulysses_sequence_parallel_size": (1, _SEQUENCES),
-    "actor_rollout_ref.ref.ulysses_sequence_parallel_size": (1, _SEQUENCES),
-    "critic.ulysses_sequence_parallel_size": (1, _SEQUENCES),
-    f"{_ACTOR}.strategy": ("fsdp2", _FSDP),
-    "critic.strategy": ("fsdp2", _FSDP),
-}
 # Sizes for all devices together, and the same for one.
 _GLOBAL = {
     f"{section}.{name}": f"{section}.{name}_per_gpu"
@@ -202,12 +179,12 @@ class _Carrying:
             return _ABSENT, None
         if key == f"{_ROLLOUT}.name":
             return (self.experiment.engine if current != self.experiment.engine else _ABSENT), None
-        if is_about_machine(key) and not is_said and key not in _OF_THE_RUN:
+        if is_about_machine(key) and not is_said and key not in read_table("keys")["of_the_run"]:
             return (value if value == current else _ABSENT), None
         if key == f"{_ROLLOUT}.mode":
             is_other = is_said and value != current
             return _ABSENT, Remark(name, value, "changed", "the project's engine has one mode") if is_other else None
-        here, why = _ONE_DEVICE.get(key, (value, ""))
+        here, why = read_table("keys")["one_device"].get(key, (value, ""))
         if value != here:
             return here, Remark(name, value, "lowered", why) if is_said else None
         if key == "trainer.logger":

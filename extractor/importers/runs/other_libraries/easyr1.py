@@ -15,7 +15,6 @@ from extractor.importers.runs.other_libraries.translation import (
     FileScored,
     Translated,
     Written,
-    find_config_file,
     is_nothing,
     write_overrides,
 )
@@ -75,7 +74,10 @@ def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -
         UsageError: its config is not here, or cannot be read.
     """
     stated = dict(word.split("=", 1) for word in arguments if "=" in word and not word.startswith("-"))
-    file = find_config_file(path, stated.pop("config", None), places)
+    named = stated.pop("config", None)
+    file = None if named is None else places.find_like(named)
+    if file is None and named is not None:
+        raise UsageError(f"{path}: its config {named} is not here", hint="pass --cwd DIR, where the script is started")
     try:
         body = {} if file is None else read_mapping(readers.read_text(file))
         for key, text in stated.items():

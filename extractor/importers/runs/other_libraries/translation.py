@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.configtree import Override
-from extractor.values.errors import UsageError
 
 
 @dataclass(frozen=True)
@@ -68,25 +66,6 @@ ROWS = (
 def is_nothing(value: Any) -> bool:
     """Tell whether a value is None, False or an empty container."""
     return value is None or value is False or value in ([], {})
-
-
-def find_config_file(path: Path, named: object, places: RunFolders) -> Path | None:
-    """Return the config file that a launch names, or None.
-
-    Args:
-        path: The script.
-        named: What it says.
-        places: Where it may have been started from.
-
-    Raises:
-        UsageError: it is not here.
-    """
-    if named is None:
-        return None
-    file = places.find_like(str(named))
-    if file is None:
-        raise UsageError(f"{path}: its config {named} is not here", hint="pass --cwd DIR, where the script is started")
-    return file
 
 
 def write_overrides(found: Mapping[str, Any]) -> tuple[Override, ...]:
