@@ -13,7 +13,7 @@ from extractor.importers.adopt.locate import VERSION
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import AdoptTarget, Sides, Unit
 from extractor.importers.adopt.upstream_names import decode
-from extractor.importers.config.tables import read_table
+from extractor.importers.config.templates import read_table
 from extractor.pipeline.source import Source
 from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff

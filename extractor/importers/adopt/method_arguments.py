@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterator, Mapping
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_parameters
 from extractor.importers.adopt.fork_code import ForkCode, ForkModule
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.config.tables import read_table
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code.code import list_required_arguments
 from extractor.pipeline.index.syntax import read_attribute_chain
 

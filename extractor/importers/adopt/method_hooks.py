@@ -13,7 +13,7 @@ from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.method_arguments import list_arguments, list_branch_arguments
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.config.tables import read_table
+from extractor.importers.config.templates import read_table
 from extractor.values import readers
 from extractor.values.modules import name_module
 

@@ -6,7 +6,8 @@ import ast
 from collections import Counter
 from dataclasses import dataclass, field
 
-from extractor.pipeline.index.syntax import find_first_line, list_bound_names
+from extractor.pipeline.index.syntax import list_bound_names
+from extractor.pipeline.merge.python import cut_rows
 from extractor.values import readers
 
 TOP = "comments at the top"
@@ -54,23 +55,10 @@ def split(text: str) -> tuple[Segment, ...]:
         SyntaxError: it is not Python.
     """
     lines = text.removesuffix("\n").split("\n") if text else []
-    pieces: list[tuple[int, int, ast.stmt | None]] = []
-    done = 0
-    for node in readers.parse_python(text).body:
-        start, end = find_first_line(node), node.end_lineno or node.lineno
-        if not pieces and any(line.strip() for line in lines[:start]):
-            pieces.append((0, start, None))
-            done = start
-        if start < done and pieces and pieces[-1][2] is not None:  # behind a semicolon
-            pieces[-1] = (pieces[-1][0], max(end, done), pieces[-1][2])
-        else:
-            pieces.append((done, end, node))
-        done = max(done, end)
-    if done < len(lines):
-        pieces.append((done, len(lines), None))
     used: Counter[str] = Counter()
     found = []
-    for start, end, item in pieces:
+    for start, end, nodes in cut_rows(readers.parse_python(text).body, lines, 0, len(lines)):
+        item = nodes[0] if nodes else None
         first = next((number for number in range(start, end) if lines[number].strip()), end)
         binds = tuple(dict.fromkeys(list_bound_names(item))) if item is not None else ()
         key = _make_key(item, binds, start)

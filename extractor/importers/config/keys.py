@@ -8,10 +8,13 @@ from enum import Enum
 from typing import Any
 
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.config.tables import read_table
+from extractor.importers.config.templates import read_table
 
 _TABLE = read_table("keys")
 MOVES: Sequence[tuple[str, str]] = _TABLE["moves"]
+# verl's settings of tools.
+_MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+CLASSES, FUNCTIONS = f"{_MULTI_TURN}.tool_config_path", f"{_MULTI_TURN}.function_tool_path"
 READ_BY_THE_ENGINE: Mapping[str, str] = _TABLE["read_by_the_engine"]
 
 # Settings that releases call otherwise, and that say who scores: the newest name first.
@@ -158,3 +161,13 @@ def _is_open(key: str, defaults: VerlDefaults) -> bool:
     parts = key.split(".")
     sections = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
     return any(section in defaults.flat and defaults.flat[section] in ({}, None) for section in sections)
+
+
+def list_tools(table: Any) -> list[dict[str, Any]]:
+    """Return the entries of a table of tools.
+
+    Args:
+        table: What the YAML file of `tool_config_path` holds.
+    """
+    listed = (table.get("tools") or ()) if isinstance(table, dict) else ()
+    return [item for item in listed if isinstance(item, dict)]

@@ -7,9 +7,8 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_FILE
+from extractor.importers.config.keys import CLASSES, FUNCTIONS, JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.config.tools import CLASSES, FUNCTIONS
 from extractor.importers.runs import reward_model
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.missing_inputs import SUPPLIED

@@ -7,7 +7,7 @@ from typing import Any
 
 from packaging.version import Version
 
-from extractor.importers.config.tables import read_table
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs.run import Run
 from extractor.values import releases
 from extractor.values.configtree import flatten

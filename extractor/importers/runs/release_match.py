@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.config.tables import read_table
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import is_of_another_back_end
 from extractor.values.configtree import Override, Problem, flatten

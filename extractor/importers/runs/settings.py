@@ -7,10 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from extractor.importers.config.keys import READ_BY_THE_ENGINE, is_about_machine, list_candidates, name_in
+from extractor.importers.config.keys import (
+    CLASSES,
+    FUNCTIONS,
+    READ_BY_THE_ENGINE,
+    is_about_machine,
+    list_candidates,
+    name_in,
+)
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.config.tables import read_table
-from extractor.importers.config.tools import CLASSES, FUNCTIONS
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs import reward_model
 from extractor.importers.runs.convert import SERVICES, Experiment, list_loggers
 from extractor.importers.runs.missing_inputs import SUPPLIED

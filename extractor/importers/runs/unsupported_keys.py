@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from extractor.importers.config.tables import read_table
+from extractor.importers.config.templates import read_table
 
 # What the run leaves to verl's defaults, and the project does in its own way: no setting is lost by it.
 KEPT = "the project's own"

@@ -10,8 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from packaging.requirements import Requirement
 
-from extractor.importers.config.tables import read_table
-from extractor.importers.runs import definitions, templates
+from extractor.importers.config import templates
+from extractor.importers.config.templates import read_table
+from extractor.importers.runs import definitions
 from extractor.importers.runs.copied_code.modules import PYEXT_NAME, SCORERS, Modules
 from extractor.importers.runs.module_imports import Name, list_top_names, rewrite_imports
 from extractor.importers.runs.places import RunFolders

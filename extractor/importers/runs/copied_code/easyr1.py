@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 
-from extractor.importers.runs import templates
+from extractor.importers.config import templates
 from extractor.importers.runs.copied_code.code import parse_checkout_file
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
 from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, remark_on_copy

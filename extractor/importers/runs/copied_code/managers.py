@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from extractor.importers.config import templates
 from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER
-from extractor.importers.runs import templates
 from extractor.importers.runs.copied_code import own_verl
 from extractor.importers.runs.copied_code.code import (
     drop_decorators,

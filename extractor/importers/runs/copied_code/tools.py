@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import yaml
 
-from extractor.importers.config.tools import CLASSES, FUNCTIONS, list_tools
+from extractor.importers.config.keys import CLASSES, FUNCTIONS, list_tools
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import limits, readers

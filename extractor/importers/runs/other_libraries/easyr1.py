@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from extractor.importers.config.tables import read_table
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs.other_libraries.translation import (
     ROWS,
     FileScored,
