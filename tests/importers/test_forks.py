@@ -11,7 +11,7 @@ import yaml
 
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import convert, pre_0_4_defaults, release_match, report, setting_repairs
+from extractor.importers.runs import convert, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
@@ -340,7 +340,7 @@ KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
     ],
 )
 def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str, kl_in_reward: bool | None) -> None:
-    run = pre_0_4_defaults.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
+    run = release_match.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
     if kl_in_reward is None:
         assert (run.defaults, run.notes) == ({}, ())
         return
@@ -350,10 +350,10 @@ def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str
 
 
 def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
-    old = pre_0_4_defaults.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
+    old = release_match.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
     assert old.defaults["algorithm"] == {"use_kl_in_reward": True, "gamma": 0.9, "of_the_fork": 3}
     new = run_of(tmp_path, f"{LAUNCH} +trainer.val_before_train=False", {**FORK, "verl/version/version": "0.6.0"})
-    assert pre_0_4_defaults.add_earlier_defaults(new) is new
+    assert release_match.add_earlier_defaults(new) is new
 
 
 TYPES = b"""{"schema": {

@@ -2,29 +2,34 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from extractor.importers.adopt import method_states, methods
+from extractor.importers.adopt import method_states
 from extractor.importers.adopt.assemble import assemble, find_narrower
-from extractor.importers.adopt.carry import Carried, carry
+from extractor.importers.adopt.carry import Carried, carry, list_members
 from extractor.importers.adopt.differences import is_all_upstreams
 from extractor.importers.adopt.file_hooks import copy_files
-from extractor.importers.adopt.findings import ForkEdit, ForkFile, Outcome, Share
+from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome, Share
 from extractor.importers.adopt.ledger import list_edits, park
 from extractor.importers.adopt.method_hooks import FILE, Hook
 from extractor.importers.adopt.method_states import MethodState
 from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Unit
+from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.importers.runs.carry_over import RunRequest
 from extractor.importers.runs.imported_project import ImportedProject
 from extractor.pipeline.generate import Generated, complete
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
-from extractor.usecases.kept_methods import generate_with_methods
+from extractor.pipeline.source import Source
+from extractor.usecases.kept_methods import MethodDemand, generate_with_methods, read_demands, read_edit_demands
+from extractor.values import readers
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.manifest import Manifest
 from extractor.values.modules import name_module
 from extractor.values.options import Options
@@ -83,13 +88,13 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        wanted = methods.find_edited(recognised.copy, recognised.source)
+        wanted = _find_edited(recognised.copy, recognised.source)
         while True:
             say("choosing and rewriting what the project needs")
             options, generated = generate_with_methods(options, recognised.source, manifest, wanted)
             say("carrying your edits over")
             adoption = _carry_over(recognised, generated, options)
-            wanted |= methods.find_demanded(adoption.plan, generated.tree, options.package)
+            wanted |= _find_demanded(adoption.plan, generated.tree, options.package)
             if not wanted.methods(generated.found):
                 return adoption
 
@@ -221,3 +226,38 @@ def _list_known_packages(generated: Generated, options: Options) -> set[str]:
     texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
     found = [name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)]
     return {*sys.stdlib_module_names, options.package, *found}
+
+
+def _find_edited(copy: Copy, source: Source) -> MethodDemand:
+    """Return methods the fork edited, outside classes that upstream once had."""
+    found: set[str] = set()
+    for path, data in copy.files.items():
+        old, new = decode(source.files[path]), decode(data)
+        if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
+            text = restore_upstream_names(new, copy.prefixes)
+            if edits := read_edit_demands(old, text, "verl").edited:
+                classes = [node for node in readers.parse_python(text).body if isinstance(node, ast.ClassDef)]
+                known = [node for node in classes if fingerprint_statement(node) in load_upstream_parts()]
+                found |= edits - {f"{node.name}.{name}" for node in known for name in list_members(node)}
+    return MethodDemand(edited=frozenset(found))
+
+
+def _find_demanded(plan: Plan, tree: Tree, package: str) -> MethodDemand:
+    """Return the methods that the carried edits need.
+
+    Args:
+        plan: Of an adoption.
+        tree: The project without edits.
+        package: Its import name.
+    """
+    emitted = {file.path: file.data for file in tree}
+    found = MethodDemand()
+    for action in plan.actions:
+        text = decode(action.data) if action.data is not None else None
+        if not action.path.startswith(f"{package}/") or not action.path.endswith(".py") or text is None:
+            continue
+        if action.path not in emitted:
+            found |= read_demands(text, package)
+        elif action.kind is not FileKind.HOOK and action.data != emitted[action.path]:
+            found |= read_edit_demands(decode(emitted[action.path]) or "", text, package)
+    return found

@@ -5,12 +5,11 @@ from __future__ import annotations
 import ast
 import builtins
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
 from extractor.importers.adopt.differences import Difference
-from extractor.importers.adopt.methods import drop_methods
 from extractor.importers.adopt.segments import END, TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Line, NoPlace, Sides, Unit
 from extractor.importers.runs.module_imports import Name, rewrite_imports
@@ -18,12 +17,14 @@ from extractor.pipeline import merge
 from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
 from extractor.pipeline.merge.statements import is_python, merge_statements
+from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.slicer import Target
 from extractor.values import readers
 from extractor.values.reachable import find_reachable
 
 DROPPED = "the project does not have this symbol: nothing that was vendored uses it"
 _EXPORTS = "__all__"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BUILTIN = frozenset(dir(builtins))
 _LABELS = merge.Labels("fork", "upstream", "emitted")
 
@@ -293,3 +294,12 @@ def _redirect(
 
     _parse(core)
     return rewrite_imports(core, module, move, is_package=is_package), tuple(inner), needs
+
+
+def drop_methods(code: str, names: Collection[str]) -> str:
+    """Return a class's text without the named methods; other text unchanged."""
+    node = readers.parse_python(code).body[0] if names else None
+    if not isinstance(node, ast.ClassDef):
+        return code
+    places = [place for place, part in enumerate(node.body) if isinstance(part, _FUNCTIONS) and part.name in names]
+    return drop_statements(code, frozenset({0}), [node], {0: places}).text

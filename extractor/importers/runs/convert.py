@@ -9,7 +9,6 @@ from typing import Any
 
 from extractor.importers.config.keys import CLASSES, FUNCTIONS, JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs import reward_model
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
@@ -21,6 +20,8 @@ from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 
+# What the servers of a generative reward model take; a classifier has nothing of it.
+GENERATIVE = ("reward_router_address", "reward_model_tokenizer")
 # Loggers of the feature `trackers`.
 SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
 # Variables that an error names, with what they are in.
@@ -231,7 +232,7 @@ def _list_wanted_features(
 
     # A release may know the old name beside the new one: the one that the run uses counts.
     managers = [str(flat[key]) for key in _MANAGER if flat.get(key) not in (None, *plain)]
-    is_server = any(name in (function or "") for name in reward_model.GENERATIVE)
+    is_server = any(name in (function or "") for name in GENERATIVE)
     needs = {
         "dynamic_bsz": has(*_BY_TOKENS),
         "remove_padding": has(f"{_MODEL}.use_remove_padding", "critic.model.use_remove_padding"),

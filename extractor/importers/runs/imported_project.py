@@ -13,7 +13,7 @@ from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import assemble, changed_defaults, missing_inputs, report, setting_repairs
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.convert import Experiment
-from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl, registered, tools
+from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl, registered
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
@@ -202,7 +202,7 @@ class MatchedRun:
             lambda project: easyr1.take_prompts(project, run.written),
             managers.take_named,
             named.take_modules,
-            tools.take_tools,
+            named.take_tools,
             put_aside if self.keeps_unknown else lambda project: CopyResult(project.tree),
             lambda project: managers.take_unnamed(project, run.program, before),
         ):

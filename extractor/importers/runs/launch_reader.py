@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from extractor.importers.runs import overrides, own_config
+from extractor.importers.runs import own_config
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.other_libraries.translation import Translated
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
-from extractor.importers.runs.run import Around, Run
+from extractor.importers.runs.run import Around, Run, is_override, read_overrides
 from extractor.values import readers
 from extractor.values.errors import UsageError
 
@@ -57,7 +57,7 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
     if module.removesuffix(".py").endswith("main_prime"):
         raise UsageError(f"{path}:{command.line}: upstream's recipe for PRIME is not read", hint=PRIME)
     run, words = own_config.read(module, arguments, path, around.config_dirs, places)
-    stated = [word for word in words if overrides.is_override(word)]
+    stated = [word for word in words if is_override(word)]
     notes += [] if "main_ppo" in module else _is_another(module, command.line, "main_ppo")
     for word in words:
         if word not in stated and word != "&":
@@ -65,7 +65,7 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
             notes.append(f"{make_readable(word)}: {why}")
     return replace(
         run,
-        overrides=overrides.read(stated, f"{path}:{command.line}"),
+        overrides=read_overrides(stated, f"{path}:{command.line}"),
         notes=(*notes, *run.notes),
         environment=command.environment,
         places=places,

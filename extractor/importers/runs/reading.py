@@ -10,11 +10,11 @@ from typing import Any
 import yaml
 from packaging.version import InvalidVersion, Version
 
-from extractor.importers.runs import embedded_commands, launch_reader, overrides, own_config
+from extractor.importers.runs import embedded_commands, launch_reader, own_config
 from extractor.importers.runs.launch_reader import translate
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
-from extractor.importers.runs.run import Around, Run
+from extractor.importers.runs.run import Around, Run, is_override, read_overrides
 from extractor.values import readers
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError
@@ -107,7 +107,7 @@ def _parse_yaml(path: Path, text: str) -> Any:
 def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
     """Return the run of a config or Hydra's list of overrides."""
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
-        return Run(str(path), overrides.read(config, str(path)))
+        return Run(str(path), read_overrides(config, str(path)))
     if easyr1.is_config(config):
         return translate(path, easyr1.translate_config(config, places))
     if trl.is_config(config):
@@ -126,8 +126,8 @@ def _read_words(path: Path, text: str) -> Run | None:
     text = embedded_commands.read_pasted_script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     is_list = path.suffix not in (".sh", ".bash") and not embedded_commands.starts_python(text)
-    if is_list and lines and all(overrides.is_override(line.rstrip("\\ ")) for line in lines):
-        found = overrides.read([own_config.unquote(line.rstrip("\\ ")) for line in lines], str(path))
+    if is_list and lines and all(is_override(line.rstrip("\\ ")) for line in lines):
+        found = read_overrides([own_config.unquote(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), found)
     return None
 

@@ -13,14 +13,6 @@ from extractor.values.errors import UsageError
 _MOST_FILES = 4000
 
 
-def parse_checkout_file(text: str) -> ast.Module:
-    """Parse a checkout's file; invalid Python gives an empty module."""
-    try:
-        return readers.parse_python(text)
-    except SyntaxError:
-        return ast.Module([], [])
-
-
 def list_python_files(places: RunFolders) -> Iterator[tuple[str, str]]:
     """Yield path and text of the checkout's Python files."""
     root = places.root
@@ -42,7 +34,7 @@ def list_registered_by(text: str, decorator: re.Pattern[str]) -> list[str]:
     """Return the names of a module's definitions that carry a decorator."""
     return [
         node.name
-        for node in parse_checkout_file(text).body
+        for node in readers.parse_python_or_nothing(text).body
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
         and any(decorator.match(f"@{ast.unparse(item)}") for item in node.decorator_list)
     ]
@@ -65,7 +57,7 @@ def map_methods(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef]:
 def drop_decorators(text: str, pattern: str) -> str:
     """Return a module's text without matching decorators at its top."""
     lines = text.split("\n")
-    for node in reversed(parse_checkout_file(text).body):
+    for node in reversed(readers.parse_python_or_nothing(text).body):
         for item in reversed(getattr(node, "decorator_list", ())):
             if re.fullmatch(pattern, ast.unparse(item).rpartition(".")[2]):
                 del lines[item.lineno - 1 : item.end_lineno]

@@ -5,11 +5,11 @@ from __future__ import annotations
 import ast
 
 from extractor.importers.config import templates
-from extractor.importers.runs.copied_code.code import parse_checkout_file
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
 from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.other_libraries.translation import FileScored, Written
 from extractor.importers.runs.unsupported_keys import Remark
+from extractor.values import readers
 from extractor.values.errors import UsageError
 
 _PROMPT, _DATASET, _DATASET_CLASS = "data.format_prompt", "custom/easyr1_dataset", "EasyR1Prompts"
@@ -55,7 +55,7 @@ def take_rewards(project: TargetProject, scored_by: FileScored | None) -> CopyRe
         return CopyResult(project.tree)
     name, place = scored_by.function, scored_by.place
     copying = project.copying(scored_by.folder)
-    call, further = _find_call_form(parse_checkout_file(scored_by.text), name)
+    call, further = _find_call_form(readers.parse_python_or_nothing(scored_by.text), name)
     unknown = [item for item in further if item not in scored_by.settings]
     why = ""
     try:
