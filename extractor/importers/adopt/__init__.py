@@ -20,8 +20,8 @@ from extractor.importers.adopt.method_hooks import FILE, Hook
 from extractor.importers.adopt.method_states import MethodState
 from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
+from extractor.importers.adopt.segments import decode, restore_upstream_names
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Unit
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.importers.runs.carry_over import RunRequest
 from extractor.importers.runs.imported_project import ImportedProject
 from extractor.pipeline.generate import Generated, complete

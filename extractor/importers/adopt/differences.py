@@ -9,8 +9,7 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.segments import Segment, split
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.runs.module_imports import Name, list_names
 from extractor.pipeline.source import Source
 from extractor.values import readers

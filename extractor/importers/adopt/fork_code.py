@@ -13,9 +13,8 @@ from textwrap import indent
 from extractor.importers.adopt.differences import list_imports
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
-from extractor.importers.adopt.segments import Segment, split
+from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.importers.runs.module_imports import Name, list_names, write_import
 from extractor.pipeline.index.syntax import find_first_line, find_global_names, read_attribute_chain
 from extractor.values import readers

@@ -8,9 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
-from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
-from extractor.importers.adopt.method_arguments import list_arguments, list_branch_arguments
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table

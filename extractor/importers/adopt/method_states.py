@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from extractor.importers.adopt.carry import Carried
-from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, find_given
 from extractor.importers.adopt.findings import ForkEdit, Outcome
-from extractor.importers.adopt.method_arguments import find_given
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
-from extractor.importers.adopt.segments import split
+from extractor.importers.adopt.segments import decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
-from extractor.importers.adopt.upstream_names import decode
 from extractor.values.modules import name_module
 
 _MAIN = "config/ppo_trainer.yaml"

@@ -1,9 +1,11 @@
-"""Split a module into top-level statements with their comments."""
+"""Split a module into top-level statements with their comments, under upstream's names."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from extractor.pipeline.index.syntax import list_bound_names
@@ -74,3 +76,29 @@ def _make_key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:
     if isinstance(node, (ast.Import, ast.ImportFrom)) or not binds:
         return f"`{ast.unparse(node)}`"
     return ", ".join(binds)
+
+
+_FIRST = (
+    "trainer|utils|workers|protocol|models|single_controller|third_party|base_config|experimental|interactions|tools"
+    "|model_merger|checkpoint_engine|version|py_functional"
+)
+
+
+def decode(data: bytes) -> str | None:
+    """Decode UTF-8 text with normalized line ends; None if not text."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    if "\0" in text:
+        return None
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def restore_upstream_names(text: str, prefixes: Sequence[str]) -> str:
+    """Replace the copy's import name by `verl` in a text."""
+    for name in map(re.escape, prefixes):
+        text = re.sub(rf"^([ \t]*(?:from|import)[ \t]+){name}(?=[.\s]|$)", r"\1verl", text, flags=re.MULTILINE)
+        # Chains after `import prefix.x`, and dotted paths in strings.
+        text = re.sub(rf"(?<![\w.]){name}(?=\.(?:{_FIRST})\b)", "verl", text)
+    return text

@@ -9,8 +9,7 @@ from functools import cached_property
 
 from extractor.importers.adopt.differences import Compared, list_imports
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.segments import Segment, split
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.runs.module_imports import Name, write_import
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.slicer import KeptModule

@@ -18,8 +18,7 @@ from extractor.importers.config.templates import render, write_cell
 from extractor.importers.export import changes, checks, rewards
 from extractor.importers.export.closure import find_needed
 from extractor.importers.export.edits import UpstreamEdit, merge_edits
-from extractor.importers.export.rewards import RewardConfig
-from extractor.importers.export.verl_interface import VerlInterface
+from extractor.importers.export.rewards import RewardConfig, VerlInterface
 from extractor.pipeline import apply
 from extractor.pipeline.source import Source
 from extractor.project.lock import Lock

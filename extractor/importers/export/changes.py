@@ -10,8 +10,7 @@ from extractor.importers.config.keys import CLASSES, FUNCTIONS, READ_BY_THE_ENGI
 from extractor.importers.config.project import ProjectConfig
 from extractor.importers.config.release import VerlDefaults
 from extractor.importers.export import rewards
-from extractor.importers.export.rewards import RewardConfig
-from extractor.importers.export.verl_interface import VerlInterface
+from extractor.importers.export.rewards import RewardConfig, VerlInterface
 from extractor.values import limits, readers
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError

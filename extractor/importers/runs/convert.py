@@ -10,10 +10,10 @@ from typing import Any
 from extractor.importers.config.keys import CLASSES, FUNCTIONS, JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs.copied_code import named
-from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.setting_repairs import SUPPLIED
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.pipeline.render.presets import match_preset
 from extractor.values.configtree import flatten, resolve

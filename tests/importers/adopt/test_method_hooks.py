@@ -9,10 +9,9 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.adopt.find_methods import find_method
+from extractor.importers.adopt.find_methods import find_given, find_method
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
-from extractor.importers.adopt.method_arguments import find_given
 from extractor.importers.runs.module_imports import Name
 from tests.importers.adopt.forks import Fork
 from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER

@@ -13,8 +13,7 @@ from extractor.importers.adopt.carry import combine
 from extractor.importers.adopt.findings import Copy, ForkEdit, Outcome
 from extractor.importers.adopt.method_states import MethodState, Runs, judge_overall, list_others, summarize
 from extractor.importers.adopt.own_keys import carry_defaults, select_read
-from extractor.importers.adopt.segments import Segment, split
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from tests.importers.adopt.forks import Fork
 from tests.releases import newest_release, source_of
 

@@ -7,6 +7,7 @@ import ast
 from extractor.importers.config import templates
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
 from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, remark_on_copy
+from extractor.importers.runs.definitions import list_required_arguments
 from extractor.importers.runs.other_libraries.translation import FileScored, Written
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
@@ -93,8 +94,6 @@ def _find_call_form(tree: ast.Module, name: str) -> tuple[str | None, list[str]]
         if isinstance(node, ast.FunctionDef) and node.name == name:
             taken = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
             with_truth = _WITH_TRUTH.get(taken[1]) if len(taken) > 1 else None
-            required = taken[: len(taken) - len(node.args.defaults)]
-            named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            further = [*required[2 if with_truth else 1 :], *(item.arg for item, value in named if value is None)]
+            further = [name for name in list_required_arguments(node) if name not in taken[: 2 if with_truth else 1]]
             return with_truth or _CALLS.get("".join(taken[:1])) or _TYPES.get(said), further
     return None, []

@@ -16,16 +16,16 @@ from typing import Any, NamedTuple
 from extractor.importers.config import templates
 from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER
 from extractor.importers.runs.copied_code import own_verl
-from extractor.importers.runs.copied_code.code import (
+from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
+from extractor.importers.runs.copied_code.modules import SCORERS
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
+from extractor.importers.runs.definitions import (
     drop_decorators,
     list_python_files,
     list_registered_by,
     list_required_arguments,
     map_methods,
 )
-from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
-from extractor.importers.runs.copied_code.modules import SCORERS
-from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.own_config import find_program_file
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
