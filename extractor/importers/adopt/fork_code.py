@@ -15,14 +15,14 @@ from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.runs.module_imports import Name, list_names, write_import
+from extractor.importers.runs.module_imports import Name, list_names, replace_nodes, write_import
 from extractor.pipeline.index.syntax import find_first_line, find_global_names, read_attribute_chain
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 
 _BUILTIN = frozenset(dir(builtins))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_Cuts = list[tuple[ast.AST, str]]
+_Cuts = list[tuple[ast.stmt | ast.expr, str]]
 
 
 @dataclass(frozen=True)
@@ -71,9 +71,6 @@ class ForkCode:
                 short = path.removeprefix(f"{beside}/") if beside else path
                 name = f"verl/{path.removeprefix(inside)}" if path.startswith(inside) else short
                 self._paths.setdefault(name_module(name), (path, data))
-
-    def __iter__(self) -> Iterator[ForkModule]:
-        return (module for name in sorted(self._paths) if (module := self.find(name)) is not None)
 
     def find(self, name: str) -> ForkModule | None:
         """Return a module, or None if the fork lacks it."""
@@ -172,7 +169,7 @@ class Closure:
         names |= {node.id for node in ast.walk(tree) if id(node) in types and isinstance(node, ast.Name)} - _BUILTIN
         for node in ast.walk(tree):
             chain = read_attribute_chain(node) if isinstance(node, (ast.Name, ast.Attribute)) else ()
-            if not chain or id(node) in removed or chain[0] not in names:
+            if not isinstance(node, ast.expr) or not chain or id(node) in removed or chain[0] not in names:
                 continue
             new, length = self._resolve_chain(module, bound, chain, is_type=id(node) in types)
             while len(chain) > length and isinstance(node, ast.Attribute):
@@ -184,9 +181,9 @@ class Closure:
             name = getattr(node, "name", "")
             if (renamed := self._names.get((module.name, name), name)) != name:
                 text = _rename(text, node, name, renamed, cuts)
-        return _replace(text, cuts)
+        return replace_nodes(text, cuts)
 
-    def _cut_imports(self, module: ForkModule, tree: ast.Module) -> tuple[dict[str, Name], list[tuple[ast.AST, str]]]:
+    def _cut_imports(self, module: ForkModule, tree: ast.Module) -> tuple[dict[str, Name], _Cuts]:
         """Return what names are bound to, and the nodes to cut."""
         bound, cuts = dict(module.imports), _Cuts()
         for node in ast.walk(tree):
@@ -300,7 +297,7 @@ def _dedent_lines(lines: list[str], column: int) -> list[str]:
 def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> str:
     """Rename a definition in a text and shift cuts after it."""
     for cut, _ in cuts:
-        if isinstance(cut, (ast.expr, ast.stmt)) and cut.lineno == node.lineno:
+        if cut.lineno == node.lineno:
             cut.col_offset += len(renamed) - len(name)
             cut.end_col_offset = (cut.end_col_offset or 0) + (len(renamed) - len(name)) * (cut.end_lineno == cut.lineno)
     return text.replace(f" {name}(", f" {renamed}(", 1)
@@ -310,20 +307,3 @@ def _list_annotations(tree: ast.AST) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         found = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         yield from (item for item in found if isinstance(item, ast.expr))
-
-
-def _replace(text: str, cuts: _Cuts) -> str:
-    """Replace the text of nodes; delete the lines of removed decorators."""
-    lines = [line.encode() for line in text.split("\n")]
-    places = sorted(((*_find_span(node), new) for node, new in cuts), reverse=True)
-    for line, column, end_line, end_column, new in places:
-        if not new:
-            del lines[line : end_line + 1]
-            continue
-        lines[line : end_line + 1] = [lines[line][:column] + new.encode() + lines[end_line][end_column:]]
-    return b"\n".join(lines).decode()
-
-
-def _find_span(node: ast.AST) -> tuple[int, int, int, int]:
-    assert isinstance(node, (ast.expr, ast.stmt))
-    return node.lineno - 1, node.col_offset, (node.end_lineno or node.lineno) - 1, node.end_col_offset or 0

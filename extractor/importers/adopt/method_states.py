@@ -42,9 +42,6 @@ class Runs(str, Enum):
     NO = "is parked"
 
 
-_PLURAL = {Runs.YES: "run", Runs.IN_PART: "run in part", Runs.NO: "are parked"}
-
-
 @dataclass(frozen=True)
 class MethodState:
     """The outcome of one of a fork's methods.
@@ -73,26 +70,12 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
     lost = [edit for edit in edits if edit.outcome is Outcome.ORPHANED and edit.symbol in _LOOPS]
     names = sorted({name for edit in lost for name in edit.parts if name in _LOOPS[edit.symbol]})
     more = f"; what you changed in {', '.join(names)} is parked, but for what it calls of these" if names else ""
-    return _summarize(states) + more
-
-
-def _summarize(states: Sequence[MethodState]) -> str:
     if not states:
-        return "no method of yours: no estimator, loss, reward or dataset differs from upstream's"
-    whole, first = judge_overall(states), _select_algorithms(states)
-    if all(item.runs is states[0].runs for item in states):
-        return f"your method {whole.value}: {_join_names(states)}"
-    parts = [(runs, [item for item in states if item.runs is runs]) for runs in Runs]
-    if whole is Runs.NO:
-        parts = [(runs, [item for item in found if item not in first]) for runs, found in parts]
-    said = "; ".join(
-        f"{_join_names(found)} {runs.value if len(found) == 1 else _PLURAL[runs]}" for runs, found in parts if found
-    )
-    return f"your method {whole.value}: {f'{_join_names(first)}; besides, ' if whole is Runs.NO else ''}{said}"
-
-
-def _join_names(states: Sequence[MethodState]) -> str:
-    return ", ".join(item.name for item in states)
+        return f"no method of yours: no estimator, loss, reward or dataset differs from upstream's{more}"
+    whole = judge_overall(states)
+    is_mixed = any(item.runs is not whole for item in states)
+    names = [f"{item.name} ({item.runs.value})" if is_mixed else item.name for item in states]
+    return f"your method {whole.value}: {', '.join(names)}{more}"
 
 
 def _select_algorithms(states: Sequence[MethodState]) -> list[MethodState]:

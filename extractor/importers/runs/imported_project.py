@@ -13,7 +13,7 @@ from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import assemble, report, setting_repairs
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.convert import Experiment
-from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl, registered
+from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
@@ -193,7 +193,7 @@ class MatchedRun:
         run = self.run
 
         def put_aside(project: TargetProject) -> CopyResult:
-            taken, names = registered.put_aside(project, before)
+            taken, names = setting_repairs.put_aside(project, before)
             settings.aside.update(names)
             return taken
 

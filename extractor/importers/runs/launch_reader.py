@@ -10,9 +10,8 @@ from pathlib import Path
 from extractor.importers.runs import own_config
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
-from extractor.importers.runs.other_libraries.translation import Translated
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
-from extractor.importers.runs.run import Around, Run, is_override, read_overrides
+from extractor.importers.runs.run import Around, Run, Translated, is_override, read_overrides
 from extractor.values import readers
 from extractor.values.errors import UsageError
 

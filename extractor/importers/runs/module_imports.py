@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from extractor.values import readers
@@ -79,9 +79,8 @@ def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = 
         moved: Where a name is now.
         is_package: Whether it is a package.
     """
-    tree, data = readers.parse_python_cached(text), text.encode()
-    edits: list[tuple[int, int, str]] = []
-    starts = _list_line_starts(text)
+    tree, rows = readers.parse_python_cached(text), text.split("\n")
+    edits: list[tuple[ast.stmt | ast.expr, str]] = []
     chains: dict[str, str] = {}
     for node, needed in _list_statements(tree):
         names = list(list_names(node, module, is_package=is_package, needed=needed))
@@ -94,13 +93,25 @@ def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = 
             if place is not None and name.is_dotted:  # its uses are renamed
                 alias = chains[alias] = alias.replace(".", "_")
             lines.append(write_import(place or (name.module, name.name), alias, name.name))
-        start, end = _find_span(node, starts)
-        room = data[starts[node.lineno - 1] : start].decode()
-        edits.append((start, end, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))
+        room = rows[node.lineno - 1].encode()[: node.col_offset].decode()
+        edits.append((node, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))
     for use in ast.walk(tree) if chains else ():
         if isinstance(use, ast.Attribute) and (chain := ast.unparse(use)) in chains:
-            edits.append((*_find_span(use, starts), chains[chain]))
-    for start, end, new in sorted(edits, reverse=True):
+            edits.append((use, chains[chain]))
+    return replace_nodes(text, edits)
+
+
+def replace_nodes(text: str, edits: Iterable[tuple[ast.stmt | ast.expr, str]]) -> str:
+    """Return a text with nodes replaced; the lines of those without a new text go."""
+    data, starts = text.encode(), [0]
+    for line in data.split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    spans = []
+    for node, new in edits:
+        first, last = node.lineno - 1, node.end_lineno or node.lineno
+        end = starts[last - 1] + (node.end_col_offset or 0) if new else starts[last]
+        spans.append((starts[first] + (node.col_offset if new else 0), end, new))
+    for start, end, new in sorted(spans, reverse=True):
         data = data[:start] + new.encode() + data[end:]
     return data.decode()
 
@@ -113,17 +124,3 @@ def write_import(place: tuple[str, str | None], local: str, original: str | None
     if name is None:  # a submodule, taken from its package
         module, _, name = module.rpartition(".")
     return f"from {module} import {name}" + ("" if local == name or name == "*" else f" as {local}")
-
-
-def _find_span(node: ast.stmt | ast.expr, starts: list[int]) -> tuple[int, int]:
-    """Return the start and end byte of a node."""
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-
-
-def _list_line_starts(text: str) -> list[int]:
-    starts = [0]
-    for line in text.encode().split(b"\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    return starts

@@ -118,7 +118,7 @@ def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list
 def test_a_fork_is_about_its_estimators_and_losses() -> None:
     parked = MethodState("advantage estimator", "mine", Runs.NO, "orphaned/")
     scorer = MethodState("reward function", "compute_score", Runs.YES, "toy/custom/verl_reward.py")
-    assert summarize([parked, scorer]) == "your method is parked: mine; besides, compute_score runs"
+    assert summarize([parked, scorer]) == "your method is parked: mine (is parked), compute_score (runs)"
     assert judge_overall([parked, scorer]) is Runs.NO
     assert summarize([scorer]) == "your method runs: compute_score"
     assert judge_overall([replace(parked, runs=Runs.YES), scorer]) is Runs.YES

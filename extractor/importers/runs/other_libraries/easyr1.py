@@ -10,7 +10,9 @@ from typing import Any
 import yaml
 
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs.other_libraries.translation import (
+from extractor.importers.runs.placeholders import replace_unknowns
+from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run import (
     ROWS,
     FileScored,
     Translated,
@@ -18,8 +20,6 @@ from extractor.importers.runs.other_libraries.translation import (
     is_nothing,
     write_overrides,
 )
-from extractor.importers.runs.placeholders import replace_unknowns
-from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten

@@ -10,8 +10,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs.other_libraries.translation import ROWS, Translated, is_nothing, write_overrides
 from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run import ROWS, Translated, is_nothing, write_overrides
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 from extractor.values.errors import UsageError
