@@ -10,7 +10,7 @@ from tests.importers.conftest import vextract
 
 
 def test_the_recipe_for_prime_is_refused_with_the_algorithm(tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text("python -m recipe.prime.main_prime data.train_batch_size=8\n")
+    (tmp_path / "run.sh").write_text("python -m recipe.prime.main_prime algorithm.adv_estimator=rloo\n")
     made = vextract("new", tmp_path / "own", "--from-verl-run", tmp_path / "run.sh")
     assert made.code == 2
     assert "run.sh:1: upstream's recipe for PRIME is not read" in made.err

@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,21 +23,6 @@ from extractor.values.errors import CheckFailed
 _TIMEOUT = 300.0
 # Files that packages of verl open when they are imported.
 _VERSIONS = (VERSION, "verl/single_controller/version/version")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The result of comparing one method of fork and project.
-
-    Attributes:
-        name: What the project's config calls it.
-        is_equal: Both give the same numbers, bit for bit.
-        note: What differs, or why nothing could be compared.
-    """
-
-    name: str
-    is_equal: bool
-    note: str
 
 
 def check_methods(project: Path, directory: Path, python: str | None, *, offline: bool) -> Check:
@@ -69,8 +53,8 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
             chosen, {**job, "side": "fork", "root": str(top), "roots": roots, "config": ours["config"]}, Path(folder)
         )
     measured = [_compare(item, theirs["results"], ours["results"]) for item in methods]
-    equal = sum(item.is_equal for item in measured)
-    details = tuple(f"{'equal' if item.is_equal else 'differs'}: {item.name}: {item.note}" for item in measured)
+    equal = sum(is_equal for is_equal, _ in measured)
+    details = tuple(f"{'equal' if is_equal else 'differs'}: {said}" for is_equal, said in measured)
     status = CheckStatus.OK if equal == len(measured) else CheckStatus.FAILED
     verdict = "runs" if equal == len(measured) else "runs in part" if equal else "does not run"
     return Check("methods", status, f"your method {verdict}: {equal} of {len(measured)} equal bit for bit", details)
@@ -122,16 +106,16 @@ def _run(python: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
         interpreter.stop(running)
 
 
-def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> Measured:
-    """Compare a method's first usable result in fork and project."""
-    note = method["lacking"]
+def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[bool, str]:
+    """Tell whether a method's first usable results are equal, bit for bit, and what differs."""
+    name, note = method["name"], method["lacking"]
     for values, result in theirs[method["symbol"]].items() if not note else ():
         mine = ours[method["symbol"]][values]
         if "value" not in result:
             note = f"the fork's own function raises {' '.join(str(result.get('error', result)).split())[:200]}"
         elif "value" not in mine:
-            return Measured(method["name"], False, " ".join(str(mine.get("error", mine)).split())[:200])
+            return False, f"{name}: {' '.join(str(mine.get('error', mine)).split())[:200]}"
         else:
             apart = find_difference(result["value"], mine["value"])
-            return Measured(method["name"], apart is None, apart or "the same numbers")
-    return Measured(method["name"], False, note)
+            return apart is None, f"{name}: {apart or 'the same numbers'}"
+    return False, f"{name}: {note}"

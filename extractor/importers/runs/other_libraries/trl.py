@@ -48,7 +48,9 @@ def is_launch(words: Sequence[str], places: RunFolders) -> bool:
     if any(word.partition("=")[0].replace("-", "_").removeprefix("__") in _OWN for word in words if word[:2] == "--"):
         return True
     file = next(filter(None, (places.find(word) for word in words if word.endswith(".py"))), None)
-    return file is not None and is_training(readers.read_start(file).decode(errors="replace"))
+    with contextlib.suppress(OSError, UsageError):
+        return file is not None and is_training(readers.read_text(file))
+    return False
 
 
 def refuse(what: object) -> UsageError:
