@@ -101,6 +101,11 @@ class Run:
     written: Written | None = None
     is_whole: bool = False
 
+    @property
+    def is_prime(self) -> bool:
+        """Tell whether it is upstream's recipe for PRIME."""
+        return self.program.removesuffix(".py").replace("/", ".").endswith("main_prime")
+
 
 @dataclass(frozen=True)
 class Around:

@@ -18,7 +18,7 @@ from extractor.importers.config.keys import (
 )
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs.convert import GENERATIVE, SERVICES, Experiment, list_loggers
+from extractor.importers.runs.convert import GENERATIVE, PRIME, SERVICES, Experiment, list_loggers
 from extractor.importers.runs.placeholders import find_unknowns, shown
 from extractor.importers.runs.release_match import TAKES_ANYTHING
 from extractor.importers.runs.run import Run
@@ -43,6 +43,8 @@ _GLOBAL = {
         ("critic", "forward_micro_batch_size"),
     )
 }
+_PRIME, _JUDGE = "local.prime.", "reward_model.model."
+_REFERENCE = f"{_JUDGE}ref_path"
 _OPEN = (*TAKES_ANYTHING, "data.env.")
 # What a project reads of a teacher, which a run may call as it likes.
 _TEACHERS = "distillation.teacher_models."
@@ -77,6 +79,8 @@ def choose_settings(
     used |= found.keys()
     found |= {**carrying.scale_micro_batches(), **carrying.convert_overlong_penalty()}
     judge, read = carrying.judge()
+    if run.is_prime:
+        wanted |= judge  # they follow the policy's in the project
     found |= {**judge, **carrying.episodes()}
     used |= read
     remarks = [*carrying.remarks, *carrying.rest(used)]
@@ -333,3 +337,36 @@ def convert_reward_model(
             found[key] = flat.get(said)
             used.add(said)
     return found, used, []
+
+
+def convert_prime(
+    flat: Mapping[str, Any], stated: Mapping[str, Any], project: Mapping[str, Any]
+) -> tuple[dict[str, Any], set[str], list[Remark]]:
+    """Return the settings of a project's process rewards.
+
+    Args:
+        flat: The run's config.
+        stated: What the run itself sets.
+        project: The project's config.
+
+    Returns:
+        Settings by the project's keys, the run's keys that they are made from, and what a user should know.
+    """
+    found: dict[str, Any] = {key: False for key in JUDGE_ENABLED if key in project}
+    if PRIME not in project:
+        return found, set(), []
+    found[PRIME] = True
+    remarks = []
+    for key, name in read_table("keys")["prime"].items():
+        value = flat.get(key)
+        if key not in stated or value is None or find_unknowns(value) or f"{_PRIME}{name}" not in project:
+            continue
+        if key != f"{_JUDGE}path" or value != flat.get(_POLICY):
+            found[f"{_PRIME}{name}"] = value
+            remarks.append(Remark(key, value, "renamed", f"here it is {_PRIME}{name}"))
+    reference, policy = flat.get(_REFERENCE), flat.get(_POLICY)
+    if reference is not None and not find_unknowns(reference):
+        changed = f"{policy}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
+        what, why = ("renamed", f"here it is {_POLICY}") if reference == policy else ("changed", changed)
+        remarks.append(Remark(_REFERENCE, reference, what, why))
+    return found, {*JUDGE_ENABLED, _REFERENCE, *read_table("keys")["prime"]}, remarks
