@@ -247,7 +247,11 @@ class _Carrying:
 
     def judge(self) -> tuple[dict[str, Any], set[str]]:
         """Return settings of the judging model, and the run's keys used."""
-        found, read, about = convert_reward_model(self.flat, self.stated, self.project, self.experiment.function)
+        if self.run.is_prime:
+            found, read, about = convert_prime(self.flat, self.stated, self.project)
+            self.remarks[:] = [item for item in self.remarks if item.key not in read]
+        else:
+            found, read, about = convert_reward_model(self.flat, self.stated, self.project, self.experiment.function)
         self.remarks.extend(about)
         return found, read
 
