@@ -303,20 +303,7 @@ python3 -m verl.trainer.main config=own/config.yaml {words} worker.rollout.n=$N 
         run_of(tmp_path, "python3 -m verl.trainer.main config=nowhere.yaml")
 
 
-def test_trl_s_command_and_its_yaml_say_the_same(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("model_name_or_path: a/b\nnum_generations: 4\nbeta: 0.1\ndataset_name: c/d\n")
-    alone = read_run(tmp_path / "own.yaml", {}, {})
-    launch = "L=2e-6\naccelerate launch -m trl grpo --config own.yaml --learning_rate $L --num-generations=2 --use_vllm"
-    run = run_of(tmp_path, launch)
-    assert translated(alone)["actor_rollout_ref.rollout.n"] == 4
-    assert translated(run) == {
-        **translated(alone),
-        "actor_rollout_ref.rollout.n": 2,
-        "actor_rollout_ref.rollout.name": "vllm",
-        "actor_rollout_ref.actor.optim.lr": 2e-6,
-        "actor_rollout_ref.actor.ppo_mini_batch_size": 4,
-        "data.train_batch_size": 4,
-    }
+def test_a_program_is_refused(tmp_path: Path) -> None:
     script = tmp_path / "nothing.py"
     script.write_text("print(1)\n")
     with pytest.raises(UsageError, match="programs and notebooks are not read"):
