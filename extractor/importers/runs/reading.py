@@ -12,7 +12,7 @@ from typing import Any
 import yaml
 from packaging.version import InvalidVersion, Version
 
-from extractor.importers.runs import launch_reader, own_config
+from extractor.importers.runs import launch_reader
 from extractor.importers.runs.launch_reader import translate
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
@@ -127,7 +127,7 @@ def _read_words(path: Path, text: str) -> Run | None:
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
     is_list = path.suffix not in (".sh", ".bash") and not starts_python(text)
     if is_list and lines and all(is_override(line.rstrip("\\ ")) for line in lines):
-        found = read_overrides([own_config.unquote(line.rstrip("\\ ")) for line in lines], str(path))
+        found = read_overrides([launch_reader.unquote(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), found)
     return None
 

@@ -26,7 +26,7 @@ from extractor.importers.runs.definitions import (
     list_required_arguments,
     map_methods,
 )
-from extractor.importers.runs.own_config import find_program_file
+from extractor.importers.runs.launch_reader import find_program_file
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 from extractor.values.errors import UsageError
