@@ -30,7 +30,7 @@ from benchmarks import under_bash, under_hydra
 from benchmarks.launch_scripts import project_of, remember, scripts_of
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import assemble, launch_reader, own_config
+from extractor.importers.runs import assemble, launch_reader
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.usecases import new
 from extractor.values import releases
@@ -100,7 +100,7 @@ def compared(
     if not launches:
         return Compared(name, Counter(), why="bash starts no trainer")
     command, (module, arguments) = launches[0]
-    place = own_config.find_program_file(module)
+    place = launch_reader.find_program_file(module)
     # It may be meant to be started from its own folder, or from one between that and the root.
     above = (folder for folder in script.parents if folder.is_relative_to(root))
     folders = (Path(command.environment.get("PWD", root)), *above)

@@ -212,15 +212,14 @@ def graft(fork: Idea, path: Recipient = Path(), offline: Offline = False, json: 
             output.data(f"{idea.kind} {idea.name} ({idea.path}): {idea.about}")
         return 0
     root, locked = unfinished.open_project(path)
-    made = grafting.graft(found, symbol, root, locked, offline=offline)
-    for name, data in made.files.items():
+    state, files = grafting.graft(found, symbol, root, locked, offline=offline)
+    for name, data in files.items():
         target = disk.gate(root, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         disk.replace(target, data)
     if json:
-        output.data_json(output.pick(made.state, "kind name runs where setting why", files=sorted(made.files)))
+        output.data_json(output.pick(state, "kind name runs where setting why", files=sorted(files)))
         return 0
-    state = made.state
     output.data(f"{state.kind} {state.name} {state.runs.value}: {state.where}, chosen by {state.setting}")
     if state.runs is not Runs.YES:
         output.warning(state.why)

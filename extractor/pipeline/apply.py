@@ -32,11 +32,24 @@ def create(target: Path, plan: Plan, *, lock_data: bytes, base_data: bytes) -> N
         UsageError: the target cannot be made, or was taken in the meantime.
     """
     files = {action.path: action.data for action in plan.actions if action.data is not None}
-    files[base.PATH] = base_data
+    write_new(target, {**files, base.PATH: base_data, lock.NAME: lock_data})
+
+
+def write_new(target: Path, files: Mapping[str, bytes]) -> None:
+    """Write files into a new directory, all or none.
+
+    Args:
+        target: As for `create`.
+        files: By path.
+
+    Raises:
+        UsageError: as for `create`.
+    """
     try:
         with _make_parents(target), make_workplace(target) as folder:
-            places = {disk.gate(folder, path): data for path, data in files.items()}
-            places[folder / lock.NAME] = lock_data
+            places = {
+                folder / path if path == lock.NAME else disk.gate(folder, path): data for path, data in files.items()
+            }
             for parent in sorted({place.parent for place in places}):
                 parent.mkdir(parents=True, exist_ok=True)
             with ThreadPoolExecutor(_WRITERS) as pool:

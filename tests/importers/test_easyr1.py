@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs.other_libraries.translation import FileScored
 from extractor.importers.runs.reading import read_run
-from extractor.importers.runs.run import Run
+from extractor.importers.runs.run import FileScored, Run
 from tests.importers.conftest import imported_from, vextract
 
 REWARD = """'Scores.'

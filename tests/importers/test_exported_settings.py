@@ -61,8 +61,6 @@ def test_keys_that_are_no_words_are_in_a_mapping(projects: dict[str, Path], tmp_
     assert made[f"{function}.reward_kwargs.of_mine.a b"] == 1
     text = (tmp_path / "out/run.sh").read_text()
     assert "a.b:{c\\:d:1}" in text  # one level, and not two
-    back = tmp_path / "back"
-    assert vextract("new", back, "--verl", NEWEST[-1], "--from-verl-run", tmp_path / "out/run.sh").code == 0
 
 
 @pytest.mark.slow

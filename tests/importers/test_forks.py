@@ -11,9 +11,9 @@ import yaml
 
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import convert, pre_0_4_defaults, release_match, report, setting_repairs
+from extractor.importers.runs import convert, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.other_libraries import easyr1, trl_settings
+from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
@@ -268,7 +268,7 @@ def test_every_name_of_another_library_has_one_in_verl(verl: object) -> None:
     ]
     # Of these verl has no default, and its code reads them.
     read = {"algorithm.filter_groups.enable", "algorithm.filter_groups.max_num_gen_batches"}
-    for name in {*easyr1._NAMES.values(), *trl_settings._NAMES.values(), *both} - read:
+    for name in {*easyr1._NAMES.values(), *trl._NAMES.values(), *both} - read:
         assert any(item in defaults for item in list_candidates(name, lambda key: None)), name
 
 
@@ -303,20 +303,7 @@ python3 -m verl.trainer.main config=own/config.yaml {words} worker.rollout.n=$N 
         run_of(tmp_path, "python3 -m verl.trainer.main config=nowhere.yaml")
 
 
-def test_trl_s_command_and_its_yaml_say_the_same(tmp_path: Path) -> None:
-    (tmp_path / "own.yaml").write_text("model_name_or_path: a/b\nnum_generations: 4\nbeta: 0.1\ndataset_name: c/d\n")
-    alone = read_run(tmp_path / "own.yaml", {}, {})
-    launch = "L=2e-6\naccelerate launch -m trl grpo --config own.yaml --learning_rate $L --num-generations=2 --use_vllm"
-    run = run_of(tmp_path, launch)
-    assert translated(alone)["actor_rollout_ref.rollout.n"] == 4
-    assert translated(run) == {
-        **translated(alone),
-        "actor_rollout_ref.rollout.n": 2,
-        "actor_rollout_ref.rollout.name": "vllm",
-        "actor_rollout_ref.actor.optim.lr": 2e-6,
-        "actor_rollout_ref.actor.ppo_mini_batch_size": 4,
-        "data.train_batch_size": 4,
-    }
+def test_a_program_is_refused(tmp_path: Path) -> None:
     script = tmp_path / "nothing.py"
     script.write_text("print(1)\n")
     with pytest.raises(UsageError, match="programs and notebooks are not read"):
@@ -340,7 +327,7 @@ KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
     ],
 )
 def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str, kl_in_reward: bool | None) -> None:
-    run = pre_0_4_defaults.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
+    run = release_match.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {words}"))
     if kl_in_reward is None:
         assert (run.defaults, run.notes) == ({}, ())
         return
@@ -350,10 +337,10 @@ def test_runs_from_before_the_first_release_are_known(tmp_path: Path, words: str
 
 
 def test_a_checkout_says_when_a_run_is_from(tmp_path: Path) -> None:
-    old = pre_0_4_defaults.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
+    old = release_match.add_earlier_defaults(run_of(tmp_path, f"{LAUNCH} {KL_LOSS}=False", FORK))
     assert old.defaults["algorithm"] == {"use_kl_in_reward": True, "gamma": 0.9, "of_the_fork": 3}
     new = run_of(tmp_path, f"{LAUNCH} +trainer.val_before_train=False", {**FORK, "verl/version/version": "0.6.0"})
-    assert pre_0_4_defaults.add_earlier_defaults(new) is new
+    assert release_match.add_earlier_defaults(new) is new
 
 
 TYPES = b"""{"schema": {

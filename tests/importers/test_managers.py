@@ -12,8 +12,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from extractor.importers.runs import setting_repairs
+from extractor.importers.runs import setting_repairs as registration
 from extractor.importers.runs.copied_code import managers, named
-from extractor.importers.runs.copied_code import registered as registration
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree

@@ -10,8 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.importers.runs.bash import read_script
-from extractor.importers.runs.bash.script import ScriptReading
+from extractor.importers.runs.bash import ScriptReading, read_script
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from extractor.importers.runs import setting_repairs as choices
 from extractor.importers.runs.copied_code import managers, own_verl
-from extractor.importers.runs.copied_code import registered as choices
 from extractor.importers.runs.copied_code.target import CopyResult
 from extractor.importers.runs.places import RunFolders
 from extractor.values.fingerprint import fingerprint, load_upstream_files

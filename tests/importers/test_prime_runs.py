@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs import prime
+from extractor.importers.runs import settings
 from extractor.importers.runs.run import Run
 from tests.importers.conftest import vextract
 
@@ -37,7 +37,7 @@ def test_the_recipe_is_known_by_its_program(program: str, is_its: bool) -> None:
 
 
 def test_settings_have_the_projects_names_and_no_model_judges() -> None:
-    found, used, remarks = prime.convert_prime(RUN, RUN, PROJECT)
+    found, used, remarks = settings.convert_prime(RUN, RUN, PROJECT)
     assert found == {
         "local.prime.enable": True,
         "local.prime.optim.lr": 5e-7,
@@ -54,7 +54,7 @@ def test_settings_have_the_projects_names_and_no_model_judges() -> None:
 @pytest.mark.parametrize(("path", "said"), [("policy", ["renamed"]), ("other", ["changed"]), (None, [])])
 def test_a_model_of_its_own_is_named_and_a_reference_of_its_own_is_not_taken(path: str | None, said: list[str]) -> None:
     run = {**RUN, "reward_model.model.path": path, REFERENCE: path}
-    found, _, remarks = prime.convert_prime(run, run, PROJECT)
+    found, _, remarks = settings.convert_prime(run, run, PROJECT)
     assert found.get("local.prime.path", "policy") == (path or "policy")
     assert [item.what for item in remarks if item.key == REFERENCE] == said
 

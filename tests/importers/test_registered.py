@@ -10,7 +10,7 @@ import pytest
 
 from extractor.importers.config.project import load, read_files
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.export.verl_interface import ManagerInterface, VerlInterface
+from extractor.importers.export.rewards import ManagerInterface, VerlInterface
 from tests.importers.conftest import vextract
 from tests.importers.test_easyr1 import script
 from tests.releases import ALL, NEWEST, source_of

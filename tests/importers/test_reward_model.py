@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs.reward_model import convert_reward_model
+from extractor.importers.runs.settings import convert_reward_model
 
 POLICY = {"actor_rollout_ref.model.path": "/policy"}
 OLD = {**POLICY, "reward_model.enable": True}

@@ -1,4 +1,4 @@
-"""Runs of TRL: commands and YAML; settings in Python are refused."""
+"""Runs of TRL: YAML; settings in commands and in Python are refused."""
 
 from __future__ import annotations
 
@@ -18,73 +18,57 @@ def translated(run: Run) -> dict[str, Any]:
     return {item.key: item.value for item in run.overrides}
 
 
-def launch(folder: Path, command: str) -> Run:
-    (folder / "run.sh").write_text(command)
-    return read_run(folder / "run.sh", {}, {})
-
-
-def to_do(run: Run) -> dict[str, str]:
-    return {item.key: str(item.value) for item in run.remarks if item.what == "to do"}
-
-
-def test_a_program_that_parses_its_settings_is_read_by_its_command(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "command",
+    [
+        "trl grpo --config own.yaml --beta 0.1",
+        "accelerate launch --num_processes 4 train.py --learning_rate 1e-6",
+        "python elsewhere.py --model_name_or_path a/b --num-generations=4",
+    ],
+)
+def test_settings_in_a_command_are_refused_with_their_line_and_the_way_round(tmp_path: Path, command: str) -> None:
     (tmp_path / "train.py").write_text("config = TrlParser(GRPOConfig).parse()\nGRPOTrainer(args=config).train()\n")
-    own = "model_name_or_path: c/d\nnum_generations: 4\nlr_scheduler_type: cosine\n"
-    (tmp_path / "own.yaml").write_text(f"{own}reward_funcs: [size]\n")
-    for before, processes in (
-        ("python", None),
-        ("accelerate launch", None),
-        ("accelerate launch --num_processes 4", 4),
-        ("accelerate launch --config_file zero.yaml --num-processes=2", 2),
-        ("torchrun --nnodes 2 --nproc_per_node 3", None),
-        ("trl grpo", None),
-    ):
-        script = "" if before.startswith("trl") else "train.py"
-        run = launch(tmp_path, f"{before} {script} --config own.yaml --learning_rate 3e-6 --beta 0.1")
-        found, times = translated(run), processes or 1
-        assert {f"{MODEL}.path": "c/d", f"{ROLLOUT}.n": 4, f"{ACTOR}.optim.lr": 3e-6}.items() <= found.items(), before
-        assert found[f"{ACTOR}.optim.lr_scheduler_type"] == "cosine"
-        assert found[f"{ACTOR}.ppo_mini_batch_size"] == 2 * times, before
-        assert any("for one device" in item.why for item in run.remarks) == (processes is None), before
-        assert any("changes in Python" in item.why for item in run.remarks) == bool(script), before
-        assert to_do(run).keys() == {"reward_funcs"}
+    (tmp_path / "run.sh").write_text(f"cd .\n{command}\n")
+    with pytest.raises(UsageError, match=r"run\.sh:2: settings of TRL's trainers are read from YAML alone") as error:
+        read_run(tmp_path / "run.sh", {}, {})
+    assert "pass the YAML of its --config" in str(error.value.hint)
 
 
 def test_settings_in_python_and_rloo_are_refused_with_the_way_round(tmp_path: Path) -> None:
     (tmp_path / "train.py").write_text("GRPOTrainer(model='a/b', args=GRPOConfig(beta=0.1)).train()\n")
     (tmp_path / "rloo.yaml").write_text("num_generations: 4\nreward_clip_range: [-1, 1]\n")
-    (tmp_path / "run.sh").write_text("trl rloo --model_name_or_path a/b")
-    (tmp_path / "start.sh").write_text("accelerate launch train.py --rate 1")
     for name, said, hint in (
-        ("train.py", "in Python, which is not read", "as YAML under TRL's names"),
-        ("start.sh", "in Python, which is not read", "as YAML under TRL's names"),
+        ("train.py", "read from YAML alone", "as YAML under TRL's names"),
         ("rloo.yaml", "only GRPOTrainer is read", "--algorithm rloo"),
-        ("run.sh", "only GRPOTrainer is read", "--algorithm rloo"),
     ):
         with pytest.raises(UsageError, match=said) as error:
             read_run(tmp_path / name, {}, {})
         assert hint in str(error.value.hint), name
 
 
-def test_a_script_that_is_not_here_leaves_its_rewards_to_do(tmp_path: Path) -> None:
-    run = launch(tmp_path, "accelerate launch elsewhere.py --model_name_or_path a/b --num_generations 4")
-    assert translated(run)[f"{ROLLOUT}.n"] == 4
-    assert to_do(run)["reward_funcs"] == "those of elsewhere.py"
-
-
 @pytest.mark.parametrize(
-    ("flags", "said"),
+    ("settings", "said"),
     [
-        ("--num_generations $N", "not known without running it: .N"),
-        ("--num_generations 0", "num_generations is 0, and has to be a number of at least 1"),
-        ("--num_generations 4 --beta high", "beta is 'high', and has to be a number"),
-        ("--num_generations 4 --per_device_train_batch_size 4 8", "per_device_train_batch_size is"),
-        ("--num_generations 4 --max_steps true", "max_steps is True"),
+        ("num_generations: 0", "num_generations is 0, and has to be a number of at least 1"),
+        ("num_generations: 4\nbeta: high", "beta is 'high', and has to be a number"),
+        ("num_generations: 4\nper_device_train_batch_size: [4, 8]", "per_device_train_batch_size is"),
+        ("num_generations: 4\nmax_steps: true", "max_steps is True"),
     ],
 )
-def test_what_has_to_be_a_number_is_one(tmp_path: Path, flags: str, said: str) -> None:
+def test_what_has_to_be_a_number_is_one(tmp_path: Path, settings: str, said: str) -> None:
+    (tmp_path / "grpo.yaml").write_text(settings)
     with pytest.raises(UsageError, match=said):
-        launch(tmp_path, f"accelerate launch elsewhere.py --model_name_or_path a/b {flags}")
+        read_run(tmp_path / "grpo.yaml", {}, {})
+
+
+def test_rewards_and_what_a_device_computes_are_told(tmp_path: Path) -> None:
+    (tmp_path / "grpo.yaml").write_text("model_name_or_path: c/d\nnum_generations: 4\nreward_funcs: [size]\n")
+    run = read_run(tmp_path / "grpo.yaml", {}, {})
+    assert {f"{MODEL}.path": "c/d", f"{ROLLOUT}.n": 4, f"{ACTOR}.ppo_mini_batch_size": 2}.items() <= translated(
+        run
+    ).items()
+    assert any("for one device" in item.why for item in run.remarks)
+    assert [item.key for item in run.remarks if item.what == "to do"] == ["reward_funcs"]
 
 
 FEW = "per_device_train_batch_size: 4\ngradient_accumulation_steps: 2\nnum_generations: 4\n"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from extractor.importers.config.project import load, read_files
-from extractor.importers.runs.changed_defaults import remark_on_defaults
+from extractor.importers.runs.report import remark_on_defaults
 from extractor.importers.runs.unsupported_keys import KEPT, Remark
 from extractor.values.configtree import flatten, resolve
 from tests.importers.conftest import vextract

@@ -2,29 +2,38 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
-from extractor.importers.adopt.findings import ForkEdit, ForkFile, Outcome, Share
+from extractor.importers.adopt import method_states
+from extractor.importers.adopt.assemble import assemble, find_narrower
+from extractor.importers.adopt.carry import Carried, carry, list_members
+from extractor.importers.adopt.differences import is_all_upstreams
+from extractor.importers.adopt.file_hooks import copy_files
+from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome, Share
+from extractor.importers.adopt.ledger import list_edits, park
+from extractor.importers.adopt.method_hooks import FILE, Hook
+from extractor.importers.adopt.method_states import MethodState
+from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
+from extractor.importers.adopt.segments import decode, restore_upstream_names
+from extractor.importers.adopt.target_project import OWN, AdoptTarget, Unit
+from extractor.importers.runs.carry_over import RunRequest
+from extractor.importers.runs.imported_project import ImportedProject
+from extractor.pipeline.generate import Generated, complete
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
+from extractor.pipeline.source import Source
+from extractor.usecases.kept_methods import MethodDemand, generate_with_methods, read_demands, read_edit_demands
+from extractor.values import readers
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
+from extractor.values.manifest import Manifest
 from extractor.values.modules import name_module
+from extractor.values.options import Options
 from extractor.values.tree import File, FileKind, Tree
-
-if TYPE_CHECKING:
-    from extractor.importers.adopt.carry import Carried
-    from extractor.importers.adopt.method_hooks import Hook
-    from extractor.importers.adopt.method_states import MethodState
-    from extractor.importers.adopt.target_project import AdoptTarget
-    from extractor.importers.runs.carry_over import RunRequest
-    from extractor.importers.runs.imported_project import ImportedProject
-    from extractor.pipeline.generate import Generated
-    from extractor.values.manifest import Manifest
-    from extractor.values.options import Options
 
 __all__ = ["Adoption", "ForkEdit", "Outcome", "Recognised", "Share", "adopt", "adopt_with_run", "recognise"]
 Say = Callable[[str], None]
@@ -77,18 +86,15 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
     Raises:
         UsageError: git is needed and missing.
     """
-    from extractor.importers.adopt import methods
-    from extractor.usecases.kept_methods import generate_with_methods
-
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        wanted = methods.find_edited(recognised.copy, recognised.source)
+        wanted = _find_edited(recognised.copy, recognised.source)
         while True:
             say("choosing and rewriting what the project needs")
             options, generated = generate_with_methods(options, recognised.source, manifest, wanted)
             say("carrying your edits over")
             adoption = _carry_over(recognised, generated, options)
-            wanted |= methods.find_demanded(adoption.plan, generated.tree, options.package)
+            wanted |= _find_demanded(adoption.plan, generated.tree, options.package)
             if not wanted.methods(generated.found):
                 return adoption
 
@@ -114,8 +120,6 @@ def adopt_with_run(
     Raises:
         UsageError: the run cannot be read, or git is needed and missing.
     """
-    from extractor.pipeline.generate import complete
-
     engine = asked.engine if "engine" in chosen else None
     found = request.read(manifest.release, manifest, engine, say)
     adoption = adopt(recognised, complete(found.options(asked, chosen, ()), manifest), manifest, say)
@@ -137,15 +141,6 @@ def adopt_with_run(
 
 
 def _carry_over(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
-    from extractor.importers.adopt import method_states
-    from extractor.importers.adopt.assemble import assemble, find_narrower
-    from extractor.importers.adopt.carry import carry
-    from extractor.importers.adopt.file_hooks import copy_files
-    from extractor.importers.adopt.ledger import list_edits, park
-    from extractor.importers.adopt.method_hooks import FILE
-    from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
-    from extractor.importers.adopt.target_project import AdoptTarget
-
     copy, source = recognised.copy, recognised.source
     target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
     barred = method_states.list_barred_units(target, recognised)
@@ -190,19 +185,18 @@ def choose(
         hooks: The hooks.
         package: The project's.
     """
-    from extractor.importers.adopt.method_states import add_config_fields, choose_hooks
-
     whole = {**others, **files}
     config = {path: data for path, data in whole.items() if path.startswith("config/") and path.endswith(".yaml")}
-    found = {path: new for path, data in config.items() if (new := choose_hooks(data.decode(), hooks).encode()) != data}
-    return found | add_config_fields({**whole, **found}, package)
+    found = {
+        path: new
+        for path, data in config.items()
+        if (new := method_states.choose_hooks(data.decode(), hooks).encode()) != data
+    }
+    return found | method_states.add_config_fields({**whole, **found}, package)
 
 
 def _list_own_files(target: AdoptTarget, carried: Carried) -> Iterator[ForkFile]:
     """Yield the fork's own files, with where each was copied."""
-    from extractor.importers.adopt.differences import is_all_upstreams
-    from extractor.importers.adopt.target_project import OWN, Unit
-
     for path in target.copy.own:
         module = name_module(path)
         is_copied = Unit(module, OWN) in carried.works and target.own[module] == path
@@ -232,3 +226,38 @@ def _list_known_packages(generated: Generated, options: Options) -> set[str]:
     texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
     found = [name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)]
     return {*sys.stdlib_module_names, options.package, *found}
+
+
+def _find_edited(copy: Copy, source: Source) -> MethodDemand:
+    """Return methods the fork edited, outside classes that upstream once had."""
+    found: set[str] = set()
+    for path, data in copy.files.items():
+        old, new = decode(source.files[path]), decode(data)
+        if path.endswith(".py") and data != source.files[path] and old is not None and new is not None:
+            text = restore_upstream_names(new, copy.prefixes)
+            if edits := read_edit_demands(old, text, "verl").edited:
+                classes = [node for node in readers.parse_python(text).body if isinstance(node, ast.ClassDef)]
+                known = [node for node in classes if fingerprint_statement(node) in load_upstream_parts()]
+                found |= edits - {f"{node.name}.{name}" for node in known for name in list_members(node)}
+    return MethodDemand(edited=frozenset(found))
+
+
+def _find_demanded(plan: Plan, tree: Tree, package: str) -> MethodDemand:
+    """Return the methods that the carried edits need.
+
+    Args:
+        plan: Of an adoption.
+        tree: The project without edits.
+        package: Its import name.
+    """
+    emitted = {file.path: file.data for file in tree}
+    found = MethodDemand()
+    for action in plan.actions:
+        text = decode(action.data) if action.data is not None else None
+        if not action.path.startswith(f"{package}/") or not action.path.endswith(".py") or text is None:
+            continue
+        if action.path not in emitted:
+            found |= read_demands(text, package)
+        elif action.kind is not FileKind.HOOK and action.data != emitted[action.path]:
+            found |= read_edit_demands(decode(emitted[action.path]) or "", text, package)
+    return found

@@ -5,24 +5,26 @@ from __future__ import annotations
 import ast
 import builtins
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from extractor.importers.adopt.differences import Difference, list_bound
-from extractor.importers.adopt.methods import drop_methods
+from extractor.importers.adopt.differences import Difference
 from extractor.importers.adopt.segments import END, TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Line, NoPlace, Sides, Unit
+from extractor.importers.runs.module_imports import Name, rewrite_imports
 from extractor.pipeline import merge
 from extractor.pipeline.index.reading import Reading
 from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
 from extractor.pipeline.merge.statements import is_python, merge_statements
+from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.slicer import Target
 from extractor.values import readers
 from extractor.values.reachable import find_reachable
 
 DROPPED = "the project does not have this symbol: nothing that was vendored uses it"
 _EXPORTS = "__all__"
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _BUILTIN = frozenset(dir(builtins))
 _LABELS = merge.Labels("fork", "upstream", "emitted")
 
@@ -122,7 +124,7 @@ def _is_registering(sides: Sides, segment: Segment) -> bool:
     for decorator in getattr(segment.node, "decorator_list", ()):
         chain = read_attribute_chain(decorator.func if isinstance(decorator, ast.Call) else decorator)
         item = sides.fork_imports.get(chain[0]) if chain else None
-        if chain and (chain[0] in sides.fork_by_name or (item and item.module.partition(".")[0] == "verl")):
+        if chain and (chain[0] in sides.fork_by_name or (item and item.root == "verl")):
             return True
     return False
 
@@ -221,7 +223,7 @@ def _find_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment |
             line, more = target.resolve(sides.module, item)
             lines[line.text] = line
             needs |= more
-        if item is not None and item.module.partition(".")[0] == "verl":
+        if item is not None and item.root == "verl":
             for chain in sorted(chains.get(name, set()) - (present.get(name, set()) if is_there else set())):
                 needs |= target.find_attribute(item, chain[0]) if chain else set()
         elif item is None and name in sides.fork_by_name:
@@ -275,29 +277,29 @@ def _redirect(
     target: AdoptTarget, core: str, module: str, ours: Mapping[str, Target], *, is_package: bool
 ) -> tuple[str, tuple[Line, ...], set[Unit]]:
     """Return code with redirected imports, their lines, and the units needed."""
-    lines = core.split("\n")
     needs: set[Unit] = set()
     inner: list[Line] = []
-    nodes = [node for node in ast.walk(_parse(core)) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    for node in sorted(nodes, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        items = list_bound(node, module, is_package=is_package)
-        roots = {item.module.partition(".")[0] for item in items}
-        replaced = all(item.local in ours for item in items)
-        if (not replaced and not roots & {"verl", "ray", *target.copy.neighbours}) or roots == {target.package}:
-            inner += [Line("", item.local, item.module.partition(".")[0]) for item in items]
-            continue
-        found = []
-        for item in items:
-            if replaced:
-                found.append(target.line(ours[item.local].module, ours[item.local].name, item.local))
-            else:
-                line, more = target.resolve(module, item)
-                found.append(line)
-                needs |= more
-        inner += found
-        end = node.end_lineno or node.lineno
-        before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
-        after = lines[end - 1].encode()[node.end_col_offset or 0 :].decode()
-        separator = "; " if before.strip() else f"\n{before}"
-        lines[node.lineno - 1 : end] = [before + separator.join(line.text for line in found) + after]
-    return "\n".join(lines), tuple(inner), needs
+
+    def move(item: Name) -> tuple[str, str | None] | None:
+        if item.local in ours:
+            line = target.line(ours[item.local].module, ours[item.local].name, item.local)
+        elif item.root in {"verl", "ray", *target.copy.neighbours} and item.root != target.package:
+            line, more = target.resolve(module, item)
+            needs.update(more)
+        else:
+            inner.append(Line((item.module, item.name), item.local, item.root))
+            return None
+        inner.append(line)
+        return line.place
+
+    _parse(core)
+    return rewrite_imports(core, module, move, is_package=is_package), tuple(inner), needs
+
+
+def drop_methods(code: str, names: Collection[str]) -> str:
+    """Return a class's text without the named methods; other text unchanged."""
+    node = readers.parse_python(code).body[0] if names else None
+    if not isinstance(node, ast.ClassDef):
+        return code
+    places = [place for place, part in enumerate(node.body) if isinstance(part, _FUNCTIONS) and part.name in names]
+    return drop_statements(code, frozenset({0}), [node], {0: places}).text

@@ -9,13 +9,13 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.segments import Segment, split
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
+from extractor.importers.runs.module_imports import Name, list_names
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.indentation import reindent
-from extractor.values.modules import is_package, name_module, resolve_absolute
+from extractor.values.modules import is_package, name_module
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _ALIKE = 0.6
@@ -66,23 +66,6 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Imported:
-    """A name that an import binds.
-
-    Attributes:
-        local: The name.
-        module: Absolute dotted module.
-        name: What is taken from it; None for the module itself.
-        dotted: True for `import a.b` without `as`.
-    """
-
-    local: str
-    module: str
-    name: str | None
-    dotted: bool = False
-
-
-@dataclass(frozen=True)
 class Compared:
     """The differences between upstream's and the fork's version of a module.
 
@@ -95,7 +78,7 @@ class Compared:
     upstream: tuple[Segment, ...] = field(repr=False)
     fork: tuple[Segment, ...] = field(repr=False)
     symbols: tuple[Difference, ...] = ()
-    imports: tuple[Imported, ...] = ()
+    imports: tuple[Name, ...] = ()
 
 
 def compare(copy: Copy, source: Source, others: Sequence[Source]) -> dict[str, Compared]:
@@ -209,7 +192,7 @@ def _choose_bases(items: Sequence[Difference], others: Sequence[Source], path: s
 
 def _find_new_imports(
     old: Sequence[Segment], new: Sequence[Segment], path: str, edits: Sequence[Difference] | None
-) -> tuple[Imported, ...]:
+) -> tuple[Name, ...]:
     """Return imports only the fork has, limited to `edits` if given."""
     module, package = name_module(path), is_package(path)
     known = set(list_imports(old, module, is_package=package).values())
@@ -230,18 +213,7 @@ def is_all_upstreams(text: str | None) -> bool:
     return all(item.node is None or item.is_import or _was_upstreams(item.node) for item in segments)
 
 
-def list_imports(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Imported]:
+def list_imports(segments: Sequence[Segment], module: str, *, is_package: bool) -> dict[str, Name]:
     """Return what top-level imports bind, by local name."""
     nodes = [item.node for item in segments if isinstance(item.node, (ast.Import, ast.ImportFrom))]
-    return {item.local: item for node in nodes for item in list_bound(node, module, is_package=is_package)}
-
-
-def list_bound(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool) -> list[Imported]:
-    """Return what one import statement binds."""
-    if isinstance(node, ast.ImportFrom):
-        origin = resolve_absolute(node, module, is_package=is_package)
-        return [Imported(alias.asname or alias.name, origin, alias.name) for alias in node.names]
-    return [
-        Imported(alias.asname or alias.name, alias.name, None, dotted=alias.asname is None and "." in alias.name)
-        for alias in node.names
-    ]
+    return {item.local: item for node in nodes for item in list_names(node, module, is_package=is_package)}

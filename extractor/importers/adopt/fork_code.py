@@ -10,19 +10,19 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from textwrap import indent
 
-from extractor.importers.adopt.differences import Imported, list_bound, list_imports
+from extractor.importers.adopt.differences import list_imports
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
-from extractor.importers.adopt.segments import Segment, split
+from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.importers.runs.module_imports import Name, list_names, replace_nodes, write_import
 from extractor.pipeline.index.syntax import find_first_line, find_global_names, read_attribute_chain
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 
 _BUILTIN = frozenset(dir(builtins))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_Cuts = list[tuple[ast.AST, str]]
+_Cuts = list[tuple[ast.stmt | ast.expr, str]]
 
 
 @dataclass(frozen=True)
@@ -45,14 +45,14 @@ class ForkModule:
         return {name: item for item in self.segments if not item.is_import for name in item.binds}
 
     @cached_property
-    def imports(self) -> dict[str, Imported]:
+    def imports(self) -> dict[str, Name]:
         return list_imports(self.segments, self.name, is_package=is_package(self.path))
 
     @cached_property
     def stars(self) -> tuple[str, ...]:
         """Return the modules that it star-imports."""
         nodes = [item.node for item in self.segments if isinstance(item.node, ast.ImportFrom)]
-        bound = [item for node in nodes for item in list_bound(node, self.name, is_package=is_package(self.path))]
+        bound = [item for node in nodes for item in list_names(node, self.name, is_package=is_package(self.path))]
         return tuple(item.module for item in bound if item.name == "*")
 
 
@@ -71,9 +71,6 @@ class ForkCode:
                 short = path.removeprefix(f"{beside}/") if beside else path
                 name = f"verl/{path.removeprefix(inside)}" if path.startswith(inside) else short
                 self._paths.setdefault(name_module(name), (path, data))
-
-    def __iter__(self) -> Iterator[ForkModule]:
-        return (module for name in sorted(self._paths) if (module := self.find(name)) is not None)
 
     def find(self, name: str) -> ForkModule | None:
         """Return a module, or None if the fork lacks it."""
@@ -97,7 +94,7 @@ class ForkCode:
             if text.encode() in data and (module := self.find(name)) is not None:
                 yield module
 
-    def resolve(self, item: Imported) -> tuple[ForkModule, str | None] | None:
+    def resolve(self, item: Name) -> tuple[ForkModule, str | None] | None:
         """Follow an import to module and name; None outside the fork."""
         for _ in range(8):
             if item.name is None:
@@ -172,7 +169,7 @@ class Closure:
         names |= {node.id for node in ast.walk(tree) if id(node) in types and isinstance(node, ast.Name)} - _BUILTIN
         for node in ast.walk(tree):
             chain = read_attribute_chain(node) if isinstance(node, (ast.Name, ast.Attribute)) else ()
-            if not chain or id(node) in removed or chain[0] not in names:
+            if not isinstance(node, ast.expr) or not chain or id(node) in removed or chain[0] not in names:
                 continue
             new, length = self._resolve_chain(module, bound, chain, is_type=id(node) in types)
             while len(chain) > length and isinstance(node, ast.Attribute):
@@ -184,16 +181,14 @@ class Closure:
             name = getattr(node, "name", "")
             if (renamed := self._names.get((module.name, name), name)) != name:
                 text = _rename(text, node, name, renamed, cuts)
-        return _replace(text, cuts)
+        return replace_nodes(text, cuts)
 
-    def _cut_imports(
-        self, module: ForkModule, tree: ast.Module
-    ) -> tuple[dict[str, Imported], list[tuple[ast.AST, str]]]:
+    def _cut_imports(self, module: ForkModule, tree: ast.Module) -> tuple[dict[str, Name], _Cuts]:
         """Return what names are bound to, and the nodes to cut."""
         bound, cuts = dict(module.imports), _Cuts()
         for node in ast.walk(tree):
             if isinstance(node, (ast.Import, ast.ImportFrom)):
-                items = list_bound(node, module.name, is_package=is_package(module.path))
+                items = list(list_names(node, module.name, is_package=is_package(module.path)))
                 if any(self._is_forks(item) for item in items):
                     bound.update({item.local: item for item in items})
                     cuts.append((node, "pass"))
@@ -205,11 +200,11 @@ class Closure:
                     cuts.append((decorator, ""))
         return bound, cuts
 
-    def _is_forks(self, item: Imported) -> bool:
-        return item.module.partition(".")[0] == "verl" or self._fork.resolve(item) is not None
+    def _is_forks(self, item: Name) -> bool:
+        return item.root == "verl" or self._fork.resolve(item) is not None
 
     def _resolve_chain(
-        self, module: ForkModule, bound: Mapping[str, Imported], chain: tuple[str, ...], *, is_type: bool
+        self, module: ForkModule, bound: Mapping[str, Name], chain: tuple[str, ...], *, is_type: bool
     ) -> tuple[str, int]:
         """Return the replacement for a name chain's start, and its length."""
         name = chain[0]
@@ -240,20 +235,16 @@ class Closure:
             return self._resolve_chain(other, other.imports, chain[1:], is_type=is_type)[0], 2
         return self._note_missing(f"{other.name}:{chain[1]}", is_type), 2
 
-    def _note_packages(self, items: Sequence[Imported]) -> None:
-        roots = {item.module.partition(".")[0] for item in items}
+    def _note_packages(self, items: Sequence[Name]) -> None:
+        roots = {item.root for item in items}
         if "ray" in roots:
             raise NoPlace("it needs Ray")
         self.outside |= roots
 
-    def _import(self, item: Imported) -> None:
+    def _import(self, item: Name) -> None:
         """Add the import of a package's name."""
         self._note_packages([item])
-        name = item.local
-        line = f"import {item.module}" + ("" if item.dotted or item.module == name else f" as {name}")
-        if item.name is not None:
-            line = f"from {item.module} import {item.name}" + ("" if item.name == name else f" as {name}")
-        self.imports[name] = line
+        self.imports[item.local] = write_import((item.module, item.name), item.local, item.name)
 
     def _add_own(self, module: ForkModule, name: str, is_type: bool) -> str:
         """Add a fork's definition, or import the project's class instead."""
@@ -306,7 +297,7 @@ def _dedent_lines(lines: list[str], column: int) -> list[str]:
 def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> str:
     """Rename a definition in a text and shift cuts after it."""
     for cut, _ in cuts:
-        if isinstance(cut, (ast.expr, ast.stmt)) and cut.lineno == node.lineno:
+        if cut.lineno == node.lineno:
             cut.col_offset += len(renamed) - len(name)
             cut.end_col_offset = (cut.end_col_offset or 0) + (len(renamed) - len(name)) * (cut.end_lineno == cut.lineno)
     return text.replace(f" {name}(", f" {renamed}(", 1)
@@ -316,20 +307,3 @@ def _list_annotations(tree: ast.AST) -> Iterator[ast.expr]:
     for node in ast.walk(tree):
         found = [getattr(node, "annotation", None), getattr(node, "returns", None)]
         yield from (item for item in found if isinstance(item, ast.expr))
-
-
-def _replace(text: str, cuts: _Cuts) -> str:
-    """Replace the text of nodes; delete the lines of removed decorators."""
-    lines = [line.encode() for line in text.split("\n")]
-    places = sorted(((*_find_span(node), new) for node, new in cuts), reverse=True)
-    for line, column, end_line, end_column, new in places:
-        if not new:
-            del lines[line : end_line + 1]
-            continue
-        lines[line : end_line + 1] = [lines[line][:column] + new.encode() + lines[end_line][end_column:]]
-    return b"\n".join(lines).decode()
-
-
-def _find_span(node: ast.AST) -> tuple[int, int, int, int]:
-    assert isinstance(node, (ast.expr, ast.stmt))
-    return node.lineno - 1, node.col_offset, (node.end_lineno or node.lineno) - 1, node.end_col_offset or 0

@@ -37,21 +37,6 @@ class Idea:
     about: str
 
 
-@dataclass(frozen=True)
-class Graft:
-    """A hook made of a fork's method, not yet written.
-
-    Attributes:
-        state: How much of it runs, and what chooses it.
-        files: Text of the project's files that change, by path.
-        outside: Packages that it imports.
-    """
-
-    state: MethodState
-    files: dict[str, bytes]
-    outside: tuple[str, ...]
-
-
 def list_ideas(found: Recognised) -> Iterator[Idea]:
     """Yield a fork's methods, then its other new or edited definitions."""
     methods = found.methods
@@ -70,8 +55,10 @@ def list_ideas(found: Recognised) -> Iterator[Idea]:
             yield Idea(kind, item.key, path, said)
 
 
-def graft(found: Recognised, symbol: str, project: Path, locked: Lock, *, offline: bool) -> Graft:
-    """Make a hook of a fork's method; write nothing.
+def graft(
+    found: Recognised, symbol: str, project: Path, locked: Lock, *, offline: bool
+) -> tuple[MethodState, dict[str, bytes]]:
+    """Return a fork's method as a hook: how much of it runs, and the files that change.
 
     Args:
         found: The fork.
@@ -110,4 +97,4 @@ def graft(found: Recognised, symbol: str, project: Path, locked: Lock, *, offlin
     tree = {path: File(path, FileKind.HOOK, content) for path, content in data.items()}
     files |= add_own_keys(found.copy, source, tree, [hook.text[len(texts[place]) :]])
     files |= choose(files, data, (), package)
-    return Graft(state_of(hook, place), files, tuple(sorted(hook.outside)))
+    return state_of(hook, place), files

@@ -10,37 +10,14 @@ from extractor.importers.adopt.carry import DROPPED, Carried, explain
 from extractor.importers.adopt.differences import Difference
 from extractor.importers.adopt.findings import ForkEdit, Outcome
 from extractor.importers.adopt.locate import VERSION
-from extractor.importers.adopt.segments import split
+from extractor.importers.adopt.segments import decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, Sides, Unit
-from extractor.importers.adopt.upstream_names import decode
+from extractor.importers.config.templates import read_table
 from extractor.pipeline.source import Source
 from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
 from extractor.values.fingerprint import fingerprint_text, load_upstream_parts
 
-# Which files of a project do the work of upstream's, by the beginning of upstream's path; the first that fits counts.
-# They lie in the project's package, but for main.py.
-_ROLES = (
-    ("verl/trainer/ppo/ray_trainer.py", ("training/trainer.py", "training/run_loop.py")),
-    ("verl/trainer/main_", ("main.py",)),
-    ("verl/trainer/fsdp_sft_trainer.py", ("training/trainer.py",)),
-    ("verl/workers/actor/", ("workers/actor.py",)),
-    ("verl/workers/critic/", ("workers/critic.py",)),
-    ("verl/workers/engine", ("workers/policy.py", "workers/actor.py")),
-    ("verl/workers/fsdp_workers.py", ("workers/policy.py", "workers/actor.py")),
-    ("verl/workers/rollout/", ("workers/rollout_engine.py", "training/rollouts.py")),
-    ("verl/workers/reward", ("custom/reward_manager.py", "rewards/manager.py")),
-    ("verl/experimental/reward", ("custom/reward_manager.py", "rewards/manager.py")),
-    ("verl/experimental/agent_loop/", ("episodes/loop.py", "custom/env_wrapper.py")),
-    ("verl/tools/", ("custom/env_wrapper.py",)),
-    ("verl/interactions/", ("custom/env_wrapper.py",)),
-    ("verl/utils/reward_score/", ("custom/reward_manager.py", "rewards/scoring.py")),
-    ("verl/utils/dataset/", ("data/datasets.py",)),
-    ("verl/utils/checkpoint/", ("training/checkpoint.py",)),
-    ("verl/utils/tracking.py", ("tracking/run_tracker.py",)),
-    ("verl/utils/logger/", ("tracking/run_tracker.py",)),
-    ("verl/single_controller/", ("run/distributed.py",)),
-)
 _CONFIG = "the project's configuration is its own: config/ has your defaults of the settings that it has"
 
 
@@ -72,7 +49,7 @@ def _list_edits_in(
     target: AdoptTarget, path: str, old: str, new: str, sides: Sides | None, carried: Carried
 ) -> Iterator[ForkEdit]:
     """Yield the edits of one file."""
-    names = next((names for start, names in _ROLES if path.startswith(start)), ())
+    names = next((names for start, names in read_table("adopt")["roles"].items() if path.startswith(start)), ())
     places = [name if name == "main.py" else f"{target.package}/{name}" for name in names]
     instead = ", ".join(place for place in places if place in target.files)
     its_own = f"the project has its own instead: {instead}"

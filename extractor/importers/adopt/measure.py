@@ -5,7 +5,6 @@ from __future__ import annotations
 import ast
 import re
 import tempfile
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +13,8 @@ from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.locate import VERSION
 from extractor.importers.adopt.method_hooks import FILE, find_arguments, find_columns
 from extractor.importers.adopt.recognised import recognise
+from extractor.importers.adopt.segments import decode, restore_upstream_names
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
 from extractor.usecases.verify import interpreter, subject
 from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.report import Check, CheckStatus
@@ -24,21 +23,6 @@ from extractor.values.errors import CheckFailed
 _TIMEOUT = 300.0
 # Files that packages of verl open when they are imported.
 _VERSIONS = (VERSION, "verl/single_controller/version/version")
-
-
-@dataclass(frozen=True)
-class Measured:
-    """The result of comparing one method of fork and project.
-
-    Attributes:
-        name: What the project's config calls it.
-        outcome: "equal" bit for bit, "differs", or "not compared".
-        note: What differs, or why nothing could be compared.
-    """
-
-    name: str
-    outcome: str
-    note: str
 
 
 def check_methods(project: Path, directory: Path, python: str | None, *, offline: bool) -> Check:
@@ -69,8 +53,8 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
             chosen, {**job, "side": "fork", "root": str(top), "roots": roots, "config": ours["config"]}, Path(folder)
         )
     measured = [_compare(item, theirs["results"], ours["results"]) for item in methods]
-    details = tuple(f"{item.outcome}: {item.name}: {item.note}" for item in measured)
-    equal, apart = (sum(item.outcome == outcome for item in measured) for outcome in ("equal", "differs"))
+    details = tuple(f"{outcome}: {said}" for outcome, said in measured)
+    equal, apart = (sum(outcome == one for outcome, _ in measured) for one in ("equal", "differs"))
     if not equal + apart:
         return Check("methods", CheckStatus.FAILED, "your method could not be compared: -v says why", details)
     status = CheckStatus.OK if equal == len(measured) else CheckStatus.FAILED
@@ -124,21 +108,21 @@ def _run(python: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
         interpreter.stop(running)
 
 
-def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> Measured:
-    """Compare a method's results in fork and project, where the fork's own function has some."""
+def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str, str]:
+    """Return "equal" bit for bit, "differs" or "not compared", and what is to say."""
+    name, note = method["name"], ""
     if method["lacking"]:
-        return Measured(method["name"], "differs", method["lacking"])
-    note = ""
+        return "differs", f"{name}: {method['lacking']}"
     for values, result in theirs[method["symbol"]].items():
         mine = ours[method["symbol"]][values]
         if "value" not in result:
             note = note or f"the fork's own function raises {_shorten(result)}"
         elif "value" not in mine:
-            return Measured(method["name"], "differs", _shorten(mine))
+            return "differs", f"{name}: {_shorten(mine)}"
         else:
             apart = find_difference(result["value"], mine["value"])
-            return Measured(method["name"], "differs" if apart else "equal", apart or "the same numbers")
-    return Measured(method["name"], "not compared", note)
+            return "differs" if apart else "equal", f"{name}: {apart or 'the same numbers'}"
+    return "not compared", f"{name}: {note}"
 
 
 def _shorten(result: dict[str, Any]) -> str:

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
-from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
-from extractor.importers.adopt.method_arguments import list_arguments, list_branch_arguments
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
+from extractor.importers.config.templates import read_table
 from extractor.values import readers
 from extractor.values.modules import name_module
 
@@ -21,31 +21,6 @@ _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CHOOSER = "def get_policy_loss_fn"
 _REGISTER = {ESTIMATOR: "register_adv_est", LOSS: "register_policy_loss"}
 _CHOSEN_BY = {ESTIMATOR: "algorithm.adv_estimator", LOSS: "actor_rollout_ref.actor.policy_loss.loss_mode"}
-# What a project's trainer has put into the batch when advantages are computed.
-_COLUMNS = frozenset(
-    [
-        "advantages",
-        "attention_mask",
-        "data_source",
-        "entropys",
-        "extra_info",
-        "input_ids",
-        "loss_mask",
-        "old_log_probs",
-        "position_ids",
-        "prompts",
-        "ref_log_prob",
-        "response_mask",
-        "responses",
-        "returns",
-        "reward_model",
-        "rollout_log_probs",
-        "token_level_rewards",
-        "token_level_scores",
-        "uid",
-        "values",
-    ]
-)
 # The mask of a whole row, which trainers of turns had before 0.6.0.
 _LOSS_MASK = """    mask, row = (now.batch.batch[name] for name in ("response_mask", "attention_mask"))
     now.batch.batch["loss_mask"] = torch.nn.functional.pad(mask, (row.shape[-1] - mask.shape[-1], 0))
@@ -160,7 +135,7 @@ def find_columns(code: str) -> tuple[set[str], set[str]]:
     """Return columns code reads and no trainer writes: tensors, then arrays."""
     code = ast.unparse(readers.parse_python(code))
     arrays = set(re.findall(r"""non_tensor_batch(?:\[|\.get\()\s*["'](\w+)["']""", code))
-    own = _list_columns(code) - _COLUMNS - _list_written(code)
+    own = _list_columns(code).difference(read_table("adopt")["columns"], _list_written(code))
     return own - arrays, own & arrays
 
 

@@ -9,15 +9,13 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from extractor.importers.adopt.carry import Carried
-from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, find_given
 from extractor.importers.adopt.findings import ForkEdit, Outcome
-from extractor.importers.adopt.method_arguments import find_given
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
-from extractor.importers.adopt.segments import split
+from extractor.importers.adopt.segments import decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
-from extractor.importers.adopt.upstream_names import decode
 from extractor.values.modules import name_module
 
 _MAIN = "config/ppo_trainer.yaml"
@@ -42,9 +40,6 @@ class Runs(str, Enum):
     YES = "runs"
     IN_PART = "runs in part"
     NO = "is parked"
-
-
-_PLURAL = {Runs.YES: "run", Runs.IN_PART: "run in part", Runs.NO: "are parked"}
 
 
 @dataclass(frozen=True)
@@ -75,26 +70,12 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
     lost = [edit for edit in edits if edit.outcome is Outcome.ORPHANED and edit.symbol in _LOOPS]
     names = sorted({name for edit in lost for name in edit.parts if name in _LOOPS[edit.symbol]})
     more = f"; what you changed in {', '.join(names)} is parked, but for what it calls of these" if names else ""
-    return _summarize(states) + more
-
-
-def _summarize(states: Sequence[MethodState]) -> str:
     if not states:
-        return "no method of yours: no estimator, loss, reward or dataset differs from upstream's"
-    whole, first = judge_overall(states), _select_algorithms(states)
-    if all(item.runs is states[0].runs for item in states):
-        return f"your method {whole.value}: {_join_names(states)}"
-    parts = [(runs, [item for item in states if item.runs is runs]) for runs in Runs]
-    if whole is Runs.NO:
-        parts = [(runs, [item for item in found if item not in first]) for runs, found in parts]
-    said = "; ".join(
-        f"{_join_names(found)} {runs.value if len(found) == 1 else _PLURAL[runs]}" for runs, found in parts if found
-    )
-    return f"your method {whole.value}: {f'{_join_names(first)}; besides, ' if whole is Runs.NO else ''}{said}"
-
-
-def _join_names(states: Sequence[MethodState]) -> str:
-    return ", ".join(item.name for item in states)
+        return f"no method of yours: no estimator, loss, reward or dataset differs from upstream's{more}"
+    whole = judge_overall(states)
+    is_mixed = any(item.runs is not whole for item in states)
+    names = [f"{item.name} ({item.runs.value})" if is_mixed else item.name for item in states]
+    return f"your method {whole.value}: {', '.join(names)}{more}"
 
 
 def _select_algorithms(states: Sequence[MethodState]) -> list[MethodState]:

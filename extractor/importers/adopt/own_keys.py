@@ -11,7 +11,7 @@ import yaml
 
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
-from extractor.importers.adopt.upstream_names import decode
+from extractor.importers.adopt.segments import decode
 from extractor.pipeline.render.unread import find_named
 from extractor.pipeline.source import Source
 from extractor.usecases.upgrade.settings import carry

@@ -8,19 +8,18 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from extractor.importers.adopt.differences import Compared, compare
+from extractor.importers.adopt.find_methods import LOSS, Method, find_methods
 from extractor.importers.adopt.findings import Copy, Score
+from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.locate import locate
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.importers.adopt.method_hooks import has_loss_choice
+from extractor.importers.adopt.segments import decode, restore_upstream_names
+from extractor.pipeline.source import Source, open_source
+from extractor.values import releases
 from extractor.values.errors import SourceError, UsageError
-
-if TYPE_CHECKING:
-    from extractor.importers.adopt.differences import Compared
-    from extractor.importers.adopt.find_methods import Method
-    from extractor.importers.adopt.fork_code import ForkCode
-    from extractor.pipeline.source import Source
-    from extractor.values.manifest import SourcePin
+from extractor.values.manifest import SourcePin
 
 _LEAST = 0.1
 # Copies that are nearest to the oldest supported release, and no nearer than so, may be of an older one.
@@ -62,8 +61,6 @@ class Recognised:
     @cached_property
     def compared(self) -> dict[str, Compared]:
         """Return the modules that differ from the release, by upstream's path."""
-        from extractor.importers.adopt.differences import compare
-
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
             return compare(self.copy, self.source, self.bases)
@@ -71,15 +68,11 @@ class Recognised:
     @cached_property
     def code(self) -> ForkCode:
         """Return all modules of the fork."""
-        from extractor.importers.adopt.fork_code import ForkCode
-
         return ForkCode(self.copy)
 
     @cached_property
     def methods(self) -> list[Method]:
         """Return the estimators and losses that only the fork has."""
-        from extractor.importers.adopt.find_methods import find_methods
-
         return find_methods(self.code)
 
     @property
@@ -109,8 +102,6 @@ def recognise(
         UsageError: there is no copy of verl in it.
         SourceError: no release could be read.
     """
-    from extractor.values import releases
-
     known = releases.list_supported()
     wanted = [releases.load(item).pin for item in ([release] if release is not None else known)]
     sources, unread = _read(wanted, offline, say)
@@ -152,10 +143,6 @@ def recognise(
 
 def _choose_with_losses(copy: Copy, sources: Sequence[Source]) -> Source:
     """Return the first release, or one with selectable losses if needed."""
-    from extractor.importers.adopt.find_methods import LOSS, find_methods
-    from extractor.importers.adopt.fork_code import ForkCode
-    from extractor.importers.adopt.method_hooks import has_loss_choice
-
     found = next((item for item in sources if has_loss_choice([item.read(_ALGORITHMS)])), sources[0])
     is_needed = found is not sources[0] and any(item.kind == LOSS for item in find_methods(ForkCode(copy)))
     return found if is_needed else sources[0]
@@ -165,8 +152,6 @@ def _read(
     pins: Iterable[SourcePin], offline: bool, say: Callable[[str], None]
 ) -> tuple[dict[str, Source], list[tuple[str, SourceError]]]:
     """Open releases; return the readable ones, and errors of the others."""
-    from extractor.pipeline.source import open_source
-
     sources, unread = {}, []
     for pin in pins:
         say(f"reading verl {pin.release}")

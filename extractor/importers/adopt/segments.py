@@ -1,12 +1,15 @@
-"""Split a module into top-level statements with their comments."""
+"""Split a module into top-level statements with their comments, under upstream's names."""
 
 from __future__ import annotations
 
 import ast
+import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from extractor.pipeline.index.syntax import find_first_line, list_bound_names
+from extractor.pipeline.index.syntax import list_bound_names
+from extractor.pipeline.merge.python import cut_rows
 from extractor.values import readers
 
 TOP = "comments at the top"
@@ -54,23 +57,10 @@ def split(text: str) -> tuple[Segment, ...]:
         SyntaxError: it is not Python.
     """
     lines = text.removesuffix("\n").split("\n") if text else []
-    pieces: list[tuple[int, int, ast.stmt | None]] = []
-    done = 0
-    for node in readers.parse_python(text).body:
-        start, end = find_first_line(node), node.end_lineno or node.lineno
-        if not pieces and any(line.strip() for line in lines[:start]):
-            pieces.append((0, start, None))
-            done = start
-        if start < done and pieces and pieces[-1][2] is not None:  # behind a semicolon
-            pieces[-1] = (pieces[-1][0], max(end, done), pieces[-1][2])
-        else:
-            pieces.append((done, end, node))
-        done = max(done, end)
-    if done < len(lines):
-        pieces.append((done, len(lines), None))
     used: Counter[str] = Counter()
     found = []
-    for start, end, item in pieces:
+    for start, end, nodes in cut_rows(readers.parse_python(text).body, lines, 0, len(lines)):
+        item = nodes[0] if nodes else None
         first = next((number for number in range(start, end) if lines[number].strip()), end)
         binds = tuple(dict.fromkeys(list_bound_names(item))) if item is not None else ()
         key = _make_key(item, binds, start)
@@ -86,3 +76,29 @@ def _make_key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:
     if isinstance(node, (ast.Import, ast.ImportFrom)) or not binds:
         return f"`{ast.unparse(node)}`"
     return ", ".join(binds)
+
+
+_FIRST = (
+    "trainer|utils|workers|protocol|models|single_controller|third_party|base_config|experimental|interactions|tools"
+    "|model_merger|checkpoint_engine|version|py_functional"
+)
+
+
+def decode(data: bytes) -> str | None:
+    """Decode UTF-8 text with normalized line ends; None if not text."""
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    if "\0" in text:
+        return None
+    return text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+
+
+def restore_upstream_names(text: str, prefixes: Sequence[str]) -> str:
+    """Replace the copy's import name by `verl` in a text."""
+    for name in map(re.escape, prefixes):
+        text = re.sub(rf"^([ \t]*(?:from|import)[ \t]+){name}(?=[.\s]|$)", r"\1verl", text, flags=re.MULTILINE)
+        # Chains after `import prefix.x`, and dotted paths in strings.
+        text = re.sub(rf"(?<![\w.]){name}(?=\.(?:{_FIRST})\b)", "verl", text)
+    return text

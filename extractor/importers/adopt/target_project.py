@@ -7,10 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from extractor.importers.adopt.differences import Compared, Imported, list_imports
+from extractor.importers.adopt.differences import Compared, list_imports
 from extractor.importers.adopt.findings import Copy
-from extractor.importers.adopt.segments import Segment, split
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
+from extractor.importers.runs.module_imports import Name, write_import
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
@@ -41,14 +41,19 @@ class Line:
     """An import that carried code needs.
 
     Attributes:
-        text: The statement.
+        place: The module and the name in it; None for the module itself.
         local: The name that it binds.
         outside: The package outside the project that it imports; empty for one inside.
     """
 
-    text: str
+    place: tuple[str, str | None]
     local: str
-    outside: str
+    outside: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the statement."""
+        return write_import(self.place, self.local, self.place[1])
 
 
 @dataclass(frozen=True)
@@ -95,7 +100,7 @@ class Sides:
         return {name: item for item in self.compared.fork if not item.is_import for name in item.binds}
 
     @cached_property
-    def fork_imports(self) -> dict[str, Imported]:
+    def fork_imports(self) -> dict[str, Name]:
         return list_imports(self.compared.fork, self.module, is_package=self.is_package)
 
 
@@ -131,21 +136,20 @@ class AdoptTarget:
         """Return the project path for a fork's own file."""
         return f"{self.package}/{self.own[module].removeprefix('verl/')}"
 
-    def resolve(self, importer: str, item: Imported) -> tuple[Line, set[Unit]]:
+    def resolve(self, importer: str, item: Name) -> tuple[Line, set[Unit]]:
         """Map a fork's import to the project's; return units it needs.
 
         Raises:
             NoPlace: the project does not have it.
         """
-        root = item.module.partition(".")[0]
-        if root == "ray":
+        if item.root == "ray":
             raise NoPlace("it needs Ray")
-        if root in self.copy.neighbours and root != "verl":
+        if item.root in self.copy.neighbours and item.root != "verl":
             raise NoPlace(f"it needs {item.module}, which lies in your repository outside the copy of verl")
-        if root != "verl":
-            return Line(_write_import(item.module, item.name, item.local, item.dotted), item.local, root), set()
+        if item.root != "verl":
+            return Line((item.module, item.name), item.local, item.root), set()
         what = item.module if item.name is None else f"{item.module}:{item.name}"
-        if item.dotted or item.name == "*":
+        if item.is_dotted or item.name == "*":
             raise NoPlace(f"it imports {what} in a way that cannot be redirected")
         try:
             target = self._found.resolve_import(importer, item.module, item.name)
@@ -164,7 +168,7 @@ class AdoptTarget:
                 return self.line(path, name, item.local), {Unit(module, OWN)}
         raise NoPlace(f"it needs {what}, which the project does not have")
 
-    def find_attribute(self, item: Imported, attribute: str) -> set[Unit]:
+    def find_attribute(self, item: Name, attribute: str) -> set[Unit]:
         """Return the units needed for an attribute of an imported module.
 
         Raises:
@@ -180,8 +184,7 @@ class AdoptTarget:
 
     def line(self, module: str, name: str | None, local: str) -> Line:
         """Return an import of one of the project's modules or names."""
-        dotted = f"{self.package}.{module}" if module else self.package
-        return Line(_write_import(dotted, name, local), local, "")
+        return Line((f"{self.package}.{module}" if module else self.package, name), local)
 
     def _has(self, module: str, name: str | None) -> bool:
         place = f"{self.package}/{module.replace('.', '/')}"
@@ -189,9 +192,3 @@ class AdoptTarget:
         if path is None or name is None:
             return path is not None
         return any(name in item.binds for item in split(decode(self.files[path].data) or ""))
-
-
-def _write_import(module: str, name: str | None, local: str, is_dotted: bool = False) -> str:
-    if name is not None:
-        return f"from {module} import {name}" + ("" if local == name else f" as {local}")
-    return f"import {module}" + ("" if is_dotted or local == module else f" as {local}")

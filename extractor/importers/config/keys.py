@@ -2,64 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
+from extractor.importers.config.templates import read_table
 
-# Keys that releases have under different names, as (older, newer): whichever the release has is used. A section's name
-# stands for all that is in it. What manifests call renamed comes first.
-MOVES = (
-    ("custom_reward_function", "reward.custom_reward_function"),
-    ("reward_manager.name", "reward.reward_manager.name"),
-    ("reward_model.reward_manager", "reward.reward_manager.name"),
-    ("reward_model.enable", "reward.reward_model.enable"),
-    ("reward_model.model.path", "reward.reward_model.model_path"),
-    ("reward_model.reward_kwargs", "reward.reward_kwargs"),
-    ("reward_model.sandbox_fusion", "reward.sandbox_fusion"),
-    ("reward_model.sandbox_fusion_url", "reward_model.sandbox_fusion.url"),
-    ("reward_model.sandbox_fusion_url", "reward.sandbox_fusion.url"),
-    ("trainer.val_generations_to_log_to_wandb", "trainer.log_val_generations"),
-    ("actor_rollout_ref.actor.optim.warmup_style", "actor_rollout_ref.actor.optim.lr_scheduler_type"),
-    ("critic.optim.warmup_style", "critic.optim.lr_scheduler_type"),
-    ("critic.model.fsdp_config", "critic.fsdp"),
-    ("actor_rollout_ref.actor.tau_pos", "actor_rollout_ref.actor.policy_loss.tau_pos"),
-    ("actor_rollout_ref.actor.tau_neg", "actor_rollout_ref.actor.policy_loss.tau_neg"),
-)
+_TABLE = read_table("keys")
+MOVES: Sequence[tuple[str, str]] = _TABLE["moves"]
+# verl's settings of tools.
+_MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+CLASSES, FUNCTIONS = f"{_MULTI_TURN}.tool_config_path", f"{_MULTI_TURN}.function_tool_path"
+READ_BY_THE_ENGINE: Mapping[str, str] = _TABLE["read_by_the_engine"]
 
 # Settings that releases call otherwise, and that say who scores: the newest name first.
 REWARD_FILE = ("reward.custom_reward_function.path", "custom_reward_function.path")
 REWARD_MANAGER = ("reward.reward_manager.name", "reward_model.reward_manager")
 JUDGE_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
-
-# What verl's training engine reads in the place of what its older actor and critic read. Releases that have both keys
-# do not say which of them counts: both are written, and of a run's the engine's is taken.
-READ_BY_THE_ENGINE = {
-    "actor_rollout_ref.actor.grad_clip": "actor_rollout_ref.actor.optim.clip_grad",
-    "critic.grad_clip": "critic.optim.clip_grad",
-}
-
-# Where verl computes, stores and logs differs from where a project does: such keys are written even where they have the
-# release's default, so that they come back.
-ABOUT_THE_MACHINE = {
-    "actor_rollout_ref.actor": "fsdp_config strategy use_torch_compile",
-    "actor_rollout_ref.model": "enable_gradient_checkpointing override_config path use_remove_padding",
-    "actor_rollout_ref.ref": "fsdp_config use_torch_compile",
-    "actor_rollout_ref.rollout": "agent calculate_log_probs disable_log_stats dtype enable_prefix_caching "
-    "enforce_eager free_cache_engine gpu_memory_utilization load_format max_num_batched_tokens max_num_seqs mode name "
-    "tensor_model_parallel_size",
-    "actor_rollout_ref": "nccl_timeout",
-    "critic": "strategy",
-    "critic.model": "fsdp_config use_remove_padding",
-    "custom_reward_function": "name",
-    "data": "cache_dir dataloader_num_workers filter_overlong_prompts_workers return_raw_chat seed train_files "
-    "trust_remote_code val_files",
-    "reward_model": "launch_reward_fn_async reward_manager",
-    "trainer": "balance_batch default_local_dir experiment_name log_val_generations logger max_actor_ckpt_to_keep "
-    "project_name resume_mode save_freq test_freq total_epochs val_before_train",
-}
 
 
 class KeyStatus(str, Enum):
@@ -107,7 +68,7 @@ def is_about_machine(key: str) -> bool:
     """Tell whether a key is about the machine, not the experiment."""
     parts = key.split(".")
     sections = (".".join(parts[:end]) for end in range(1, len(parts)))
-    return any(parts[section.count(".") + 1] in ABOUT_THE_MACHINE.get(section, "").split() for section in sections)
+    return any(parts[section.count(".") + 1] in _TABLE["about_the_machine"].get(section, ()) for section in sections)
 
 
 def keep_name(key: str) -> None:
@@ -143,7 +104,7 @@ def map_key(
         changed: Keys whose value has to be another one there: value and reason.
     """
     if key.startswith("local."):
-        return _lose(key, value, _LOCAL.get(key.split(".")[1], "only this project's trainer has it"))
+        return _lose(key, value, _TABLE["local"].get(key.split(".")[1], "only this project's trainer has it"))
     new_value, why = changed.get(key, (value, ""))
     name = name_in(key, defaults)
     if name is None or (isinstance(value, Mapping) and value):  # Hydra takes new keys of a mapping with a + alone
@@ -159,24 +120,6 @@ def map_key(
 
 
 _NOTHING = object()
-_LOCAL = {
-    "checkpoint": "verl's checkpoints are shares of each rank, which verl.model_merger puts together",
-    "device": "Ray places the workers",
-    "dtype": "filled in where config keys refer to it",
-    "env": "settings of the environment loop: adapters/settings.json",
-    "gradient_accumulation_steps": "verl counts by the size of a pass, ppo_micro_batch_size_per_gpu",
-    "reward": "arguments of the reward manager",
-    "server": "verl starts its own servers",
-    "seed": "verl seeds by data.seed and the engine's own seed",
-    "num_threads": "Ray's business",
-    "keep_freed_memory": "verl leaves freed memory to the C library",
-    "quantization": "verl has no weights in 4 bits: it trains the adapter of a model that is not packed",
-    "peer_timeout": "Ray watches the workers",
-    "recompute_old_log_probs": "verl always recomputes them",
-    "max_logits_mb": "verl has fused kernels instead (actor_rollout_ref.model.use_fused_kernels)",
-    "rollout": "verl has trainers of their own for rollouts that are ahead",
-    "rollout_micro_batch_size": "of the hf engine only",
-}
 
 
 def _add(
@@ -218,3 +161,13 @@ def _is_open(key: str, defaults: VerlDefaults) -> bool:
     parts = key.split(".")
     sections = (".".join(parts[:end]) for end in range(1, len(parts) + 1))
     return any(section in defaults.flat and defaults.flat[section] in ({}, None) for section in sections)
+
+
+def list_tools(table: Any) -> list[dict[str, Any]]:
+    """Return the entries of a table of tools.
+
+    Args:
+        table: What the YAML file of `tool_config_path` holds.
+    """
+    listed = (table.get("tools") or ()) if isinstance(table, dict) else ()
+    return [item for item in listed if isinstance(item, dict)]

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
 from extractor.pipeline.source import Source
-from extractor.values import readers
 from extractor.values.configtree import Composed, Override, compose, flatten, resolve
 from extractor.values.configtree.resolve import select
 
@@ -47,6 +46,20 @@ class ReleaseConfig:
         paths = (path for path in source.files if path.startswith(CONFIG) and path.endswith(".yaml"))
         return cls(source.release, {path.removeprefix(CONFIG): source.read(path) for path in paths}, source)
 
+    @cached_property
+    def _reads(self) -> frozenset[tuple[str, str]]:
+        """Return (owner, name) pairs that FSDP training code reads."""
+        files = self.source.files.items()
+        code = (data for path, data in files if path.endswith(".py") and not _ELSEWHERE.search(path))
+        return frozenset(pair for data in code for pair in _READ.findall(data.decode("utf-8", errors="replace")))
+
+    @cached_property
+    def _fields(self) -> Mapping[str, set[str]]:
+        """Return the fields of config classes, by class."""
+        from extractor.usecases.draft.config_fields import map_fields
+
+        return map_fields(self.source)
+
     def compose(self, overrides: Sequence[Override] = (), main: str = MAIN) -> Composed:
         """Return the release's config with overrides."""
         return compose(self.files, main, overrides)
@@ -82,7 +95,7 @@ class ReleaseConfig:
             if section.endswith("_kwargs"):  # a user's function's: they have names of the user's
                 return True
             known -= 1
-            if known <= 0 and not _is_read(_list_reads(self.source), section.removesuffix("_config"), name):
+            if known <= 0 and not _is_read(self._reads, section.removesuffix("_config"), name):
                 return False
         return True
 
@@ -97,7 +110,7 @@ class ReleaseConfig:
             if not isinstance(section, Mapping):
                 return f"{'.'.join(parts[:end])} is no section"
             cls = str(section.get("_target_", "")).rpartition(".")[2]
-            fields = _find_fields(self.source, cls)
+            fields = self._fields.get(cls)
             if fields is not None and parts[end] not in fields:
                 return f"{cls} of verl {self.release} has no field {parts[end]}"
             return None
@@ -130,47 +143,9 @@ class VerlDefaults:
         return True
 
 
-_READS: dict[str, frozenset[tuple[str, str]]] = {}
-_CLASSES: dict[str, dict[str, tuple[set[str], list[str]]]] = {}
-
-
-def _list_reads(source: Source) -> frozenset[tuple[str, str]]:
-    """Return (owner, name) pairs that FSDP training code reads."""
-    if source.sha256 not in _READS:
-        texts = (
-            data.decode("utf-8", errors="replace")
-            for path, data in source.files.items()
-            if path.endswith(".py") and not _ELSEWHERE.search(path)
-        )
-        _READS[source.sha256] = frozenset(pair for text in texts for pair in _READ.findall(text))
-    return _READS[source.sha256]
-
-
 def _is_read(reads: frozenset[tuple[str, str]], section: str, name: str) -> bool:
     """Tell whether code reads a setting from its section or config."""
     owners = {owner.removesuffix("_config") for owner, read in reads if read == name}
     if name.endswith("_kwargs"):  # which code reads of a variable of any name
         return bool(owners)
     return any(owner in _ANY_SECTION or owner == section or owner.endswith(f"_{section}") for owner in owners)
-
-
-def _find_fields(source: Source, name: str) -> set[str] | None:
-    """Return a config class's fields with inherited ones; None if unknown."""
-    if source.sha256 not in _CLASSES:
-        _CLASSES[source.sha256] = _map_classes(source)
-    if name not in _CLASSES[source.sha256]:
-        return None
-    own, bases = _CLASSES[source.sha256][name]
-    return own.union(*(_find_fields(source, base) or set() for base in bases))
-
-
-def _map_classes(source: Source) -> dict[str, tuple[set[str], list[str]]]:
-    """Map a release's config classes to their fields and bases."""
-    found: dict[str, tuple[set[str], list[str]]] = {}
-    for path in source.files:
-        for node in readers.parse_python(source.read(path)).body if path.endswith(".py") and "config" in path else ():
-            if isinstance(node, ast.ClassDef):
-                targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
-                bases = [base.id for base in node.bases if isinstance(base, ast.Name)]
-                found.setdefault(node.name, ({item.id for item in targets if isinstance(item, ast.Name)}, bases))
-    return found

@@ -6,27 +6,23 @@ import ast
 import json
 import re
 import shlex
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from jinja2 import StrictUndefined
-from jinja2.sandbox import SandboxedEnvironment
-
 from extractor.importers.config.keys import Key, KeyStatus, map_key
 from extractor.importers.config.project import UNKNOWN, ProjectConfig, load, map_overrides, parse_hook, read_files
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
+from extractor.importers.config.templates import render, write_cell
 from extractor.importers.export import changes, checks, rewards
 from extractor.importers.export.closure import find_needed
 from extractor.importers.export.edits import UpstreamEdit, merge_edits
-from extractor.importers.export.rewards import RewardConfig
-from extractor.importers.export.verl_interface import VerlInterface
+from extractor.importers.export.rewards import RewardConfig, VerlInterface
+from extractor.pipeline import apply
 from extractor.pipeline.source import Source
 from extractor.project.lock import Lock
-from extractor.values import readers, resources
+from extractor.values import readers
 from extractor.values.configtree import BadOverride, write_override
 from extractor.values.errors import UsageError
 from extractor.values.modules import name_module
@@ -118,24 +114,10 @@ def write(target: Path, files: Mapping[str, bytes]) -> None:
     """
     if target.exists() and (not target.is_dir() or any(target.iterdir())):
         raise UsageError(f"{target}: exists already", hint="pass another directory with -o, or remove it")
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        scratch = Path(tempfile.mkdtemp(prefix=f".{target.name}-", dir=target.parent))
-        try:
-            scratch.chmod(0o755)
-            for path, data in files.items():
-                place = scratch / path
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(data)
-                if path.endswith(".sh"):
-                    place.chmod(0o755)
-            scratch.rename(target)
-        finally:
-            shutil.rmtree(scratch, ignore_errors=True)
-    except OSError as error:
-        raise UsageError(
-            f"{target}: cannot be written: {error.strerror or error}", hint="choose another place with -o"
-        ) from None
+    apply.write_new(target, files)
+    for path in files:
+        if path.endswith(".sh"):
+            (target / path).chmod(0o755)
 
 
 def _list_overrides(keys: Sequence[Key], told: Mapping[str, Any], defaults: VerlDefaults) -> list[str]:
@@ -189,7 +171,7 @@ class _Bundle:
             files[UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
         for path, upstream in reached.vendored.items():
             has = self.target.has(upstream)
-            text = _render("alias.py", module=name_module(upstream), verl=self.target.release, present=has)
+            text = render("alias.py", "export", module=name_module(upstream), verl=self.target.release, present=has)
             files[path] = text.encode()
         return files
 
@@ -223,7 +205,7 @@ class _Bundle:
         names = ["README.md", "KEYS.md", "run.sh", "env.sh", "requirements.txt", "prepare.py"]
         names += [f"adapters/{name}.py" for name in ("__init__", "settings", "hooks", *made)]
         names += ["UPSTREAM.md"] if edits else []
-        texts = {name: _render(name, **context).rstrip("\n") + "\n" for name in names}
+        texts = {name: render(name, "export", **context).rstrip("\n") + "\n" for name in names}
         texts["adapters/settings.json"] = _write_json(_collect_settings(self.config, self.reward))
         if changes.is_multi_turn(self.config):
             loop = f"- name: {changes.AGENT}\n  _target_: adapters.environment.EnvironmentLoop\n"
@@ -244,11 +226,7 @@ def _show_target(key: Key) -> str:
     """Return a key's override in verl; "" if unchanged or absent."""
     if key.target is None or (key.target == key.key and key.target_value == key.value and not key.mark):
         return ""
-    return f"`{key.mark}{key.target}={_shorten(key.target_value)}`"
-
-
-def _shorten(value: Any) -> str:
-    return json.dumps(value).replace("|", "\\|")
+    return f"`{key.mark}{key.target}={write_cell(key.target_value)}`"
 
 
 def _find_dataset_class(path: Path) -> str:
@@ -303,11 +281,3 @@ def _write_json(settings: Mapping[str, Any]) -> str:
                 )
         pending += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
     return json.dumps(settings, indent=2, sort_keys=True) + "\n"
-
-
-def _render(name: str, **context: Any) -> str:
-    """Return a template of an export, filled in."""
-    environment = SandboxedEnvironment(undefined=StrictUndefined, keep_trailing_newline=True)
-    environment.filters["json"] = _shorten
-    text = (resources.find_templates() / "export" / f"{name}.jinja").read_text(encoding="utf-8")
-    return str(environment.from_string(text).render(context))

@@ -6,13 +6,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.config.keys import READ_BY_THE_ENGINE
+from extractor.importers.config.keys import CLASSES, FUNCTIONS, READ_BY_THE_ENGINE, list_tools
 from extractor.importers.config.project import ProjectConfig
 from extractor.importers.config.release import VerlDefaults
-from extractor.importers.config.tools import CLASSES, FUNCTIONS, list_tools
 from extractor.importers.export import rewards
-from extractor.importers.export.rewards import RewardConfig
-from extractor.importers.export.verl_interface import VerlInterface
+from extractor.importers.export.rewards import RewardConfig, VerlInterface
 from extractor.values import limits, readers
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError

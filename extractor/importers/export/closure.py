@@ -10,7 +10,7 @@ from pathlib import Path, PurePosixPath
 from extractor.importers.config.project import parse_hook
 from extractor.project.lock import Lock
 from extractor.values import readers
-from extractor.values.modules import is_package, name_module, resolve_absolute
+from extractor.values.modules import list_imports
 from extractor.values.moves import rename_dotted_name
 from extractor.values.reachable import find_reachable
 from extractor.values.setting_types import PATH as SHIPPED
@@ -80,13 +80,8 @@ def _walk_runtime_nodes(tree: ast.AST) -> Iterable[ast.AST]:
 
 def _list_imports(project: Path, path: str, package: str) -> list[str]:
     """Return the package's files that a module imports at run time."""
-    found: list[str] = []
-    for node in _walk_runtime_nodes(parse_hook(project / path)):
-        if isinstance(node, ast.ImportFrom):
-            module = resolve_absolute(node, name_module(path), is_package=is_package(path))
-            found += [f"{module}.{alias.name}" for alias in node.names] + [module]
-        elif isinstance(node, ast.Import):
-            found += [alias.name for alias in node.names]
+    imports = list_imports(_walk_runtime_nodes(parse_hook(project / path)), path)
+    found = [place for module, name, _ in imports for place in (f"{module}.{name}", module)]
     files = [item.replace(".", "/") for name in found for item in (name, rename_dotted_name(name, package))]
     candidates = [name for item in files for name in (f"{item}.py", f"{item}/__init__.py")]
     return [name for name in candidates if name.startswith(f"{package}/") and (project / name).is_file()]

@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.runs import convert, pre_0_4_defaults, release_match
+from extractor.importers.runs import convert, release_match
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.imported_project import MatchedRun
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, shown
@@ -84,7 +84,7 @@ class RunRequest:
         given = _parse_variables(self.variables)
         said = read_run(self.file, given, environment, tuple(self.config_dirs), self.started_in)
         _refuse_names_of_forks(said, self.keep_unknown)
-        run = pre_0_4_defaults.add_earlier_defaults(said)
+        run = release_match.add_earlier_defaults(said)
         best = self._match_release(run, frozenset(item.key for item in said.overrides), release, step)
         if best.unhandled and not self.keep_unknown:
             raise _refuse_unknown(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
@@ -138,7 +138,7 @@ class RunRequest:
             # `0.6.0.dev` is what becomes 0.6.0.
             own = Version(run.version).release
             likeliest = [item for item in releases.list_supported() if Version(item).release >= own][:1] or likeliest
-        elif pre_0_4_defaults.is_earlier(run) is not None:
+        elif release_match.is_earlier(run) is not None:
             likeliest = [releases.list_supported()[0]]
         return list(dict.fromkeys([*likeliest, release, *reversed(releases.list_supported())]))
 

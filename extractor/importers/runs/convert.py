@@ -9,42 +9,31 @@ from typing import Any
 
 from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
-from extractor.importers.config.tools import CLASSES, FUNCTIONS
-from extractor.importers.runs import prime, reward_model
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code import named
-from extractor.importers.runs.missing_inputs import SUPPLIED
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.setting_repairs import SUPPLIED
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.pipeline.render.presets import match_preset
 from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 
+# What the servers of a generative reward model take; a classifier has nothing of it.
+GENERATIVE = ("reward_router_address", "reward_model_tokenizer")
+PRIME = "local.prime.enable"
 # Loggers of the feature `trackers`.
 SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
 # Variables that an error names, with what they are in.
 _SHOWN = 6
 _DATE = re.compile(r"\$\(date\b[^()]*\)")
 _MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")  # 0.7.0 has a third
-_BY_TOKENS = (
-    "actor_rollout_ref.actor.use_dynamic_bsz",
-    "actor_rollout_ref.ref.log_prob_use_dynamic_bsz",
-    "actor_rollout_ref.rollout.log_prob_use_dynamic_bsz",
-    "critic.use_dynamic_bsz",
-    "trainer.balance_batch",
-)
-_IN_BACKGROUND = ("local.reward.in_background", "reward_model.launch_reward_fn_async")
-_OVERLONG = (
-    "reward.reward_kwargs.overlong_buffer_cfg",
-    "reward_model.overlong_buffer",
-    "reward_model.reward_kwargs.overlong_buffer_cfg",
-)
 _OFFLOAD = re.compile(
     r"(actor_rollout_ref\.(actor|ref)|critic\.model)\.fsdp_config\.(param_offload|optimizer_offload|offload_policy)"
 )
-_MODEL, _CORRECTION = "actor_rollout_ref.model", "algorithm.rollout_correction"
+_MODEL = "actor_rollout_ref.model"
 _OF_PICTURES = re.compile(r"vl\b|-vl-|vision|minicpm|internvl", re.IGNORECASE)
 
 
@@ -171,7 +160,7 @@ def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
 def _choose_algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the run's preset, or grpo with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    found = match_preset({**flat, prime.ENABLED: True} if run.is_prime else flat, manifest)
+    found = match_preset({**flat, PRIME: True} if run.is_prime else flat, manifest)
     if found is None and estimator not in manifest.algorithms:
         why = "no preset for it here: starts from grpo, with the run's settings"
         remarks.append(Remark("algorithm.adv_estimator", estimator, "changed", why))
@@ -225,41 +214,24 @@ def _list_wanted_features(
         plain: The reward managers that every project has.
     """
 
-    def has(*keys: str) -> bool:
-        return any(flat.get(key) for key in keys)
-
-    def is_set(*keys: str) -> bool:
-        return any(flat.get(key) is not None for key in keys)
-
+    table = read_table("keys")
     # A release may know the old name beside the new one: the one that the run uses counts.
     managers = [str(flat[key]) for key in _MANAGER if flat.get(key) not in (None, *plain)]
-    is_server = any(name in (function or "") for name in reward_model.GENERATIVE)
+    is_server = any(name in (function or "") for name in GENERATIVE)
     needs = {
-        "dynamic_bsz": has(*_BY_TOKENS),
-        "remove_padding": has(f"{_MODEL}.use_remove_padding", "critic.model.use_remove_padding"),
         "lora": (flat.get(f"{_MODEL}.lora_rank") or flat.get(f"{_MODEL}.lora.rank") or 0) > 0
-        or is_set(f"{_MODEL}.lora_adapter_path"),
+        or flat.get(f"{_MODEL}.lora_adapter_path") is not None,
+        "prime": run.is_prime,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
-        prime.FEATURE: run.is_prime,
-        "distillation": has("distillation.enabled"),
-        "dynamic_sampling": has("algorithm.filter_groups.enable", "data.gen_batch_size"),
-        "logits_in_pieces": is_set("local.max_logits_mb"),
-        "overlong_penalty": has(*(f"{section}.{name}" for section in _OVERLONG for name in ("enable", "len"))),
-        "reward_logs": has("local.reward.log_dir", "local.reward.debug_log"),
-        "reward_processes": has("local.reward.num_workers", "local.reward.timeout"),
-        "special_tokens": has("local.keep_special_tokens"),
         "reward_managers": bool(managers) and target.reads(managers[0]),
-        "scorers": not has(*REWARD_FILE) or "default_compute_score" in (function or ""),
-        "rollout_correction": is_set(f"{_CORRECTION}.rollout_is", f"{_CORRECTION}.rollout_rs"),
+        "scorers": not any(map(flat.get, REWARD_FILE)) or "default_compute_score" in (function or ""),
         "trackers": any(name in SERVICES for name in list_loggers(flat.get("trainer.logger"))),
-        "early_stopping": is_set("local.early_stopping.patience"),
-        "overlap": has("local.rollout.ahead", *_IN_BACKGROUND) or is_set("local.reward.early"),
-        "reward_model": has(*JUDGE_ENABLED) and not run.is_prime and not is_server,
-        "episodes": has("actor_rollout_ref.rollout.multi_turn.enable"),
-        "tools": has(CLASSES, FUNCTIONS),
-        "verl_checkpoints": has("local.checkpoint.begin_from", "trainer.resume_from_path"),
+        "reward_model": any(map(flat.get, JUDGE_ENABLED)) and not run.is_prime and not is_server,
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
         "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None
         or (run.scored_by is None and "data.image_key" in {override.key for override in run.overrides}),
     }
-    yield from (name for name, is_needed in needs.items() if is_needed)
+    found = [name for name, is_needed in needs.items() if is_needed]
+    found += [name for name, keys in table["features_if_true"].items() if any(map(flat.get, keys))]
+    found += [name for name, keys in table["features_if_set"].items() if any(flat.get(key) is not None for key in keys)]
+    yield from dict.fromkeys(found)

@@ -10,10 +10,10 @@ from typing import Any
 
 from extractor.importers.config.project import UNKNOWN
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import assemble, changed_defaults, missing_inputs, report, setting_repairs
+from extractor.importers.runs import assemble, report, setting_repairs
 from extractor.importers.runs import settings as settings_of
 from extractor.importers.runs.convert import Experiment
-from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl, registered, tools
+from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
@@ -171,7 +171,7 @@ class MatchedRun:
             **settings.unknown,
             **settings.aside,
             **asked,
-            **missing_inputs.list_files(asked, run.places)[0],
+            **setting_repairs.list_files(asked, run.places)[0],
         }
         # What is said of its code comes before what is said of a setting.
         settings.remarks = sorted([*settings.remarks, *about, *more], key=lambda item: item.value != "")
@@ -193,7 +193,7 @@ class MatchedRun:
         run = self.run
 
         def put_aside(project: TargetProject) -> CopyResult:
-            taken, names = registered.put_aside(project, before)
+            taken, names = setting_repairs.put_aside(project, before)
             settings.aside.update(names)
             return taken
 
@@ -202,7 +202,7 @@ class MatchedRun:
             lambda project: easyr1.take_prompts(project, run.written),
             managers.take_named,
             named.take_modules,
-            tools.take_tools,
+            named.take_tools,
             put_aside if self.keeps_unknown else lambda project: CopyResult(project.tree),
             lambda project: managers.take_unnamed(project, run.program, before),
         ):
@@ -252,7 +252,7 @@ class MatchedRun:
         usual = VerlDefaults.of(ReleaseConfig.of(source)).flat
         renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
         whole = {**flatten(self.run.defaults), **self.experiment.wanted}
-        every += tuple(changed_defaults.remark_on_defaults(whole, stated, config, usual, renames, every))
+        every += tuple(report.remark_on_defaults(whole, stated, config, usual, renames, every))
         tree = assemble.add_hook(tree, report.FILE, report.text(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 from extractor.values import readers
@@ -24,14 +24,26 @@ class Name:
     module: str
     name: str | None
     local: str
-    needed: bool
+    needed: bool = True
+
+    @property
+    def is_dotted(self) -> bool:
+        """Tell whether it is `import a.b` without `as`."""
+        return self.name is None and "." in self.local
+
+    @property
+    def root(self) -> str:
+        """Return the package that it is imported from."""
+        return self.module.partition(".")[0]
 
 
 # From a name to where it is now: a module and a name, of which the name is None for a module; None: it stays.
 Moved = Callable[[Name], "tuple[str, str | None] | None"]
 
 
-def list_names(node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, needed: bool) -> Iterator[Name]:
+def list_names(
+    node: ast.Import | ast.ImportFrom, module: str, *, is_package: bool, needed: bool = True
+) -> Iterator[Name]:
     """Yield the names that an import statement binds."""
     for alias in node.names:
         local = alias.asname or alias.name
@@ -45,7 +57,7 @@ def list_top_names(text: str, module: str, *, is_package: bool) -> Iterator[Name
     """Yield names from imports that the module cannot do without."""
     for node, needed in _list_statements(readers.parse_python_cached(text)):
         if needed:
-            yield from list_names(node, module, is_package=is_package, needed=True)
+            yield from list_names(node, module, is_package=is_package)
 
 
 def _list_statements(node: ast.AST, needed: bool = True) -> Iterator[tuple[ast.Import | ast.ImportFrom, bool]]:
@@ -67,9 +79,8 @@ def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = 
         moved: Where a name is now.
         is_package: Whether it is a package.
     """
-    tree, data = readers.parse_python_cached(text), text.encode()
-    edits: list[tuple[int, int, str]] = []
-    starts = _list_line_starts(text)
+    tree, rows = readers.parse_python_cached(text), text.split("\n")
+    edits: list[tuple[ast.stmt | ast.expr, str]] = []
     chains: dict[str, str] = {}
     for node, needed in _list_statements(tree):
         names = list(list_names(node, module, is_package=is_package, needed=needed))
@@ -79,21 +90,33 @@ def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = 
         lines = []
         for name, place in zip(names, places, strict=True):
             alias = name.local
-            if place is not None and name.name is None and "." in alias:  # import a.b: its uses are renamed
+            if place is not None and name.is_dotted:  # its uses are renamed
                 alias = chains[alias] = alias.replace(".", "_")
-            lines.append(_write_import(place or (name.module, name.name), alias, name.name))
-        start, end = _find_span(node, starts)
-        room = data[starts[node.lineno - 1] : start].decode()
-        edits.append((start, end, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))
+            lines.append(write_import(place or (name.module, name.name), alias, name.name))
+        room = rows[node.lineno - 1].encode()[: node.col_offset].decode()
+        edits.append((node, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))
     for use in ast.walk(tree) if chains else ():
         if isinstance(use, ast.Attribute) and (chain := ast.unparse(use)) in chains:
-            edits.append((*_find_span(use, starts), chains[chain]))
-    for start, end, new in sorted(edits, reverse=True):
+            edits.append((use, chains[chain]))
+    return replace_nodes(text, edits)
+
+
+def replace_nodes(text: str, edits: Iterable[tuple[ast.stmt | ast.expr, str]]) -> str:
+    """Return a text with nodes replaced; the lines of those without a new text go."""
+    data, starts = text.encode(), [0]
+    for line in data.split(b"\n"):
+        starts.append(starts[-1] + len(line) + 1)
+    spans = []
+    for node, new in edits:
+        first, last = node.lineno - 1, node.end_lineno or node.lineno
+        end = starts[last - 1] + (node.end_col_offset or 0) if new else starts[last]
+        spans.append((starts[first] + (node.col_offset if new else 0), end, new))
+    for start, end, new in sorted(spans, reverse=True):
         data = data[:start] + new.encode() + data[end:]
     return data.decode()
 
 
-def _write_import(place: tuple[str, str | None], local: str, original: str | None) -> str:
+def write_import(place: tuple[str, str | None], local: str, original: str | None) -> str:
     """Return the statement that imports a name from its new place."""
     module, name = place
     if original is None:
@@ -101,17 +124,3 @@ def _write_import(place: tuple[str, str | None], local: str, original: str | Non
     if name is None:  # a submodule, taken from its package
         module, _, name = module.rpartition(".")
     return f"from {module} import {name}" + ("" if local == name or name == "*" else f" as {local}")
-
-
-def _find_span(node: ast.stmt | ast.expr, starts: list[int]) -> tuple[int, int]:
-    """Return the start and end byte of a node."""
-    assert node.end_lineno is not None
-    assert node.end_col_offset is not None
-    return starts[node.lineno - 1] + node.col_offset, starts[node.end_lineno - 1] + node.end_col_offset
-
-
-def _list_line_starts(text: str) -> list[int]:
-    starts = [0]
-    for line in text.encode().split(b"\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    return starts

@@ -35,11 +35,16 @@ def make_readable(text: str) -> str:
 
 def shown(value: Any) -> Any:
     """Return a setting with `$NAME` in place of unknown parts."""
+    return _change_texts(value, make_readable)
+
+
+def _change_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Return a setting with its texts and keys changed."""
     if isinstance(value, list):
-        return [shown(item) for item in value]
+        return [_change_texts(item, change) for item in value]
     if isinstance(value, dict):
-        return {key: shown(item) for key, item in value.items()}
-    return make_readable(value) if isinstance(value, str) else value
+        return {_change_texts(key, change): _change_texts(item, change) for key, item in value.items()}
+    return change(value) if isinstance(value, str) else value
 
 
 def replace_unknowns(text: str) -> tuple[str, Callable[[Any], Any]]:
@@ -53,14 +58,9 @@ def replace_unknowns(text: str) -> tuple[str, Callable[[Any], Any]]:
     for word, mark in words.items():
         text = text.replace(mark, word)
 
-    def back(value: Any) -> Any:
-        if isinstance(value, str):
-            for word, mark in words.items():
-                value = value.replace(word, mark)
-        elif isinstance(value, list):
-            return [back(item) for item in value]
-        elif isinstance(value, dict):
-            return {back(key): back(item) for key, item in value.items()}
-        return value
+    def back(text: str) -> str:
+        for word, mark in words.items():
+            text = text.replace(word, mark)
+        return text
 
-    return text, back
+    return text, lambda value: _change_texts(value, back)

@@ -1,48 +1,29 @@
-"""Match a run to the config of a verl release."""
+"""Match a run to the config of a verl release, or to the defaults before the first."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from packaging.version import Version
 
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import is_of_another_back_end
+from extractor.values import releases
 from extractor.values.configtree import Override, Problem, flatten
 from extractor.values.configtree.compose import apply, merge
 from extractor.values.manifest import rename_key
 from extractor.values.renames import Renames
 
-# Names that no release has, and what they are called: from before 0.4.0, from between two releases, and of the configs
-# of upstream's recipes, which are in no package. A section's name stands for all that is in it.
-_ACTOR = "actor_rollout_ref.actor"
-_OF_THE_LOSS = ("loss_mode", "clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "ppo_kl_coef")
-_UNRELEASED = {
-    "actor_rollout_ref.model.use_rmpad": "actor_rollout_ref.model.use_remove_padding",
-    "critic.model.use_rmpad": "critic.model.use_remove_padding",
-    "reward_model.model.use_rmpad": "reward_model.model.use_remove_padding",
-    "reward_model.inference": "reward_model.rollout",
-    "distillation.teacher_model": "distillation.teacher_models.teacher_model",
-    "reward_model.overlong_buffer": "reward_model.reward_kwargs.overlong_buffer_cfg",
-    **{f"{_ACTOR}.{name}": f"{_ACTOR}.policy_loss.{name}" for name in _OF_THE_LOSS},
-    f"{_ACTOR}.k_percent": f"{_ACTOR}.policy_loss.kl_cov_ratio",
-}
-# Of these what is in percent, where releases take a share.
-_PERCENT = {f"{_ACTOR}.k_percent"}
-
+_TABLE = read_table("keys")
+_UNRELEASED: Mapping[str, str] = _TABLE["unreleased"]
+TAKES_ANYTHING: tuple[str, ...] = tuple(_TABLE["takes_anything"])
 # What verl reads where it is given, and no release's config has: upstream's scripts give it without a + as well.
 _READ = "fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"
-# Sections of which verl takes whatever is in them: what a fork has there for its own code, it has in its own config.
-TAKES_ANYTHING = (
-    "actor_rollout_ref.model.override_config.",
-    "custom_reward_function.reward_kwargs.",
-    "data.apply_chat_template_kwargs.",
-    "reward.custom_reward_function.reward_kwargs.",
-    "reward.reward_kwargs.",
-    "reward_model.reward_kwargs.",
-)
 
 
 @dataclass(frozen=True)
@@ -144,7 +125,7 @@ def _apply_checkout_defaults(run: Run, config: dict[str, Any]) -> dict[str, Any]
 
 def _normalize_share(key: str, value: Any) -> Any:
     """Return a value, turned from percent into a share where needed."""
-    return value / 100 if key in _PERCENT and isinstance(value, (int, float)) else value
+    return value / 100 if key in _TABLE["percent"] and isinstance(value, (int, float)) else value
 
 
 def _find_elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseConfig]) -> str | None:
@@ -162,3 +143,52 @@ def _find_elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseCon
         return released
     release = next((other.release for other in others if key in VerlDefaults.of(other)), None)
     return None if release is None else Renames(release, target.release)(key) or key
+
+
+_KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
+_KL_IN_REWARD = "algorithm.use_kl_in_reward"
+_COEFFICIENT = "algorithm.kl_ctrl.kl_coef"
+
+
+def add_earlier_defaults(run: Run) -> Run:
+    """Return the run, with old defaults if it predates supported releases.
+
+    Until then KL went into the reward of every run that did not have it in the loss, and the entropy counted.
+    """
+    why = is_earlier(run)
+    if why is None:
+        return run
+    before: dict[str, Any] = {"actor_rollout_ref": {"actor": {"entropy_coeff": 0.001}}}
+    in_loss = bool(_find_said(run, _KL_LOSS))
+    before["algorithm"] = {"use_kl_in_reward": not in_loss}
+    note = (
+        f"written for verl before {releases.list_supported()[0]} ({why}): its defaults are taken, "
+        f"entropy_coeff=0.001 and {_KL_IN_REWARD}={str(not in_loss).lower()}, "
+        "where neither the run nor its checkout says anything else"
+    )
+    merge(before, run.defaults)
+    return replace(run, defaults=before, notes=(*run.notes, note))
+
+
+def is_earlier(run: Run) -> str | None:
+    """Say why a run predates the first release, or return None."""
+    if run.resolved is not None:
+        return None
+    if run.version is not None:
+        first = Version(releases.list_supported()[0])
+        return f"its checkout is {run.version}" if Version(run.version).release < first.release else None
+    marks, table = {item.key: item.mark for item in run.overrides}, read_table("keys")
+    if any(marks.get(key) == "" for key in table["new_in_0_4"]):
+        return None
+    said = next((f"it sets {key}" for key in table["gone_since_0_4"] if key in marks), None)
+    said = said or next((f"it adds {key} with a +" for key in table["new_in_0_4"] if marks.get(key) == "+"), None)
+    if said is None and marks.get(_COEFFICIENT) == "" and not _find_said(run, _KL_LOSS):
+        said = f"it sets {_COEFFICIENT}, and not where it counts"
+    return said
+
+
+def _find_said(run: Run, key: str) -> Any:
+    """Return what the run or its configs set a key to."""
+    found = next((item.value for item in reversed(run.overrides) if item.key == key), None)
+    bodies = [*reversed(run.overlay), run.defaults]
+    return found if found is not None else next((value for body in bodies if (value := flatten(body).get(key))), None)

@@ -1,17 +1,66 @@
-"""Hold a verl run as written, and its reading options."""
+"""Hold a verl run as written or translated, and its reading options; parse its overrides."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from extractor.importers.runs.other_libraries.translation import FileScored, Written
+from extractor.importers.runs.bash import refuse_length
+from extractor.importers.runs.placeholders import find_unknowns, make_readable, replace_unknowns
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
-from extractor.values.configtree import Override, flatten
+from extractor.values import limits
+from extractor.values.configtree import BadOverride, Override, flatten, parse_override
 from extractor.values.configtree.compose import merge
+from extractor.values.errors import UsageError
+
+
+@dataclass(frozen=True)
+class FileScored:
+    """A run's scoring function, in a file that the run names.
+
+    Attributes:
+        text: Of the file.
+        place: The file, for messages.
+        function: Its name.
+        settings: Further arguments.
+        folder: Where the file's own imports are found.
+    """
+
+    text: str = field(repr=False)
+    place: str
+    function: str
+    settings: Mapping[str, Any]
+    folder: Path
+
+
+@dataclass(frozen=True)
+class Written:
+    """Text that a run adds to its prompts.
+
+    Attributes:
+        template: Of Jinja; `content` is the prompt.
+        system: The message of the system before it; "": none.
+        answer: The column that has the answer, where that is none of the usual ones.
+        place: The template's file, for messages.
+    """
+
+    template: str
+    system: str
+    answer: str | None
+    place: str
+
+
+class Translated(NamedTuple):
+    """A translated run of another library, with remarks and reward code."""
+
+    overrides: tuple[Override, ...]
+    remarks: tuple[Remark, ...]
+    scored_by: FileScored | None = None
+    written: Written | None = None
 
 
 @dataclass(frozen=True)
@@ -80,3 +129,63 @@ def flatten_settings(run: Run) -> dict[str, Any]:
     for body in (run.defaults, *run.overlay):
         merge(merged, body)
     return {**flatten(merged), **{item.key: item.value for item in run.overrides if item.mark != "~"}}
+
+
+# What a reader of the script is to put in: `<your path>`, `{your_path}`.
+_PLACEHOLDER = re.compile(r"<[^<>]+>|\{\w+\}")
+_QUOTES = "'\""
+_KEY = r"\+{0,2}[A-Za-z_][\w.]*"
+
+
+def is_override(word: str) -> bool:
+    """Tell whether a word sets, adds or deletes a setting."""
+    return re.match(r"[\"']?(?:~[\w.@/]+$|(?:\+\+|\+|~)?[A-Za-z_][\w.@/]*=)", word) is not None
+
+
+def read_overrides(words: Sequence[str], where: str) -> tuple[Override, ...]:
+    """Parse overrides.
+
+    Args:
+        words: As they are written; a part of one may be unknown.
+        where: They stand, for messages.
+
+    Raises:
+        UsageError: Hydra would refuse one, or there are too many.
+    """
+    if len(words) > limits.MAX_OVERRIDES:
+        raise refuse_length(where, f"more than {limits.MAX_OVERRIDES:,} overrides")
+    if sum(map(len, words)) > limits.MAX_OVERRIDES_TEXT:
+        raise refuse_length(where, f"overrides of more than {limits.MAX_OVERRIDES_TEXT:,} characters")
+    return tuple(_parse_override(word, where) for word in words)
+
+
+def _parse_override(word: str, where: str) -> Override:
+    text, back = replace_unknowns(word)
+    try:
+        found = parse_override(text)
+    except BadOverride as error:
+        key, _, value = text.partition("=")
+        if re.fullmatch(_KEY, key) and (_PLACEHOLDER.search(value) or find_unknowns(word)):
+            return Override(key[: len(key) - len(key.lstrip("+"))], key.lstrip("+"), back(value.strip(_QUOTES)), word)
+        said = make_readable(back(str(error)))
+        raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None
+    return Override(found.mark, back(found.key), back(found.value), word)
+
+
+_OPEN = "data.apply_chat_template_kwargs."
+ROWS = (
+    "save its rows as parquet or JSON lines, with a prompt (text or messages) and a ground_truth, solution or answer; "
+    "other columns come along"
+)
+
+
+def is_nothing(value: Any) -> bool:
+    """Tell whether a value is None, False or an empty container."""
+    return value is None or value is False or value in ([], {})
+
+
+def write_overrides(found: Mapping[str, Any]) -> tuple[Override, ...]:
+    """Return overrides for settings; keys of open sections are added."""
+    return tuple(
+        Override("++" if key.startswith(_OPEN) else "", key, value, f"{key}={value}") for key, value in found.items()
+    )

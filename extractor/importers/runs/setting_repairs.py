@@ -1,15 +1,19 @@
-"""Repair a run's settings that a project would refuse."""
+"""Repair a run's settings that a project would refuse, and list what is missing or unknown."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
-from extractor.importers.config.keys import REWARD_MANAGER
-from extractor.importers.runs import missing_inputs
-from extractor.importers.runs.copied_code import managers, registered
-from extractor.importers.runs.copied_code.target import TargetProject
+from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_MANAGER
+from extractor.importers.runs.copied_code import managers
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
+from extractor.importers.runs.places import RunFolders, is_on_the_hub
 from extractor.importers.runs.unsupported_keys import Remark
+from extractor.values import readers
+from extractor.values.setting_types import PATH, read_types_and_words
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 _DRAWN = "data.gen_batch_size"
@@ -50,9 +54,9 @@ def settle(
         _repair_prompts(settings, whole, run),
         _rename_rejection(of_run, run),
         _choose_manager(of_run),
-        ({}, [*registered.remark_on_unknown(of_run)]),
-        missing_inputs.list_models_and_data(settings, project, whole, stated, of_run.places),
-        missing_inputs.list_files(settings, of_run.places),
+        ({}, [*remark_on_unknown(of_run)]),
+        list_models_and_data(settings, project, whole, stated, of_run.places),
+        list_files(settings, of_run.places),
     ):
         changed.update(mended)
         remarks += about
@@ -145,3 +149,168 @@ def _choose_manager(of_run: TargetProject) -> _Mended:
     values = {key: of_run.settings[key] for key in keys}
     said = [Remark(key, name, "changed", f"{managers.PLAIN}, {why[name is not None]}") for key, name in values.items()]
     return dict.fromkeys(keys, managers.PLAIN), said
+
+
+_TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
+_DATA = ("data.train_files", "data.val_files")
+_JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
+_POLICY, _CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
+_MODELS = (_POLICY, "actor_rollout_ref.model.lora_adapter_path", _CRITIC, *_JUDGES)
+# What a person has to supply where it is not here, or not known.
+SUPPLIED = (*_DATA, *_MODELS)
+# A path from where the run is started, of anything but code.
+_OF_THE_RUN = re.compile(r"[^/~$:][^$:]*/[^$:]*(?<!\.py)")
+
+
+def list_models_and_data(
+    settings: Mapping[str, Any],
+    project: Mapping[str, Any],
+    whole: Mapping[str, Any],
+    stated: Collection[str],
+    places: RunFolders,
+) -> tuple[dict[str, Any], list[Remark]]:
+    """List the models and data files: found (with path) or missing.
+
+    Args:
+        settings: The run's.
+        project: The project's config before.
+        whole: Both together.
+        stated: The keys that the run itself sets.
+        places: Where the run may have been started from.
+
+    Returns:
+        Settings in place of those that are there, and what a user should know.
+    """
+    changed, remarks = _read_chat_template(settings.get(_TEMPLATE), places)
+    if not any(whole.get(key) for key in JUDGE_ENABLED):
+        changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
+    for key in SUPPLIED:
+        if key in changed:
+            continue
+        if settings.get(key) == "":
+            why = f"only known to a run of the script, or empty: python main.py {key}=..."
+            remarks.append(Remark(key, "", "to do", why))
+            continue
+        at, missing = _locate_paths(settings.get(key), places, _is_model if key in _MODELS else readers.is_there)
+        if at != settings.get(key):
+            changed[key] = at
+        if missing and key == _CRITIC and key not in stated and key in project:
+            changed[key] = f"${{{_POLICY}}}"
+            why = "the run does not say it, and verl's default is not here: the critic starts from the policy's model"
+            remarks.append(Remark(key, ", ".join(missing), "changed", why))
+        elif missing:
+            why = f"not here: put it there, or python main.py {key}=..."
+            remarks.append(Remark(key, ", ".join(missing), "to do", why))
+    return changed, remarks
+
+
+def list_files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
+    """Return absolute paths of other files that settings name, with remarks."""
+    changed = {
+        key: str(file)
+        for key, value in settings.items()
+        if isinstance(value, str) and _OF_THE_RUN.fullmatch(value) and key not in SUPPLIED
+        if (file := places.find(value)) is not None
+    }
+    return changed, [Remark(key, settings[key], "changed", f"here it is {file}") for key, file in changed.items()]
+
+
+def _read_chat_template(template: Any, places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
+    """Replace a chat template's path by the file's text."""
+    if not isinstance(template, str) or not template or "{" in template:
+        return {}, []
+    file = places.find(template)
+    if file is None or not file.is_file():
+        why = f"a file that is not here: set {_TEMPLATE} to its text; until then the tokenizer's own is used"
+        return {_TEMPLATE: None}, [Remark(_TEMPLATE, template, "to do", why)]
+    return {_TEMPLATE: readers.read_text(file)}, [Remark(_TEMPLATE, template, "changed", "the text of this file")]
+
+
+def _is_model(path: Path) -> bool:
+    return readers.is_there(path) and path.is_dir()
+
+
+def _locate_paths(value: Any, places: RunFolders, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:
+    """Return absolute paths where files exist, and the missing paths."""
+    if isinstance(value, list):
+        found = [_locate_paths(item, places, is_there) for item in value]
+        return [at for at, _ in found], [path for _, missing in found for path in missing]
+    if not isinstance(value, str) or not value or "${" in value:
+        return value, []
+    path = Path(value)
+    if path.is_absolute() or value.startswith(("~", "hdfs:", "s3:")):
+        return value, [] if is_there(path.expanduser()) else [value]
+    at = next((folder / path for folder in places.folders if is_there(folder / path)), None)
+    if at is not None:
+        return str(at), []
+    return value, [] if is_on_the_hub(value) else [value]
+
+
+# The settings that choose an algorithm: what it is called, what registers one, and what names one without a registry.
+_REGISTRIES = {
+    "algorithm.adv_estimator": (
+        "estimator",
+        "register_adv_est",
+        r"(?ms)^class AdvantageEstimator\b(?:(?!^\S).)*?= *[\"']{}[\"']",
+    ),
+    "actor_rollout_ref.actor.policy_loss.loss_mode": (
+        "policy loss",
+        "register_policy_loss",
+        r"loss_mode[^\n]*[\"']{}[\"']",
+    ),
+}
+# What a project takes one of few values for.
+_ONE_OF = (
+    "actor_rollout_ref.actor.kl_loss_type",
+    "actor_rollout_ref.actor.loss_agg_mode",
+    "actor_rollout_ref.actor.optim.lr_scheduler_type",
+    "actor_rollout_ref.actor.optim.warmup_style",
+    "algorithm.kl_ctrl.type",
+    "algorithm.kl_penalty",
+    "data.truncation",
+)
+
+
+def is_known(code: Mapping[str, str], key: str, name: str) -> bool:
+    """Tell whether a package's code knows an algorithm by this name.
+
+    Args:
+        code: Its Python files' texts, by path.
+        key: The setting that chooses it.
+        name: Of the algorithm.
+    """
+    _, decorator, chosen_by = _REGISTRIES[key]
+    decorated = re.compile(rf"{decorator}\(\s*[\"']{re.escape(name)}[\"']")
+    named = re.compile(chosen_by.format(re.escape(name)))
+    return any(decorated.search(text) or ("/custom/" not in path and named.search(text)) for path, text in code.items())
+
+
+def remark_on_unknown(project: TargetProject) -> Iterator[Remark]:
+    """Yield a "to do" for each choice unknown to the project."""
+    known = {managers.PLAIN, *managers.AS_NAIVE, *managers.list_names(project.code)}
+    for key in (*_REGISTRIES, *REWARD_MANAGER):
+        name, is_manager = project.settings.get(key), key in REWARD_MANAGER
+        if name is None or (name in known if is_manager else is_known(project.code, key, str(name))):
+            continue
+        what, hook = ("manager", managers.IMPORTED_BY) if is_manager else (_REGISTRIES[key][0], "custom/algorithms")
+        why = f"no {what} of this name in the project: register it in {project.package}/{hook}.py"
+        yield Remark(key, name, "to do", f"{why}")
+    _, words = read_types_and_words(project.text_of(PATH))
+    for key in _ONE_OF:
+        name, values = project.settings.get(key), tuple(map(str, words.get(key, ())))
+        if values and isinstance(name, (str, int, float)) and str(name) not in values:
+            why = f"verl has no such {key.rpartition('.')[2]}, only {', '.join(values)}"
+            yield Remark(key, name, "to do", f"{why}")
+
+
+def put_aside(project: TargetProject, before: Mapping[str, Any]) -> tuple[CopyResult, dict[str, Any]]:
+    """Replace unknown names by the project's values; return both.
+
+    Args:
+        project: The project and the run.
+        before: The project's config without the run's settings.
+    """
+    aside = {remark.key: remark for remark in remark_on_unknown(project)}
+    own = {key: managers.PLAIN if key in REWARD_MANAGER else before.get(key) for key in aside}
+    said = [Remark(key, item.value, "to do", f"{own[key]} in its place: {item.why}") for key, item in aside.items()]
+    return CopyResult(project.tree, said, own), {key: item.value for key, item in aside.items()}

@@ -7,15 +7,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from extractor.importers.config.keys import READ_BY_THE_ENGINE, is_about_machine, list_candidates, name_in
+from extractor.importers.config.keys import (
+    CLASSES,
+    FUNCTIONS,
+    JUDGE_ENABLED,
+    READ_BY_THE_ENGINE,
+    is_about_machine,
+    list_candidates,
+    name_in,
+)
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.config.tools import CLASSES, FUNCTIONS
-from extractor.importers.runs import prime, reward_model
-from extractor.importers.runs.convert import SERVICES, Experiment, list_loggers
-from extractor.importers.runs.missing_inputs import SUPPLIED
+from extractor.importers.config.templates import read_table
+from extractor.importers.runs.convert import GENERATIVE, PRIME, SERVICES, Experiment, list_loggers
 from extractor.importers.runs.placeholders import find_unknowns, shown
 from extractor.importers.runs.release_match import TAKES_ANYTHING
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.setting_repairs import SUPPLIED
 from extractor.importers.runs.unsupported_keys import Remark, find_rule
 from extractor.values.configtree import flatten
 
@@ -23,32 +30,8 @@ from extractor.values.configtree import flatten
 _FOLLOWS = {"reward_manager.name": "reward_model.reward_manager"}
 # A reference that was not resolved, to a key or a function of a fork's; what the environment has, a project resolves.
 _LEADS_NOWHERE = re.compile(r"\$\{(?!oc\.(?:env|select|decode))")
-# Of what is about the machine otherwise, this says what a run reads, by what it is scored, how long it is and when it
-# looks: as it would be with verl.
-_OF_THE_RUN = (
-    "data.seed",
-    "data.train_files",
-    "data.trust_remote_code",
-    "data.val_files",
-    "reward_model.reward_manager",
-    "trainer.max_actor_ckpt_to_keep",
-    "trainer.resume_mode",
-    "trainer.save_freq",
-    "trainer.test_freq",
-    "trainer.total_epochs",
-    "trainer.val_before_train",
-)
 _LOGGERS = ("console", "file", "tensorboard", *SERVICES)
 _ROLLOUT, _ACTOR = "actor_rollout_ref.rollout", "actor_rollout_ref.actor"
-_SEQUENCES, _FSDP = "one device has whole sequences", "a project has FSDP2, or one process that holds the model whole"
-_ONE_DEVICE: Mapping[str, tuple[Any, str]] = {
-    f"{_ROLLOUT}.tensor_model_parallel_size": (1, "one device holds the model"),
-    f"{_ACTOR}.ulysses_sequence_parallel_size": (1, _SEQUENCES),
-    "actor_rollout_ref.ref.ulysses_sequence_parallel_size": (1, _SEQUENCES),
-    "critic.ulysses_sequence_parallel_size": (1, _SEQUENCES),
-    f"{_ACTOR}.strategy": ("fsdp2", _FSDP),
-    "critic.strategy": ("fsdp2", _FSDP),
-}
 # Sizes for all devices together, and the same for one.
 _GLOBAL = {
     f"{section}.{name}": f"{section}.{name}_per_gpu"
@@ -60,6 +43,8 @@ _GLOBAL = {
         ("critic", "forward_micro_batch_size"),
     )
 }
+_PRIME, _JUDGE = "local.prime.", "reward_model.model."
+_REFERENCE = f"{_JUDGE}ref_path"
 _OPEN = (*TAKES_ANYTHING, "data.env.")
 # What a project reads of a teacher, which a run may call as it likes.
 _TEACHERS = "distillation.teacher_models."
@@ -204,12 +189,12 @@ class _Carrying:
             return _ABSENT, None
         if key == f"{_ROLLOUT}.name":
             return (self.experiment.engine if current != self.experiment.engine else _ABSENT), None
-        if is_about_machine(key) and not is_said and key not in _OF_THE_RUN:
+        if is_about_machine(key) and not is_said and key not in read_table("keys")["of_the_run"]:
             return (value if value == current else _ABSENT), None
         if key == f"{_ROLLOUT}.mode":
             is_other = is_said and value != current
             return _ABSENT, Remark(name, value, "changed", "the project's engine has one mode") if is_other else None
-        here, why = _ONE_DEVICE.get(key, (value, ""))
+        here, why = read_table("keys")["one_device"].get(key, (value, ""))
         if value != here:
             return here, Remark(name, value, "lowered", why) if is_said else None
         if key == "trainer.logger":
@@ -263,12 +248,10 @@ class _Carrying:
     def judge(self) -> tuple[dict[str, Any], set[str]]:
         """Return settings of the judging model, and the run's keys used."""
         if self.run.is_prime:
-            found, read, about = prime.convert_prime(self.flat, self.stated, self.project)
+            found, read, about = convert_prime(self.flat, self.stated, self.project)
             self.remarks[:] = [item for item in self.remarks if item.key not in read]
         else:
-            found, read, about = reward_model.convert_reward_model(
-                self.flat, self.stated, self.project, self.experiment.function
-            )
+            found, read, about = convert_reward_model(self.flat, self.stated, self.project, self.experiment.function)
         self.remarks.extend(about)
         return found, read
 
@@ -306,3 +289,88 @@ def _is_below_open(key: str, project: Mapping[str, Any]) -> bool:
     """Tell whether a key is in the project's open sections."""
     section = next((prefix for prefix in _OPEN if key.startswith(prefix) and "overlong_buffer_cfg" not in key), None)
     return section is not None and any(f"{name}.".startswith(section) for name in project)
+
+
+_TOKENIZER = "reward_model.model.input_tokenizer"
+_POLICY = "actor_rollout_ref.model.path"
+# The project's settings, where its release has none, and what verl calls them where it has.
+_LOCAL = {
+    "local.reward_model.max_length": "reward_model.max_length",
+    "local.reward_model.micro_batch_size_per_gpu": "reward_model.micro_batch_size_per_gpu",
+    "local.reward_model.param_offload": "reward_model.model.fsdp_config.param_offload",
+    "local.reward_model.trust_remote_code": "reward_model.model.trust_remote_code",
+}
+
+
+def convert_reward_model(
+    flat: Mapping[str, Any], stated: Mapping[str, Any], project: Mapping[str, Any], function: str | None
+) -> tuple[dict[str, Any], set[str], list[Remark]]:
+    """Convert the run's reward model settings to the project's.
+
+    verl puts each conversation into the reward model's own chat template: by default where `input_tokenizer` can be
+    set, always where it cannot. With `input_tokenizer=null` the model reads the policy's tokens.
+
+    Args:
+        flat: The run's config.
+        stated: What the run itself sets.
+        project: The project's config.
+        function: The text of the run's reward function; None where it has none.
+
+    Returns:
+        Settings by the project's keys, the run's keys that they are made from, and what a user should know.
+    """
+    enabled = next((key for key in JUDGE_ENABLED if flat.get(key)), None)
+    if enabled is None:
+        return {}, set(), []
+    if function is not None and any(name in function for name in GENERATIVE):
+        on = next((key for key in JUDGE_ENABLED if key in project), None)
+        why = "a generative reward model is a server of verl's: serve it, and have the reward function ask it there"
+        return ({} if on is None else {on: False}), {enabled}, [Remark(enabled, True, "to do", why)]
+    found: dict[str, Any] = {}
+    used = {enabled}
+    name = next((key for key in (_TOKENIZER, "local.reward_model.input_tokenizer") if key in project), None)
+    tokenizer = flat.get(_TOKENIZER, flat.get(_POLICY))
+    if name is not None:
+        own = tokenizer is None or tokenizer != flat.get(_POLICY)
+        found[name] = tokenizer if own else f"${{{_POLICY}}}"
+        used.add(_TOKENIZER)
+    if tokenizer is not None:
+        found["data.return_raw_chat"] = True
+    for key, said in _LOCAL.items():
+        if said in stated and key in project and not find_unknowns(flat.get(said)):
+            found[key] = flat.get(said)
+            used.add(said)
+    return found, used, []
+
+
+def convert_prime(
+    flat: Mapping[str, Any], stated: Mapping[str, Any], project: Mapping[str, Any]
+) -> tuple[dict[str, Any], set[str], list[Remark]]:
+    """Return the settings of a project's process rewards.
+
+    Args:
+        flat: The run's config.
+        stated: What the run itself sets.
+        project: The project's config.
+
+    Returns:
+        Settings by the project's keys, the run's keys that they are made from, and what a user should know.
+    """
+    found: dict[str, Any] = {key: False for key in JUDGE_ENABLED if key in project}
+    if PRIME not in project:
+        return found, set(), []
+    found[PRIME] = True
+    remarks = []
+    for key, name in read_table("keys")["prime"].items():
+        value = flat.get(key)
+        if key not in stated or value is None or find_unknowns(value) or f"{_PRIME}{name}" not in project:
+            continue
+        if key != f"{_JUDGE}path" or value != flat.get(_POLICY):
+            found[f"{_PRIME}{name}"] = value
+            remarks.append(Remark(key, value, "renamed", f"here it is {_PRIME}{name}"))
+    reference, policy = flat.get(_REFERENCE), flat.get(_POLICY)
+    if reference is not None and not find_unknowns(reference):
+        changed = f"{policy}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
+        what, why = ("renamed", f"here it is {_POLICY}") if reference == policy else ("changed", changed)
+        remarks.append(Remark(_REFERENCE, reference, what, why))
+    return found, {*JUDGE_ENABLED, _REFERENCE, *read_table("keys")["prime"]}, remarks

@@ -14,6 +14,10 @@ _TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstrin
 FIRST = (_TOP, _DOCSTRING, "from __future__")
 
 
+# First line, last line and statements.
+Row = tuple[int, int, list[ast.stmt]]
+
+
 def split_python(text: str) -> tuple[Piece, ...]:
     """Split a module into pieces; joined they give its text.
 
@@ -64,29 +68,39 @@ def _parse(text: str) -> ast.Module:
         raise Unsupported(str(error)) from None
 
 
+def cut_rows(
+    body: Sequence[ast.stmt], lines: list[str], start: int, stop: int
+) -> list[tuple[int, int, list[ast.stmt]]]:
+    """Return first line, last line and statements of each row of a body.
+
+    Statements on one line are one row, and what stands above them belongs to it. Comments at the top of a module, and
+    what is left at the end, are rows without a statement.
+    """
+    rows: list[Row] = []
+    done = start
+    for node in body:
+        begin, end = find_first_line(node), node.end_lineno or node.lineno
+        if rows and rows[-1][2] and begin < done:
+            rows[-1] = (rows[-1][0], max(end, done), [*rows[-1][2], node])
+        else:
+            if not rows and not start and any(line.strip() for line in lines[:begin]):
+                rows.append((0, begin, []))
+                done = begin
+            rows.append((done, end, [node]))
+        done = rows[-1][1]
+    return [*rows, (done, stop, [])] if done < stop else rows
+
+
 def _split_pieces(body: Sequence[ast.stmt], lines: list[str], start: int, stop: int) -> tuple[Piece, ...]:
     """Split a body into pieces; statements on one line stay together."""
-    rows: list[tuple[int, list[ast.stmt]]] = []
-    for node in body:
-        begin = find_first_line(node)
-        end = node.end_lineno or node.lineno
-        if rows and begin < rows[-1][0]:
-            rows[-1] = (max(end, rows[-1][0]), [*rows[-1][1], node])
-        else:
-            rows.append((end, [node]))
-    found = []
-    done = start
-    for number, (end, nodes) in enumerate(rows):
-        if number == 0 and start == 0:
-            top = find_first_line(nodes[0])
-            if top and any(line.strip() for line in lines[:top]):
-                found.append(_make_piece(_TOP, lines, 0, top))
-                done = top
-        found.append(_make_statement(nodes, lines, done, end))
-        done = end
-    if done < stop:
-        found.append(_make_piece(_END, lines, done, stop))
-    return make_distinct(found)
+    return make_distinct(
+        [
+            _make_statement(nodes, lines, begin, end)
+            if nodes
+            else _make_piece(_END if end == stop else _TOP, lines, begin, end)
+            for begin, end, nodes in cut_rows(body, lines, start, stop)
+        ]
+    )
 
 
 def _make_piece(key: str, lines: list[str], start: int, end: int) -> Piece:

@@ -25,7 +25,6 @@ _SECTIONS = {
     "actor_rollout_ref.actor.optim": "FSDPOptimizerConfig",
     "critic.optim": "FSDPOptimizerConfig",
 }
-_CONFIGS = "verl/workers/config/"
 
 
 @dataclass(frozen=True)
@@ -42,7 +41,7 @@ class LostField:
 
 def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Generated, tuple[LostField, ...]]:
     """Drop config keys whose dataclass fields the new release removed."""
-    before, after = _map_fields(old), _map_fields(new)
+    before, after = map_fields(old), map_fields(new)
     files = select_emitted_config(generated.tree)
     places = map_packages(select_below_config(files), MAIN)
     lost: list[LostField] = []
@@ -66,21 +65,20 @@ def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Ge
     return replace(generated, tree=tree), tuple(lost)
 
 
-def _map_fields(source: Source) -> dict[str, set[str]]:
-    """Map upstream's config dataclasses to their fields, including inherited ones."""
-    paths = [path for path in source.files if path.startswith(_CONFIGS) and path.endswith(".py")]
-    nodes = [node for path in paths for node in readers.parse_python_or_nothing(source.read(path)).body]
-    classes = {node.name: node for node in nodes if isinstance(node, ast.ClassDef)}
+def map_fields(source: Source) -> dict[str, set[str]]:
+    """Map a release's config classes to their fields, including inherited ones."""
+    classes: dict[str, ast.ClassDef] = {}
+    for path in source.files:
+        if path.endswith(".py") and "config" in path:
+            body = readers.parse_python_or_nothing(source.read(path)).body
+            classes.update({node.name: node for node in body if isinstance(node, ast.ClassDef)} | classes)
 
     def fields(name: str, above: tuple[str, ...] = ()) -> set[str]:
         node = classes.get(name)
         if node is None or name in above:
             return set()
-        own = {
-            item.target.id
-            for item in node.body
-            if isinstance(item, ast.AnnAssign) and isinstance(item.target, ast.Name)
-        }
+        targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
+        own = {target.id for target in targets if isinstance(target, ast.Name)}
         return own.union(*(fields(ast.unparse(base), (*above, name)) for base in node.bases))
 
-    return {name: fields(name) for name in set(_SECTIONS.values()) & classes.keys()}
+    return {name: fields(name) for name in classes}

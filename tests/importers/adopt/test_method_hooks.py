@@ -9,11 +9,10 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.adopt.differences import Imported
-from extractor.importers.adopt.find_methods import find_method
+from extractor.importers.adopt.find_methods import find_given, find_method
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
-from extractor.importers.adopt.method_arguments import find_given
+from extractor.importers.runs.module_imports import Name
 from tests.importers.adopt.forks import Fork
 from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER
 from tests.releases import source_of
@@ -121,5 +120,5 @@ def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
     method = find_method(code, "compute_policy_loss_own")
     assert method is not None
     assert find_given(code, method) == {"strength": "config.get('strength', 2)", "entropy": None}
-    module, name = code.resolve(Imported("AlgoConfig", "verl.trainer.config", "AlgoConfig")) or (None, None)
+    module, name = code.resolve(Name("verl.trainer.config", "AlgoConfig", "AlgoConfig")) or (None, None)
     assert (module and module.name, name) == ("verl.trainer.config.algorithm", "AlgoConfig")

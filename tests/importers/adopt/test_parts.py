@@ -13,8 +13,7 @@ from extractor.importers.adopt.carry import combine
 from extractor.importers.adopt.findings import Copy, ForkEdit, Outcome
 from extractor.importers.adopt.method_states import MethodState, Runs, judge_overall, list_others, summarize
 from extractor.importers.adopt.own_keys import carry_defaults, select_read
-from extractor.importers.adopt.segments import Segment, split
-from extractor.importers.adopt.upstream_names import decode, restore_upstream_names
+from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from tests.importers.adopt.forks import Fork
 from tests.releases import newest_release, source_of
 
@@ -119,7 +118,7 @@ def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list
 def test_a_fork_is_about_its_estimators_and_losses() -> None:
     parked = MethodState("advantage estimator", "mine", Runs.NO, "orphaned/")
     scorer = MethodState("reward function", "compute_score", Runs.YES, "toy/custom/verl_reward.py")
-    assert summarize([parked, scorer]) == "your method is parked: mine; besides, compute_score runs"
+    assert summarize([parked, scorer]) == "your method is parked: mine (is parked), compute_score (runs)"
     assert judge_overall([parked, scorer]) is Runs.NO
     assert summarize([scorer]) == "your method runs: compute_score"
     assert judge_overall([replace(parked, runs=Runs.YES), scorer]) is Runs.YES

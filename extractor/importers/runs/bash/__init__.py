@@ -1,10 +1,78 @@
 """Interpret bash without running it: find the commands a script starts.
 
-`syntax` parses it (`quotes` says where quotes and expansions end), `words` expands its words (`patterns`, `arithmetic`,
-`outputs`), `conditions` decides tests, `statements` goes through it, with `state` and the `other_scripts` it starts.
+`syntax` parses it (`quotes` says where quotes and expansions end), `words` expands its words (with `arithmetic`),
+`conditions` decides tests, `statements` goes through it, with `state` and the `other_scripts` it starts.
 """
 
-from extractor.importers.runs.bash.script import ScriptReading, read_script
-from extractor.importers.runs.bash.state import Command, refuse_length
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from extractor.importers.runs.bash.quotes import NotBash
+from extractor.importers.runs.bash.state import Command, ShellState, Stop, There, refuse_length, refuse_line
+from extractor.importers.runs.bash.statements import Interpreter
+from extractor.importers.runs.bash.syntax import parse
+from extractor.importers.runs.placeholders import number_of
+from extractor.values import limits, readers
 
 __all__ = ["Command", "ScriptReading", "read_script", "refuse_length"]
+
+
+@dataclass(frozen=True)
+class ScriptReading:
+    """The commands, notes and variables of a script.
+
+    Attributes:
+        commands: Everything that it would run, in order.
+        notes: What could not be known, or is not as it looks, with lines.
+        variables: Those that it has set, as they are in the end, but arrays.
+    """
+
+    commands: tuple[Command, ...]
+    notes: tuple[str, ...]
+    variables: Mapping[str, str]
+
+
+def read_script(
+    text: str,
+    file: str,
+    given: Mapping[str, str],
+    environment: Mapping[str, str],
+    arguments: Sequence[str] = (),
+    there: There = lambda _path, _folder: None,
+) -> ScriptReading:
+    """Work out what a script would run.
+
+    Args:
+        text: The script.
+        file: Its path, for messages and for `$0`.
+        given: Variables that the user has set; they win over what the script assigns by a default or by a command.
+            Those whose names are numbers are its arguments.
+        environment: Variables that are there from the start.
+        arguments: `$1`, `$2`...
+        there: Finds the files of the checkout: other scripts that it reads or starts, and those that it tests for.
+
+    Raises:
+        UsageError: a line is no bash, or is not read.
+    """
+    if len(text.encode()) > limits.MAX_SCRIPT:
+        raise refuse_length(file, f"it is larger than {readers.write_size(limits.MAX_SCRIPT)}")
+    state = ShellState(file, given, environment, arguments or _list_arguments(given), there)
+    try:
+        statements = parse(text)
+        with contextlib.suppress(Stop):  # `exit`: what follows is not run
+            Interpreter(state).run(statements)
+    except NotBash as error:
+        raise refuse_line(file, text.count("\n", 0, error.at) + 1, error.why) from None
+    except RecursionError:
+        raise refuse_length(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
+    texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
+    return ScriptReading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
+
+
+def _list_arguments(given: Mapping[str, str]) -> list[str]:
+    """Return script arguments from variables `1`, `2`...; gaps are empty."""
+    last = max((number for name in given if (number := number_of(name)) is not None), default=0)
+    return [given.get(str(number), "") for number in range(1, min(last, limits.MAX_ROUNDS) + 1)]

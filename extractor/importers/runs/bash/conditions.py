@@ -6,9 +6,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from extractor.importers.runs.bash import arithmetic
-from extractor.importers.runs.bash.patterns import matches
 from extractor.importers.runs.bash.state import ShellState
-from extractor.importers.runs.bash.words import WordExpander
+from extractor.importers.runs.bash.words import WordExpander, matches
 from extractor.importers.runs.placeholders import find_unknowns
 
 _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}

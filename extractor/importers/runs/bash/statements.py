@@ -9,8 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from extractor.importers.runs.bash import conditions, other_scripts, outputs, syntax
-from extractor.importers.runs.bash.patterns import matches
+from extractor.importers.runs.bash import conditions, other_scripts, syntax
 from extractor.importers.runs.bash.state import (
     Break,
     Command,
@@ -21,7 +20,7 @@ from extractor.importers.runs.bash.state import (
     take_scalar,
 )
 from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, ShellStatement
-from extractor.importers.runs.bash.words import WordExpander
+from extractor.importers.runs.bash.words import WordExpander, matches
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown, number_of
 from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
@@ -375,7 +374,7 @@ class Interpreter:
             self.run(statements)
         ran = [command for command in self._state.commands if not command.is_silent]
         folder = self._state.text("PWD")
-        found = [outputs.find_output(command.words, command.environment.get("PWD") or folder) for command in ran]
+        found = [other_scripts.find_output(command.words, command.environment.get("PWD") or folder) for command in ran]
         if not self._state.commands or None in found or doubts != self._state.doubts:
             return None
         return "".join(text for text in found if text)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
+from fnmatch import fnmatchcase
 from typing import Literal
 
 from extractor.importers.runs.bash import arithmetic
-from extractor.importers.runs.bash.patterns import escape_pattern
 from extractor.importers.runs.bash.quotes import NotBash, split_pieces
 from extractor.importers.runs.bash.state import ShellState, Value, refuse_length, split_fields, take_scalar
 from extractor.importers.runs.bash.syntax import ShellStatement, parse, split_words
@@ -289,3 +289,20 @@ def _split_words(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
     for is_end, group in itertools.groupby(pieces, lambda piece: piece[1] == "end"):
         if not is_end:
             yield list(group)
+
+
+_EXTENDED = re.compile(r"(?<!\\)[?*+@!]\(|\[:\w+:\]")
+_MOST_STARS, _LONGEST = 4, 2_000
+
+
+def escape_pattern(text: str) -> str:
+    """Return a pattern that matches only this text."""
+    return re.sub(r"([\\*?\[\]()|!+@])", r"\\\1", text)
+
+
+def matches(text: str, pattern: str) -> bool | None:
+    """Tell whether a text matches; None if the pattern is unsupported."""
+    if pattern.count("*") > _MOST_STARS or max(len(text), len(pattern)) > _LONGEST or _EXTENDED.search(pattern):
+        return None
+    escaped = re.sub(r"\\(.)", lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], pattern, flags=re.S)
+    return fnmatchcase(text, escaped.replace("[^", "[!"))

@@ -10,7 +10,9 @@ from pathlib import Path, PurePosixPath
 
 from packaging.requirements import Requirement
 
-from extractor.importers.runs import definitions, templates
+from extractor.importers.config import templates
+from extractor.importers.config.templates import read_table
+from extractor.importers.runs import definitions
 from extractor.importers.runs.copied_code.modules import PYEXT_NAME, SCORERS, Modules
 from extractor.importers.runs.module_imports import Name, list_top_names, rewrite_imports
 from extractor.importers.runs.places import RunFolders
@@ -31,26 +33,7 @@ _RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextTo
 _PYEXTS_PLACE = "runtime_module"
 # A path that may be that of a file beside a module has no more characters.
 _LONGEST = 200
-# Modules that no package is called after, with the package that has them.
-_PACKAGES = {
-    "Bio": "biopython",
-    "Crypto": "pycryptodome",
-    "PIL": "pillow",
-    "bs4": "beautifulsoup4",
-    "cv2": "opencv-python",
-    "dotenv": "python-dotenv",
-    "faiss": "faiss-cpu",
-    "fitz": "pymupdf",
-    "git": "gitpython",
-    "google.genai": "google-genai",
-    "google.generativeai": "google-generativeai",
-    "google.protobuf": "protobuf",
-    "hydra": "hydra-core",
-    "rouge_score": "rouge-score",
-    "skimage": "scikit-image",
-    "sklearn": "scikit-learn",
-    "yaml": "pyyaml",
-}
+_PACKAGES: Mapping[str, str] = read_table("keys")["packages"]
 _MODULES = {package: module for module, package in _PACKAGES.items()}
 # Where a name is in a project: its module, and the name there; None for the module itself.
 _Place = tuple[str, str | None]

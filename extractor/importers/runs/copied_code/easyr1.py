@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import ast
 
-from extractor.importers.runs import templates
-from extractor.importers.runs.copied_code.code import parse_checkout_file
+from extractor.importers.config import templates
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
 from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, remark_on_copy
-from extractor.importers.runs.other_libraries.translation import FileScored, Written
+from extractor.importers.runs.definitions import list_required_arguments
+from extractor.importers.runs.run import FileScored, Written
 from extractor.importers.runs.unsupported_keys import Remark
+from extractor.values import readers
 from extractor.values.errors import UsageError
 
 _PROMPT, _DATASET, _DATASET_CLASS = "data.format_prompt", "custom/easyr1_dataset", "EasyR1Prompts"
@@ -55,7 +56,7 @@ def take_rewards(project: TargetProject, scored_by: FileScored | None) -> CopyRe
         return CopyResult(project.tree)
     name, place = scored_by.function, scored_by.place
     copying = project.copying(scored_by.folder)
-    call, further = _find_call_form(parse_checkout_file(scored_by.text), name)
+    call, further = _find_call_form(readers.parse_python_or_nothing(scored_by.text), name)
     unknown = [item for item in further if item not in scored_by.settings]
     why = ""
     try:
@@ -93,8 +94,6 @@ def _find_call_form(tree: ast.Module, name: str) -> tuple[str | None, list[str]]
         if isinstance(node, ast.FunctionDef) and node.name == name:
             taken = [item.arg for item in (*node.args.posonlyargs, *node.args.args)]
             with_truth = _WITH_TRUTH.get(taken[1]) if len(taken) > 1 else None
-            required = taken[: len(taken) - len(node.args.defaults)]
-            named = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-            further = [*required[2 if with_truth else 1 :], *(item.arg for item, value in named if value is None)]
+            further = [name for name in list_required_arguments(node) if name not in taken[: 2 if with_truth else 1]]
             return with_truth or _CALLS.get("".join(taken[:1])) or _TYPES.get(said), further
     return None, []

@@ -13,22 +13,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any, NamedTuple
 
+from extractor.importers.config import templates
 from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER
-from extractor.importers.runs import templates
 from extractor.importers.runs.copied_code import own_verl
-from extractor.importers.runs.copied_code.code import (
+from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
+from extractor.importers.runs.copied_code.modules import SCORERS
+from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
+from extractor.importers.runs.definitions import (
     drop_decorators,
     list_python_files,
     list_registered_by,
     list_required_arguments,
     map_methods,
-    parse_checkout_file,
 )
-from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
-from extractor.importers.runs.copied_code.modules import SCORERS
-from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
-from extractor.importers.runs.own_config import find_program_file
+from extractor.importers.runs.launch_reader import find_program_file
 from extractor.importers.runs.unsupported_keys import Remark
+from extractor.values import readers
 from extractor.values.errors import UsageError
 
 # They give every response the score that `naive` gives it, in processes side by side: that does for them.
@@ -136,7 +136,7 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
     if function is None or not named <= by_default or any(project.settings.get(key) for key in REWARD_FILE):
         return CopyResult(project.tree)
     text = project.checkouts(path)
-    classes = own_verl.find_program_classes(parse_checkout_file(text))
+    classes = own_verl.find_program_classes(readers.parse_python_or_nothing(text))
     new = _list_sources(text) - _list_known_sources(project) or (
         {_NOT_VERLS} if own_verl.is_own_manager(text) else set()
     )
@@ -157,7 +157,10 @@ def list_not_taken(project: TargetProject) -> list[str]:
     name = find_chosen(project) or PLAIN
     decorator = _write_decorator(PLAIN if name in AS_NAIVE - list_names(project.code) else name)
     text = next((text for text in project.code.values() if decorator.search(text)), "")
-    made = [map_methods(parse_checkout_file(text), cls).get("__init__") for cls in list_registered_by(text, decorator)]
+    made = [
+        map_methods(readers.parse_python_or_nothing(text), cls).get("__init__")
+        for cls in list_registered_by(text, decorator)
+    ]
     if not made or made[0] is None or made[0].args.kwarg is not None:
         return []
     taken = {argument.arg for argument in (*made[0].args.args, *made[0].args.kwonlyargs)}
@@ -206,7 +209,7 @@ def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[s
     """
     found: dict[str, str] = {}
     others: set[str] = set()
-    for tree in map(parse_checkout_file, texts):
+    for tree in map(readers.parse_python_or_nothing, texts):
         assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
         targets = {ast.unparse(item) for node in assigned for item in node.targets}
         aliases = {ast.unparse(item) for node in assigned for item in node.targets if ast.unparse(node.value) == cls}
@@ -231,7 +234,7 @@ def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
     if not own_verl.is_changed(project, path):
         return None
     text = project.checkouts(path)
-    tree = parse_checkout_file(text)
+    tree = readers.parse_python_or_nothing(text)
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
     classes = [cls for cls in classes if "__call__" in map_methods(tree, cls)]
     verls = project.source.read(path) if path in project.source.files else ""
@@ -265,7 +268,7 @@ def _copy_function(found: _Scorer, project: TargetProject) -> CopyResult:
     text = templates.render("verl_reward.py", place=found.path, imports=copied.text.strip(), name=found.name)
     tree = project.add_hooks({f"{_REWARD}.py": text, **copying.files}, {})
     remarks = remark_on_copy(found.key, None, found.what, hook, copied)
-    functions = [node for node in parse_checkout_file(found.text).body if isinstance(node, ast.FunctionDef)]
+    functions = [node for node in readers.parse_python_or_nothing(found.text).body if isinstance(node, ast.FunctionDef)]
     asked = {
         name for node in functions if node.name == found.name for name in list_required_arguments(node)
     } - _OF_A_ROW
@@ -303,7 +306,7 @@ def _copy_class(found: _Scorer, project: TargetProject, program: str) -> CopyRes
 def _list_sources(text: str) -> set[str]:
     """Return data source names that a module compares with."""
     found: set[str] = set()
-    for node in ast.walk(parse_checkout_file(text)):
+    for node in ast.walk(readers.parse_python_or_nothing(text)):
         inside: list[ast.expr] = []
         if isinstance(node, ast.Compare) and any(map(_is_source, [node.left, *node.comparators])):
             inside = [node.left, *node.comparators]

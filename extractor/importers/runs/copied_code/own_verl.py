@@ -7,10 +7,9 @@ import re
 from functools import lru_cache
 from pathlib import PurePosixPath
 
-from extractor.importers.runs.copied_code.code import parse_checkout_file
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.unsupported_keys import Remark
-from extractor.values import fingerprint
+from extractor.values import fingerprint, readers
 
 _PACKAGE = "verl"
 _THE_REST = "The project has verl's; adopting the copy with --from-verl-run carries over what has a place in a project"
@@ -33,7 +32,7 @@ def is_changed(project: TargetProject, path: str) -> bool:
 
 @lru_cache(maxsize=128)  # each file is asked for several times in a conversion
 def _compute_fingerprint(text: str) -> str:
-    return fingerprint.fingerprint(parse_checkout_file(text))
+    return fingerprint.fingerprint(readers.parse_python_or_nothing(text))
 
 
 def find_program_classes(tree: ast.Module) -> list[str]:
@@ -62,7 +61,7 @@ def find_program_managers(tree: ast.Module) -> ast.Module | None:
 
 def is_own_manager(text: str) -> bool:
     """Tell whether a program defines a reward manager unlike upstream's programs."""
-    manager = find_program_managers(parse_checkout_file(text))
+    manager = find_program_managers(readers.parse_python_or_nothing(text))
     return manager is not None and fingerprint.fingerprint(manager) not in fingerprint.load_upstream_programs()
 
 

@@ -9,17 +9,17 @@ from typing import Any
 
 import yaml
 
-from extractor.importers.runs.other_libraries.translation import (
+from extractor.importers.config.templates import read_table
+from extractor.importers.runs.placeholders import replace_unknowns
+from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run import (
     ROWS,
     FileScored,
     Translated,
     Written,
-    find_config_file,
     is_nothing,
     write_overrides,
 )
-from extractor.importers.runs.placeholders import replace_unknowns
-from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
@@ -33,85 +33,15 @@ _ACTOR, _CRITIC, _ROLLOUT, _MODEL = (
     "actor_rollout_ref.rollout",
     "actor_rollout_ref.model",
 )
-# EasyR1's sections and verl's, with the settings that have one name in both.
-_SAME: Mapping[tuple[str, str], str] = {
-    ("algorithm", "algorithm"): "adv_estimator gamma lam",
-    ("data", "data"): "filter_overlong_prompts filter_overlong_prompts_workers image_key max_prompt_length "
-    "max_response_length prompt_key seed shuffle train_files val_batch_size val_files video_key",
-    ("trainer", "trainer"): "critic_warmup experiment_name logger n_gpus_per_node nnodes project_name save_freq "
-    "total_epochs val_before_train val_only",
-    ("worker.actor", _ACTOR): "clip_ratio_high clip_ratio_low",
-    ("worker.actor.model", _MODEL): "enable_gradient_checkpointing trust_remote_code",
-    ("worker.critic", _CRITIC): "cliprange_value",
-    ("worker.rollout", _ROLLOUT): "enable_chunked_prefill enforce_eager gpu_memory_utilization max_model_len "
-    "max_num_batched_tokens n name temperature top_k top_p",
-    ("worker.rollout.val_override_config", f"{_ROLLOUT}.val_kwargs"): "n temperature top_p",
-}
-# Those that have another. Where verl has another default, EasyR1's stands in _DEFAULTS.
-_NAMES: Mapping[str, str] = {
-    **{f"{ours}.{name}": f"{verls}.{name}" for (ours, verls), names in _SAME.items() for name in names.split()},
-    "algorithm.online_filtering": "algorithm.filter_groups.enable",
-    "data.mini_rollout_batch_size": "data.gen_batch_size",
-    "data.rollout_batch_size": "data.train_batch_size",
-    "trainer.load_checkpoint_path": "trainer.resume_from_path",
-    "trainer.max_steps": "trainer.total_training_steps",
-    "trainer.max_try_make_batch": "algorithm.filter_groups.max_num_gen_batches",
-    "trainer.save_limit": "trainer.max_actor_ckpt_to_keep",
-    "trainer.val_freq": "trainer.test_freq",
-    "trainer.val_generations_to_log": "trainer.log_val_generations",
-    "worker.actor.clip_ratio_dual": f"{_ACTOR}.clip_ratio_c",
-    "worker.actor.dynamic_batching": f"{_ACTOR}.use_dynamic_bsz",
-    "worker.actor.micro_batch_size_per_device_for_experience": f"{_ROLLOUT}.log_prob_micro_batch_size_per_gpu",
-    "worker.actor.model.lora.alpha": f"{_MODEL}.lora_alpha",
-    "worker.actor.model.lora.rank": f"{_MODEL}.lora_rank",
-    "worker.actor.model.lora.target_modules": f"{_MODEL}.target_modules",
-    "worker.actor.model.model_path": f"{_MODEL}.path",
-    "worker.actor.padding_free": f"{_MODEL}.use_remove_padding",
-    "worker.critic.model.model_path": "critic.model.path",
-    "worker.rollout.tensor_parallel_size": f"{_ROLLOUT}.tensor_model_parallel_size",
-}
-# Of the actor and the critic alike.
-_OF_BOTH: Mapping[str, str] = {
-    "global_batch_size": "ppo_mini_batch_size",
-    "max_grad_norm": "grad_clip",
-    "micro_batch_size_per_device_for_update": "ppo_micro_batch_size_per_gpu",
-    "optim.lr": "optim.lr",
-    "optim.lr_scheduler_type": "optim.lr_scheduler_type",
-    "optim.lr_warmup_ratio": "optim.lr_warmup_steps_ratio",
-    "optim.lr_warmup_steps": "optim.lr_warmup_steps",
-    "optim.min_lr_ratio": "optim.min_lr_ratio",
-    "optim.weight_decay": "optim.weight_decay",
-    "ppo_epochs": "ppo_epochs",
-    "ulysses_size": "ulysses_sequence_parallel_size",
-}
-_DEFAULTS: Mapping[str, Any] = {
-    "algorithm.adv_estimator": "grpo",
-    "algorithm.kl_coef": 0.001,
-    "algorithm.kl_penalty": "kl",
-    "data.rollout_batch_size": 512,
-    "trainer.total_epochs": 15,
-    "trainer.val_freq": -1,
-    "worker.actor.clip_ratio_high": 0.3,
-    "worker.actor.clip_ratio_low": 0.2,
-    "worker.actor.dynamic_batching": True,
-    "worker.actor.global_batch_size": 256,
-    "worker.actor.micro_batch_size_per_device_for_update": 4,
-    "worker.actor.optim.weight_decay": 0.01,
-    "worker.actor.padding_free": True,
-    "worker.rollout.name": "vllm",
-}
+_TABLE = read_table("easyr1")
+_NAMES: Mapping[str, str] = _TABLE["names"]
+_OF_BOTH: Mapping[str, str] = _TABLE["of_both"]
+_MEANS: Mapping[str, str] = _TABLE["means"]
+_ANSWERS: Sequence[str] = _TABLE["answers"]
 # The last two in earlier releases: a file, or the name of one of the checkout's own scorers.
 _REWARD, _SCORE, _SCORER = (f"worker.reward.{name}" for name in ("reward_function", "score_function", "compute_score"))
 _SCORERS, _MAIN = "verl/utils/reward_score", "main"
-# Columns that a project's rows may have the answer in.
-_ANSWERS = ("answer", "ground_truth", "solution")
 _BOUNDS = ("algorithm.filter_low", "algorithm.filter_high")
-_LOSSES = {"default": "vanilla", "cispo": "cispo", "gspo": "gspo", "sapo": "sapo"}
-_MEANS = {"token": "token-mean", "seq": "seq-mean-token-mean"}
-# -1 is no limit there, and null here.
-_NO_LIMIT = ("trainer.save_limit", "data.val_batch_size")
-# What earlier releases called a setting.
-_EARLIER = {"trainer.total_episodes": "trainer.total_epochs"}
 _TO_DO = {
     "data.train_files": ROWS,
     "data.val_files": ROWS,
@@ -124,11 +54,6 @@ _NOWHERE = {
     _TEMPLATE: "not here: put the template into the model's directory",
 }
 _OF_ITS_WORKERS = re.compile(r"worker\.(?:actor|rollout|ref|critic|reward)\.\w")
-_READ = (
-    *("algorithm.disable_kl", "algorithm.filter_key", "algorithm.kl_coef", "algorithm.kl_penalty"),
-    *("algorithm.use_kl_loss", "trainer.find_last_checkpoint", "worker.actor.loss_avg_mode", "worker.actor.loss_type"),
-)
-_OF_THE_MACHINE = ("worker.ref.", "worker.actor.fsdp.", "worker.actor.offload.")
 
 
 def is_launch(module: str, arguments: Sequence[str]) -> bool:
@@ -149,7 +74,10 @@ def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -
         UsageError: its config is not here, or cannot be read.
     """
     stated = dict(word.split("=", 1) for word in arguments if "=" in word and not word.startswith("-"))
-    file = find_config_file(path, stated.pop("config", None), places)
+    named = stated.pop("config", None)
+    file = None if named is None else places.find_like(named)
+    if file is None and named is not None:
+        raise UsageError(f"{path}: its config {named} is not here", hint="pass --cwd DIR, where the script is started")
     try:
         body = {} if file is None else read_mapping(readers.read_text(file))
         for key, text in stated.items():
@@ -172,8 +100,8 @@ def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) 
         body: Nested.
         places: Where the run may have been started from; None: not known.
     """
-    stated = {_EARLIER.get(key, key): value for key, value in flatten(body).items()}
-    whole = {**_DEFAULTS, **stated}
+    stated = {_TABLE["earlier"].get(key, key): value for key, value in flatten(body).items()}
+    whole = {**_TABLE["defaults"], **stated}
     found = {**dict(_name_choices(whole)), **_locate_kl(whole), **_derive_settings(whole)}
     if places is None:
         return Translated(write_overrides(found), tuple(_list_remarks(stated, ())))
@@ -195,14 +123,14 @@ def _list_remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[
     yield from (Remark(key, stated[key], "to do", why) for key, why in to_do.items())
     of_both = {f"worker.{part}.{name}" for part in ("actor", "critic") for name in _OF_BOTH}
     for key, value in sorted(stated.items()):
-        is_read = key in _NAMES or key in _READ or key in _TO_DO or key in of_both or key in done
+        is_read = key in _NAMES or key in _TABLE["read"] or key in _TO_DO or key in of_both or key in done
         if is_read or is_nothing(value) or (key == _ANSWER and value in _ANSWERS):
             continue
         if key in _BOUNDS:
             if stated.get("algorithm.online_filtering"):
                 yield Remark(key, value, "changed", "left out are prompts whose responses all score alike")
             continue
-        elsewhere = is_about_where(key) or key.startswith(_OF_THE_MACHINE)
+        elsewhere = is_about_where(key) or key.startswith(tuple(_TABLE["of_the_machine"]))
         what = "dropped" if elsewhere else "not carried over"
         yield Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone"))
 
@@ -237,7 +165,7 @@ def _read_prompt_text(stated: Mapping[str, Any], places: RunFolders) -> Written 
 def _name_choices(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in whole.items():
         if key in _NAMES:
-            yield _NAMES[key], None if key in _NO_LIMIT and value == -1 else value
+            yield _NAMES[key], None if key in _TABLE["no_limit"] and value == -1 else value
     with_critic = whole["algorithm.adv_estimator"] == "gae"
     for part, section in (("actor", _ACTOR), *([("critic", _CRITIC)] if with_critic else [])):
         for name, verls in _OF_BOTH.items():
@@ -266,8 +194,8 @@ def _derive_settings(whole: Mapping[str, Any]) -> dict[str, Any]:
         f"{_ACTOR}.entropy_coeff": 0,
         "trainer.resume_mode": "auto" if whole.get("trainer.find_last_checkpoint", True) else "disable",
     }
-    if loss in _LOSSES and _LOSSES[loss] != "vanilla":
-        found[f"{_ACTOR}.policy_loss.loss_mode"] = _LOSSES[loss]
+    if _TABLE["losses"].get(loss, "vanilla") != "vanilla":
+        found[f"{_ACTOR}.policy_loss.loss_mode"] = _TABLE["losses"][loss]
     if whole.get("trainer.load_checkpoint_path"):
         found["trainer.resume_mode"] = "resume_path"
     if any(key.startswith("worker.rollout.val_override_config.") for key in whole):
