@@ -151,7 +151,9 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     files |= hook_files
     place = f"{options.package}/{FILE}"
     edits = tuple(method_states.mark_carried(tuple(list_edits(target, source, carried)), hooks, methods, place))
-    copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *method_states.list_others(edits)])
+    own = tuple(_list_own_files(target, carried))
+    others = [*method_states.list_others(edits), *method_states.list_new_managers(copy, own)]
+    copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *others])
     files |= copied
     code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     emitted = {path: file.data for path, file in target.files.items()}
@@ -166,7 +168,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
         generated=generated,
         plan=_plan(generated, files, park(target, source, edits)),
         edits=edits,
-        own=tuple(_list_own_files(target, carried)),
+        own=own,
         code=code,
         outside=tuple(sorted(outside - _list_known_packages(generated, options))),
         methods=tuple(methods),

@@ -40,17 +40,18 @@ def copy_files(
     Returns:
         More files, and the states with the copies.
     """
-    lost = {item.kind for item in states if item.runs is Runs.NO}
     copy = target.copy
+    lost = {item.kind for item in states if item.runs is Runs.NO and item.where not in copy.own}
     whole = dict(target.files)
     whole |= {path: File(path, FileKind.HOOK, data) for path, data in files.items()}
-    places = RunFolders((copy.root.parent, copy.top), is_said=True, home=copy.top)
-    project = TargetProject(Tree.of(list(whole.values())), target.package, recognised.source, places, {}, release)
+    folders = RunFolders((copy.root.parent, copy.top), is_said=True, home=copy.top)
+    project = TargetProject(Tree.of(list(whole.values())), target.package, recognised.source, folders, {}, release)
     found: dict[str, tuple[str, str, str]] = {}
     if lost & {"reward manager", "reward function"}:
         before = compose_settings({path: file.data for path, file in whole.items()}, "config/")
         # Without a run the manager is verl's plain one; else it is one whose file was changed.
-        changed = [Path(item.where).stem for item in states if item.runs is Runs.NO and item.kind == "reward manager"]
+        places = [item.where for item in states if item.runs is Runs.NO and item.kind == "reward manager"]
+        changed = [Path(place).stem for place in places if place not in copy.own]
         for name in dict.fromkeys([managers.PLAIN, *changed]):
             chosen = {key: name for key in REWARD_MANAGER if key in before}
             taken = managers.take_unnamed(replace(project, settings=chosen), "", before)
@@ -66,6 +67,9 @@ def copy_files(
             asked = "; ".join(item.why for item in taken.remarks if item.what == "to do")
             found["reward manager"] = found["reward function"] = (where, choice, asked)
             project = replace(project, tree=taken.tree)
+    elif own := next((item for item in states if item.runs is Runs.NO and item.where in copy.own), None):
+        project, copied = _copy_manager(project, own)
+        states = [copied if item is own else item for item in states]
     if "dataset" in lost and _is_made_of_config(recognised):
         chosen = {f"{_CUSTOM}.path": f"{copy.root.name}/{_DATASET}", f"{_CUSTOM}.name": _CLASS}
         taken = named.take_files(replace(project, settings=chosen))
@@ -77,7 +81,20 @@ def copy_files(
             found["dataset"] = (where, choice, "; ".join(whys))
     new = {file.path: file.data for file in project.tree if whole.get(file.path) is not file}
     written = {path: data for path, data in new.items() if path not in whole or whole[path].data != data}
-    return written, [_update_state(item, found, written) if item.runs is Runs.NO else item for item in states]
+    parked = [item.runs is Runs.NO and item.where not in copy.own for item in states]
+    now = [_update_state(item, found, written) if is_in else item for item, is_in in zip(states, parked, strict=True)]
+    return written, now
+
+
+def _copy_manager(project: TargetProject, state: MethodState) -> tuple[TargetProject, MethodState]:
+    """Copy a reward manager that stands in a file of the fork's own."""
+    key = next(iter(project.choose_manager(state.name)), "")
+    taken = managers.take_named(replace(project, settings={key: state.name}))
+    why = "; ".join(item.why for item in taken.remarks if item.what == "to do")
+    if not taken.places:
+        return project, replace(state, why=why or state.why)
+    place, setting = f"{project.package}/{managers.TARGET}.py", f"{key}={state.name}"
+    return replace(project, tree=taken.tree), replace(state, runs=Runs.YES, where=place, setting=setting, why=why)
 
 
 def _update_state(

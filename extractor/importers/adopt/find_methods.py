@@ -54,7 +54,8 @@ class Method:
 def find_methods(fork: ForkCode) -> list[Method]:
     """Return the estimators and losses that only the fork has."""
     found: dict[tuple[str, str], Method] = {}
-    for module in fork.mentions("def compute_advantage"):
+    # Of several trainers the one that launch scripts use says what a method is.
+    for module in sorted(fork.mentions("def compute_advantage"), key=fork.count_uses, reverse=True):
         if "compute_advantage" in module.by_name and not module.name.startswith(_UPSTREAMS):
             for method in _find_branches(fork, module):
                 found.setdefault((method.kind, method.name), method)

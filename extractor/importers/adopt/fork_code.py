@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import builtins
+import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,6 +23,7 @@ from extractor.values.modules import is_package, name_module
 
 _BUILTIN = frozenset(dir(builtins))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_PROGRAM = re.compile(rb"-m\s+([\w.]+)")
 _Cuts = list[tuple[ast.stmt | ast.expr, str]]
 
 
@@ -63,6 +65,7 @@ class ForkCode:
         self._paths: dict[str, tuple[str, bytes]] = {}
         self._prefixes = copy.prefixes
         self._read: dict[str, ForkModule | None] = {}
+        self._programs: list[str] = []
         root = copy.root.relative_to(copy.top).as_posix()
         inside = "" if root == "." else f"{root}/"
         beside = inside.rstrip("/").rpartition("/")[0]
@@ -71,6 +74,8 @@ class ForkCode:
                 short = path.removeprefix(f"{beside}/") if beside else path
                 name = f"verl/{path.removeprefix(inside)}" if path.startswith(inside) else short
                 self._paths.setdefault(name_module(name), (path, data))
+            elif path.endswith(".sh"):
+                self._programs += [name.decode() for name in _PROGRAM.findall(data)]
 
     def find(self, name: str) -> ForkModule | None:
         """Return a module, or None if the fork lacks it."""
@@ -93,6 +98,15 @@ class ForkCode:
         for name, (_, data) in sorted(self._paths.items()):
             if text.encode() in data and (module := self.find(name)) is not None:
                 yield module
+
+    def count_uses(self, module: ForkModule) -> int:
+        """Return how often launch scripts run a program that imports a module."""
+        programs = (self.find(name) for name in self._programs)
+        return sum(
+            any(item.module == module.name for item in program.imports.values())
+            for program in programs
+            if program is not None
+        )
 
     def resolve(self, item: Name) -> tuple[ForkModule, str | None] | None:
         """Follow an import to module and name; None outside the fork."""

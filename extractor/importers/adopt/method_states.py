@@ -10,12 +10,13 @@ from enum import Enum
 
 from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, find_given
-from extractor.importers.adopt.findings import ForkEdit, Outcome
+from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.segments import decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
+from extractor.importers.runs.copied_code import managers
 from extractor.values.modules import name_module
 
 _MAIN = "config/ppo_trainer.yaml"
@@ -143,6 +144,23 @@ def list_others(edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
             if not any(_names_it(item, edit) and not _names_it(edit, item) for item in beside):
                 runs = Runs.YES if edit.outcome is Outcome.CARRIED else Runs.NO
                 yield MethodState(kind, edit.symbol, runs, edit.where, why=edit.why)
+
+
+def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodState]:
+    """Yield states of reward managers in files of the fork's own.
+
+    Args:
+        copy: The fork's.
+        own: Those files, and where each was copied.
+    """
+    folders = tuple(start for start, kind in _OTHERS if kind == "reward manager")
+    known = managers.list_names({path: data.decode(errors="replace") for path, data in copy.files.items()})
+    for item in own:
+        text = copy.own[item.path].decode(errors="replace")
+        is_told = item.path.startswith(folders) and not item.is_upstreams
+        for name in sorted(managers.list_names({item.path: text}) - known) if is_told else ():
+            runs, why = (Runs.YES, "") if item.copied else (Runs.NO, "a run that names it brings it: --from-verl-run")
+            yield MethodState("reward manager", name, runs, item.copied or item.path, why=why)
 
 
 def _names_it(edit: ForkEdit, other: ForkEdit) -> bool:

@@ -30,6 +30,15 @@ def compute_mine(rewards, mask, texts, share, step):
     """Weighs a response by its text."""
     return verl_F.masked_mean(helper_1(rewards, texts), mask) * share * step * mask, rewards
 '''
+MANAGER = """from verl.workers.reward_manager import register
+from verl.workers.reward_manager.naive import NaiveRewardManager
+
+
+@register("own_manager")
+class Own(NaiveRewardManager):
+    def __call__(self, data, return_dict=False):
+        return super().__call__(data, return_dict)
+"""
 BRANCH = """    elif adv_estimator == "mine":
         data.batch["advantages"], data.batch["returns"] = core_algos.compute_mine(
             data.batch["token_level_rewards"], data.batch["response_mask"], data.non_tensor_batch["texts"], share, step
@@ -66,9 +75,14 @@ def fork(tmp_path: Path) -> Fork:
 
 def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path, fork: Fork) -> None:
     project = tmp_path / "toy"
+    fork.write("workers/reward_manager/own.py", MANAGER)
     result = run("adopt", fork.top, project, "--json", "--offline")
     assert result.code == 0, result.err
-    method = json.loads(result.out)["methods"][0]
+    method, manager = json.loads(result.out)["methods"]
+    assert (manager["setting"], manager["runs"]) == ("reward_model.reward_manager=own_manager", "runs")
+    assert "class Own(NaiveRewardManager)" in "".join(
+        file.read_text() for file in (project / "toy/custom").rglob("*.py")
+    )
     assert (method["name"], method["runs"]) == ("mine", "runs")
     assert method["why"] == "it reads texts of your data"
     text = (project / "toy/custom/algorithms.py").read_text()
@@ -122,3 +136,16 @@ def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
     assert find_given(code, method) == {"strength": "config.get('strength', 2)", "entropy": None}
     module, name = code.resolve(Name("verl.trainer.config", "AlgoConfig", "AlgoConfig")) or (None, None)
     assert (module and module.name, name) == ("verl.trainer.config.algorithm", "AlgoConfig")
+
+
+def test_of_several_trainers_that_of_launch_scripts_counts(fork: Fork) -> None:
+    fork.write("trainer/ppo/a_trainer.py", fork.read(TRAINER))
+    fork.write("trainer/main_own.py", "from verl.trainer.ppo.ray_trainer import RayPPOTrainer\n")
+    for script, trainer in (
+        ("python3 -m other.main", "a_trainer"),
+        ("python3 -m verl.trainer.main_own", "ray_trainer"),
+    ):
+        (fork.top / "run.sh").write_text(script)
+        method = find_method(ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None)), "mine")
+        assert method is not None
+        assert method.module.name == f"verl.trainer.ppo.{trainer}"
