@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 from extractor.values.nearest import find_nearest
@@ -27,11 +28,10 @@ def choose_environment(options: Options, name: str, manifest: Manifest) -> Optio
         UsageError: no adapter has that name, or it names nothing.
     """
     adapter, _, rest = name.partition(":")
-    if adapter == "verifiers":
-        raise UsageError(
-            "environments of verifiers call a model themselves: they are agents",
-            hint="`--agent MODULE:FUNCTION` trains a function that runs one",
-        )
+    for item in manifest.withheld:
+        if item.name == _FEATURE + adapter:
+            text = f"--env {name} cannot be had with verl {manifest.release}: {item.withheld}"
+            raise UsageError(text, hint=f"`--verl {releases.find_default()}`")
     adapters = [item.name.removeprefix(_FEATURE) for item in manifest.features if item.name.startswith(_FEATURE)]
     if adapter not in adapters or not rest:
         near = find_nearest(adapter, adapters)
@@ -45,3 +45,8 @@ def name_environment(tree: Tree, package: str, name: str) -> Tree:
     path, quoted = f"{package}/custom/env_wrapper.py", json.dumps(name, ensure_ascii=False).encode()
     named = [File(path, FileKind.HOOK, file.data.replace(_NAME, quoted)) for file in tree if file.path == path]
     return Tree.of([*(file for file in tree if file.path != path), *named])
+
+
+def name_program(name: str, package: str) -> str | None:
+    """Return the agent program that plays an environment, "module:function"; None: its adapter steps."""
+    return f"{package}.custom.env_verifiers:run" if name.startswith("verifiers:") else None

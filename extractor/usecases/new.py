@@ -14,7 +14,7 @@ from extractor.pipeline.generate import Generated
 from extractor.pipeline.plan import Plan, plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
-from extractor.usecases.environment import choose_environment, name_environment
+from extractor.usecases.environment import choose_environment, name_environment, name_program
 from extractor.values import releases
 from extractor.values.configtree.yaml_text import Value, put
 from extractor.values.errors import CheckFailed, SourceError, UsageError
@@ -182,8 +182,9 @@ def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProjec
     if found is not None:
         settled = found.settle(tree, options, source)
         tree = settled.tree
-    if wanted.agent is not None:
-        tree = _name_agent(tree, wanted.agent)
+    agent = name_program(wanted.environment, options.package) if wanted.agent is None else wanted.agent
+    if agent is not None:
+        tree = _name_agent(tree, agent)
     if wanted.environment:
         tree = name_environment(tree, options.package, wanted.environment)
     if options.manifest:

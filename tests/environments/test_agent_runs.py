@@ -132,6 +132,7 @@ def test_nothing_is_left_behind(
         for kind, end, count in zip(drawn, columns["env_end"], columns["agent_counts"], strict=True):
             if end == "terminated":  # one that is late may start its processes yet, and they end with its thread
                 assert count["processes"] >= {"fork": 1, "leave": 2}.get(kind, 0), kind
+            assert (kind == "raise") == (end == "error") or end == "timeout", kind  # a busy machine may be late
         if round_ == 1:
             before = _held()
         sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20)
@@ -140,8 +141,7 @@ def test_nothing_is_left_behind(
     while any(thread.name.startswith("agent-") for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.05)
     print(f"{sessions} sessions, {dict(kinds)}, {dict(ends)}; MB {sizes[1]}..{sizes[-1]}; held {before} {_held()}")
-    assert ends["error"] == kinds["raise"]
-    assert kinds["hang a while"] <= ends["timeout"] < sessions // 4  # a busy machine may be late
+    assert kinds["hang a while"] <= ends["timeout"] < sessions // 4
     assert sum(ends.values()) == sessions // at_once * at_once
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent-")]
     threads, files, children = _held()
