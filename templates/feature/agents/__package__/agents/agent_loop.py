@@ -66,7 +66,8 @@ class AgentLoop:
         when = "validation" if meta.get("validate") else meta.get("global_steps", 0)
         for place, row in enumerate(rows):
             row["seed"] = episode_seed(self.config.local.seed, when, row.get("uid", place))
-            row["prompt"] = [dict(each) for each in row["raw_prompt"]]
+            text = self.tokenizer.decode(row["raw_prompt_ids"], skip_special_tokens=True)
+            row["prompt"] = [dict(each) for each in row.get("raw_prompt", [{"role": "user", "content": text}])]
         at_once = min(count, int(self.config.local.env.concurrency))
         sessions: list[Session] = []  # in the order of the rows
         with writing(self.engine, self.tokenizer, self.config, meta, count, at_once) as (writer, seeds):
