@@ -36,7 +36,8 @@ Environment = Annotated[
     option(
         "--env ADAPTER:NAME",
         "An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
-        " openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it. It stands in the place of --recipe.",
+        " verifiers:wordle, openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it. It stands in the place of"
+        " --recipe.",
     ),
 ]
 Experimental = Annotated[

@@ -175,8 +175,9 @@ def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProjec
     if found is not None:
         settled = found.settle(tree, options, source)
         tree = settled.tree
-    if wanted.agent is not None:
-        tree = _name_agent(tree, wanted.agent)
+    agent = _name_program(wanted.environment, options.package) if wanted.agent is None else wanted.agent
+    if agent is not None:
+        tree = _name_agent(tree, agent)
     if wanted.environment:
         tree = _name_environment(tree, options.package, wanted.environment)
     if options.manifest:
@@ -251,11 +252,10 @@ def _choose_environment(options: Options, name: str, manifest: Manifest) -> Opti
         UsageError: no adapter has that name, or it names nothing.
     """
     adapter, _, rest = name.partition(":")
-    if adapter == "verifiers":
-        raise UsageError(
-            "environments of verifiers call a model themselves: they are agents",
-            hint="`--agent MODULE:FUNCTION` trains a function that runs one",
-        )
+    for item in manifest.withheld:
+        if item.name == _ADAPTER + adapter:
+            text = f"--env {name} cannot be had with verl {manifest.release}: {item.withheld}"
+            raise UsageError(text, hint=f"`--verl {releases.find_default()}`")
     adapters = [item.name.removeprefix(_ADAPTER) for item in manifest.features if item.name.startswith(_ADAPTER)]
     if adapter not in adapters or not rest:
         near = find_nearest(adapter, adapters)
@@ -269,6 +269,11 @@ def _name_environment(tree: Tree, package: str, name: str) -> Tree:
     path, quoted = f"{package}/custom/env_wrapper.py", json.dumps(name, ensure_ascii=False).encode()
     named = [File(path, FileKind.HOOK, file.data.replace(_ENVIRONMENT, quoted)) for file in tree if file.path == path]
     return Tree.of([*(file for file in tree if file.path != path), *named])
+
+
+def _name_program(name: str, package: str) -> str | None:
+    """Return the agent program that plays an environment, "module:function"; None: its adapter steps."""
+    return f"{package}.custom.env_verifiers:run" if name.startswith("verifiers:") else None
 
 
 def _infer(wanted: NewRequest, step: Callable[[str], None]) -> ManifestFit:

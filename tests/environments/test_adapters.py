@@ -301,6 +301,13 @@ def test_spaces_of_gymnasium_in_text(
     env.close()
 
 
+def test_an_answer_that_a_data_set_cannot_read_is_wrong(start: Callable[..., Any]) -> None:
+    """Some scorers of Reasoning Gym raise at words where they ask for numbers."""
+    pytest.importorskip("reasoning_gym")
+    env, _ = start(Case("reasoning_gym", "reasoning_gym:prime_factorization"))
+    assert env.step("nonsense")[1:3] == (0.0, True)
+
+
 @pytest.mark.parametrize(
     ("name", "package", "message"),
     [
@@ -459,7 +466,7 @@ def test_the_toy_model_learns_sums_of_reasoning_gym(named: Project, tmp_path: Pa
     [
         (("--env", "gim:x"), "is not ADAPTER:NAME", "--env gym:x"),
         (("--env", "gym"), "is not ADAPTER:NAME", "--env gym:NAME"),
-        (("--env", "verifiers:x"), "call a model themselves", "--agent MODULE:FUNCTION"),
+        (("--env", "verifiers:x", "--verl", "0.8.0"), "since 0.9.0 can be had", f"`--verl {NEWEST[-1]}`"),
         (("--env", "gym:x", "--recipe", "toy"), "neither --recipe nor --from-verl-run", "drop one"),
     ],
 )
@@ -484,6 +491,14 @@ def test_a_project_has_the_adapter_that_it_is_for_and_no_other(tmp_path: Path) -
     assert added.returncode == 0, added.stderr
     assert (tmp_path / "lake/lake/custom/env_textarena.py").exists()
     assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
+
+
+@pytest.mark.usefixtures("verl")
+def test_an_environment_of_verifiers_is_played_by_a_program(tmp_path: Path) -> None:
+    assert vextract("new", "words", "--env", "verifiers:wordle", "--offline", cwd=tmp_path).returncode == 0
+    config = (tmp_path / "words/config/ppo_trainer.yaml").read_text()
+    assert "program: words.custom.env_verifiers:run" in config
+    assert 'NAME = "verifiers:wordle"' in (tmp_path / "words/words/custom/env_wrapper.py").read_text()
 
 
 def test_an_adapter_has_sixty_lines_at_most() -> None:

@@ -114,7 +114,9 @@ def test_nothing_is_left_behind(
     at_once = min(64, sessions // 3)
     root = make(Configuration("0.9.1", features=("agents",), package="soaked"), tmp_path / "project").root
     hang = '    if kind == "hang a while":\n        time.sleep(2.5)\n        ask()\n'
-    (root / "soak.py").write_text(PROGRAMS.replace('    if kind == "loop":', f'{hang}    if kind == "loop":'))
+    (root / "soak.py").write_text(
+        PROGRAMS.replace('    if kind == "loop":', f'{hang}    if kind == "loop":').replace("sleep 61", "sleep 6161")
+    )
     monkeypatch.syspath_prepend(str(root))
     project = Project(root, "soaked")
     ranks = project.module("run.distributed").Ranks()
@@ -131,7 +133,8 @@ def test_nothing_is_left_behind(
         ends.update(columns["env_end"])
         for kind, end, count in zip(drawn, columns["env_end"], columns["agent_counts"], strict=True):
             if end == "terminated":  # one that is late may start its processes yet, and they end with its thread
-                assert count["processes"] >= {"fork": 1, "leave": 2}.get(kind, 0), kind
+                assert count["processes"] >= (kind in ("fork", "leave")), kind
+            assert (kind == "raise") == (end == "error") or end == "timeout", kind  # a busy machine may be late
         if round_ == 1:
             before = _held()
         sizes.append(int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") >> 20)
@@ -140,16 +143,23 @@ def test_nothing_is_left_behind(
     while any(thread.name.startswith("agent-") for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.05)
     print(f"{sessions} sessions, {dict(kinds)}, {dict(ends)}; MB {sizes[1]}..{sizes[-1]}; held {before} {_held()}")
-    assert ends["error"] == kinds["raise"]
-    assert kinds["hang a while"] <= ends["timeout"] < sessions // 4  # a busy machine may be late
+    assert kinds["hang a while"] <= ends["timeout"] < sessions // 4
     assert sum(ends.values()) == sessions // at_once * at_once
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent-")]
     threads, files, children = _held()
     assert children == others
+    assert not [file for file in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x006161" in _read(file)]
     assert threads <= before[0]
     assert files <= before[1] + 8
     assert sizes[-1] < sizes[1] + 80
     forget("soaked", "soak")
+
+
+def _read(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError:  # it has ended
+        return b""
 
 
 def _held() -> tuple[int, int, int]:

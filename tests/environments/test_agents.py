@@ -339,7 +339,7 @@ def play(agentic: Project, model_path: str) -> Iterator[Play]:
             "data.max_response_length=200",
             *settings,
         )
-        agentic.module("agents.program").check_agents(config)
+        agentic.module("agents.agent_loop").check_agents(config)
         rollouts = rollouts_of(agentic, config, tokenizer, OneProcess(), Scripted(agentic, write))
         made.append(rollouts.episodes)
         prompts = prompts_of(agentic, [[5, 6]] * len(episodes), infos or [{}] * len(episodes))
@@ -466,7 +466,7 @@ def test_what_cannot_be_answered_is_refused_as_openai_does(play: Play, capsys: p
         "path": (404, "not_found"),
         "responses": (404, "not_found"),
         **dict.fromkeys(("no role", "no messages", "tool of no name", "stop", "no token"), (400, "invalid_value")),
-        "anthropic": (404, None),
+        "anthropic": (404, "model_not_found"),
     }
     assert "data.max_prompt_length is 60" in errors["long"][1]["message"]
     assert "custom_chat_template" in errors["tools"][1]["message"]
@@ -482,7 +482,7 @@ KINDS = ["well", "raise", "exit", "nothing", "silent", "fork", "fork and return"
 
 def test_a_fault_costs_its_own_sample(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
     """And leaves no process behind, and no thread but the one that hangs, whose key opens nothing."""
-    settings = ("local.agent.timeout=1", "local.env.max_error_share=1")
+    settings = ("local.agent.timeout=3", "local.env.max_error_share=1")
     batch, _ = play("faulty", *[["one<eos>"]] * len(KINDS), infos=[{"kind": kind} for kind in KINDS], settings=settings)
     ends = dict(zip(KINDS, batch.non_tensor_batch["env_end"], strict=True))
     errors = dict(zip(KINDS, batch.non_tensor_batch["env_error"], strict=True))
@@ -528,7 +528,7 @@ def test_a_coroutine_that_hangs_is_cancelled(play: Play) -> None:
 
 
 def test_what_cannot_be_called_is_refused(agentic: Project, tmp_path: Path) -> None:
-    program, errors = agentic.module("agents.program"), agentic.module("errors")
+    program, errors = agentic.module("agents.agent_loop"), agentic.module("errors")
     (agentic.root / "odd.py").write_text("def run(task, url):\n    pass\n\nasync def runs(): pass\n")
     (agentic.root / "broken.py").write_text("import nowhere_at_all\n")
     on = f"{MULTI_TURN}.enable=true"
@@ -537,7 +537,7 @@ def test_what_cannot_be_called_is_refused(agentic: Project, tmp_path: Path) -> N
         ((on, "local.agent.program=programs"), "module:function"),
         ((on, "local.agent.program=nowhere:run"), "there is no module nowhere"),
         ((on, "local.agent.program=odd:rum"), "no function 'rum'"),
-        ((on, "local.agent.program=odd:run"), "parameter 'url'"),
+        ((on, "local.agent.program=odd:run"), "argument: 'url'"),
         ((on, "local.agent.program=programs:by_http", f"{MULTI_TURN}.function_tool_path=x.py"), "brings its tools"),
     ):
         with pytest.raises(errors.ConfigError, match=r"(?s)" + text) as refused:

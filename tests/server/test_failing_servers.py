@@ -191,7 +191,7 @@ FAILURES: dict[str, tuple[Callable[..., Any], int, str, str]] = {
     "NaN": (in_generation(not_a_number), 2, "it is not valid JSON .NaN is not a number", "from before this step"),
     "foreign tokens": (in_generation(foreign), 2, "1000000 is none of the policy's", "from before this step"),
     "errors": (in_generation(lambda _: http(500, b"out of memory")), 2, "500 out of memory", "from before this"),
-    "a redirect": (in_generation(lambda _: http(302, b"", "Location: /")), 2, "sends one on", "from before this"),
+    "a redirect": (in_generation(lambda _: http(302, b"", "Location: /")), 2, "redirects to /", "from before this"),
     "weights refused": (refused, 3, "did not take the weights: no room", "state after step 2 is saved"),
     "started again": (started_again, 2, "has other weights than it was given: default", "from before this step"),
     VALIDATION: (in_generation(lambda _: http(500, b"gone")), 3, "500 gone", "state after step 2 is saved"),

@@ -232,7 +232,7 @@ class RunLoop(Closing):
         """Validate and save if it is time, and log the step; tell whether the run ends with it."""
         step, is_last = self.steps_done, self._is_last
         self.divergence.remember(batch)
-        due = self._is_due(self.config.trainer.test_freq, step)
+        due = self.is_due(self.config.trainer.test_freq, step)
         if due:
             with timed("testing", timing):
                 metrics.update(self.validate())
@@ -244,7 +244,7 @@ class RunLoop(Closing):
 
         stopping = self.ranks.any(stop.requested)
         stopping = stopping and not is_last
-        saves = self._is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
+        saves = self.is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         ends = stopping or is_last
         if stopping or saves:
             # A run that is killed before the step is logged logs it when it goes on.
@@ -260,7 +260,7 @@ class RunLoop(Closing):
     def _is_last(self) -> bool:
         return self.steps_done >= self.total_steps
 
-    def _is_due(self, every: int, step: int) -> bool:
+    def is_due(self, every: int, step: int) -> bool:
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
         return every > 0 and (step >= self.total_steps or step % every == 0)
 

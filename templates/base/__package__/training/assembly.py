@@ -12,7 +12,7 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..agents.program import check_agents
+from ..agents.agent_loop import check_agents
 from ..data.dataloading import build_dataloaders
 from ..data.images import check_run
 from ..data.toy import ensure_toy_model

@@ -334,7 +334,7 @@ class RunLoop(Closing):
             self.stopping.improved = False
         if GIVEN_OBJECTS:
             self.callbacks("on_step_end")
-        due = self._is_due(self.config.trainer.test_freq, step)
+        due = self.is_due(self.config.trainer.test_freq, step)
         if GIVEN_OBJECTS:
             due = due or self.callbacks.asked("evaluate")
         if RESCUE:
@@ -357,7 +357,7 @@ class RunLoop(Closing):
         stopping = stopping and not is_last
         if RESCUE:
             stopping = stopping or self.failure is not None
-        saves = self._is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
+        saves = self.is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         if EARLY_STOPPING:
             early = None if is_last else self.stopping.reason
             stopping = stopping or early is not None
@@ -410,7 +410,7 @@ class RunLoop(Closing):
     def _is_last(self) -> bool:
         return self.steps_done >= self.total_steps
 
-    def _is_due(self, every: int, step: int) -> bool:
+    def is_due(self, every: int, step: int) -> bool:
         """Tell whether what is done every so many steps, and after the last one, is due after this one."""
         return every > 0 and (step >= self.total_steps or step % every == 0)
 

@@ -10,7 +10,7 @@ def played(options, turns=3):
     """Return what an episode says and gives to the same nonsense."""
     env = make_env({})
     seen = [resolved(env.reset(seed=options.get("env_seed"), options=options))[0]]
-    for _ in range(turns):
+    for _ in range(turns if hasattr(env, "step") else 0):  # an agent program plays it otherwise
         observation, reward, terminated, truncated, _ = resolved(env.step("?"))
         seen.append((observation, float(reward), bool(terminated), bool(truncated)))
         if terminated or truncated:

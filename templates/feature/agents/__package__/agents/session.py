@@ -3,25 +3,141 @@
 
 Turns make a tree: a request that goes on where one ended is joined to it, token for token; some clients put words of
 their own behind the model's. One that follows none begins a chain, and it is counted why. The chain of the last turn is
-trained.
+trained. What the model has written stays as it was sampled. A user's message follows it as an environment's does, a
+tool's as upstream's builder of turns has it.
 """
 
 import asyncio
 import copy
 import json
+import logging
 import secrets
 import time
+import uuid
 from collections import Counter
 from dataclasses import dataclass
+from os.path import commonprefix
 from typing import Any, NamedTuple
 
 from ..episodes.episode import Episode
 from ..episodes.loop import turn_seed
-from ..episodes.tools import MULTI_TURN
+from ..episodes.observations import Observations
+from ..episodes.tool_turns import first_builder
+from ..episodes.tools import MULTI_TURN, check_format
+from ..episodes.turn_builders import follow
 from ..episodes.turns import Writer
 from ..episodes.words import text_of_turn
-from .dialects import Answer, Asked, Message, Refusal, Tool, ended, parsed
-from .rendering import CannotRender, Rendering
+from ..errors import ConfigError
+from ..training.model_words import ModelWords
+from ..vendored.experimental.agent_loop import tool_parser
+from ..vendored.tools.schemas import OpenAIFunctionToolSchema
+from .endpoint import ENDED, Answer, Asked, Message, Refusal, Tool, parsed
+
+TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
+
+
+def _unsupported(text: str) -> Refusal:
+    """Return the refusal of what the chat template cannot do."""
+    return Refusal(f"{text}; set {TEMPLATE} to one that does", "unsupported_template", "messages")
+
+
+class Rendering:
+    """Turns messages into tokens and back; the rollout engine knows the tokens that end a turn.
+
+    Raises:
+        ConfigError: there is no chat template, or none that shows what the model says.
+    """
+
+    def __init__(self, config: Any, tokenizer: Any, engine: Any) -> None:
+        check_format(config)
+        if not tokenizer.chat_template:
+            raise ConfigError("agent programs send messages, and the tokenizer has no chat template", f"set {TEMPLATE}")
+        self.tokenizer = tokenizer
+        template = config.data.get("apply_chat_template_kwargs")
+        self.observations = Observations(tokenizer, "chat", template, getattr(engine, "ends", None))
+        self.words = ModelWords.of(config, tokenizer)
+        self.words.ends.update(getattr(engine, "ends", ()))
+        self.builder, _ = first_builder(config, tokenizer)
+        logging.getLogger(tool_parser.__file__).setLevel(logging.CRITICAL)  # it reports each call that is no JSON
+        form = config.actor_rollout_ref.rollout.multi_turn.format
+        self.parser: Any = tool_parser.ToolParser.get_tool_parser(form, tokenizer)
+
+    def begin(self, asked: Asked) -> list[int]:
+        """Return the tokens of a request up to the model's turn.
+
+        Raises:
+            Refusal: the template raised, or has no place for tools.
+        """
+        if asked.prompt:
+            return list(self.tokenizer.encode(asked.prompt, add_special_tokens=False))
+        build, messages = self.builder.build_initial_tokens, list(asked.messages)
+        try:
+            tokens = list(build(messages, tools=asked.tools or None))
+            if asked.tools and tokens == list(build(messages)):
+                raise ValueError("it has no place for tools")
+        except Exception as error:  # of any class: a template raises what it likes
+            raise _unsupported(f"the chat template cannot render these messages: {error}") from error
+        return tokens
+
+    def go_on(self, asked: Asked, known: int, episode: Episode, rest: str) -> tuple[int, list[int]]:
+        """Return what follows a turn: how many of its tokens make room, and the tokens of what is asked after it.
+
+        Args:
+            asked: the request; the first `known` of its messages, or letters, are in the episode.
+            episode: up to the end of the turn.
+            rest: what the request has put behind the model's words in the same message.
+
+        Raises:
+            Refusal: the template cannot put these messages after a turn.
+        """
+        if asked.prompt:
+            return 0, self.tokenizer.encode(asked.prompt[known:], add_special_tokens=False)
+        context, turn = episode.prompt + episode.tokens, episode.tokens[episode.turn_starts[-1] :]
+        before, later = asked.messages[:known], asked.messages[known:]
+        more = self.tokenizer.encode(rest, add_special_tokens=False)
+        ends = int(bool(rest and turn) and turn[-1] in self.words.ends)  # that it has ended is no longer true
+        said, own = context[: len(context) - ends] + more, turn[: len(turn) - ends] + more
+        try:
+            if any(message["role"] == "tool" for message in later):
+                whole = follow(self.builder)(before, list(asked.messages), said, tools=asked.tools or None).token_ids
+            else:
+                room = int(self.observations.takes_back(own, later))
+                whole = said[: len(said) - room] + self.observations.follow(own, later)
+        except Exception as error:  # of any class: a template raises what it likes
+            raise _unsupported(f"the chat template cannot go on after a turn: {error}") from error
+        kept = len(commonprefix([list(whole), context]))
+        if len(context) - kept > len(turn):
+            raise _unsupported("the chat template changes what came before the turn")
+        return len(context) - kept, list(whole[kept:])
+
+    async def read_turn(self, turn: list[int], text: str, asked: Asked) -> tuple[str, list[Any]]:
+        """Return the text of an answer, and the calls that it makes, as OpenAI has them; `text`: the whole turn's."""
+        if asked.tools:
+            left, calls = await self.parser.extract_tool_calls(turn, [_schema_of(tool) for tool in asked.tools])
+            if calls:
+                for end in self.words.ends:
+                    left = left.replace(self.tokenizer.decode([end]), "")
+                names = [call.tool_call_id or f"call_{uuid.uuid4().hex[:24]}" for call in calls]
+                made = zip(names, ({"name": call.name, "arguments": call.arguments} for call in calls), strict=True)
+                return left.strip(), [{"id": name, "type": "function", "function": each} for name, each in made]
+        for stop in asked.stop:
+            text = text.partition(stop)[0]
+        return text, []
+
+    def cut_at(self, turn: list[int], stops: list[str]) -> int | None:
+        """Return after how many tokens a turn has said one of some texts; None: it has not."""
+        ends = range(len(turn) + 1) if any(text in self.tokenizer.decode(turn) for text in stops) else ()
+        return next((n for n in ends if any(text in self.tokenizer.decode(turn[:n]) for text in stops)), None)
+
+
+def _schema_of(tool: Tool) -> OpenAIFunctionToolSchema:
+    """Return a tool as upstream's parsers read it: the types of its parameters, as far as they are simple."""
+    function = tool["function"]
+    given = (function.get("parameters") or {}).get("properties") or {}
+    kinds = {name: each.get("type") if isinstance(each, dict) else None for name, each in given.items()}
+    properties = {name: {"type": kind if isinstance(kind, str) else "object"} for name, kind in kinds.items()}
+    made = {"name": function["name"], "description": "", "parameters": {"type": "object", "properties": properties}}
+    return OpenAIFunctionToolSchema.model_validate({"type": "function", "function": made})
 
 
 class Told(NamedTuple):
@@ -47,8 +163,7 @@ class Turn:
 
     episode: Episode  # its tokens
     prompt: list[Message]  # those of the request that began it
-    tools: list[Tool]  # that the model could call
-    said: Any = ""  # all up to here: what tells each message; or text, or tokens, of a completion and its prompt
+    said: Any = ""  # all up to here: the tools, and what tells each message; or the text of a completion and its prompt
     written: str = ""  # by the model, with the text that has stopped it
 
     def followed_by(self, said: Any) -> str | None:
@@ -101,7 +216,7 @@ class Session:
         try:
             return await task
         except asyncio.CancelledError:
-            raise ended() from None
+            raise Refusal(ENDED, "invalid_api_key", status=401) from None
         except Refusal:
             raise
         except Exception as error:
@@ -126,18 +241,17 @@ class Session:
     async def _answer(self, asked: Asked) -> Answer:
         async with self._one_at_a_time:
             if self._closed:
-                raise ended()
+                raise Refusal(ENDED, "invalid_api_key", status=401)
             if asked.ignored:
                 names = ", ".join(asked.ignored)
                 text = f"programs ask with {names}, which the policy does not follow: it writes as it is trained"
                 self.rendering.words.say("ignored", text)
-            said: Any = asked.prompt or [Told.of(message) for message in asked.messages]
+            said: Any = asked.prompt or [asked.tools, *map(Told.of, asked.messages)]
             turn = self._place(asked, said)
             episode, context = turn.episode, turn.episode.prompt + turn.episode.tokens
             most = min(self._room(episode), asked.max_tokens or self.budget)
-            tokens, log_probs = await self.writer.write(
-                self.place, context, most, turn_seed(self.seed, len(self.turns))
-            )
+            seed = turn_seed(self.seed, len(self.turns))
+            tokens, log_probs = await self.writer.write(self.place, context, most, seed)
             cut = self.rendering.cut_at(tokens, asked.stop)  # up to there it is a sample all the same
             tokens, log_probs = tokens[:cut], log_probs and log_probs[:cut]
             turn.written = text_of_turn(self.rendering.words, context, tokens)
@@ -145,8 +259,7 @@ class Session:
             episode.add_turn(tokens, log_probs, text)
             if calls:
                 episode.messages[-1]["tool_calls"] = [parsed(call) for call in calls]
-            written = text if isinstance(said, str) else tokens
-            turn.said = said + (written if asked.prompt else [Told.of(episode.messages[-1])])
+            turn.said = said + (text if asked.prompt else [Told.of(episode.messages[-1])])
             self.turns.append(turn)
             self.counts.update(turns=1, written=len(tokens))
             has_ended = cut is not None or tokens[-1:] and tokens[-1] in self.rendering.words.ends
@@ -156,31 +269,32 @@ class Session:
     def _place(self, asked: Asked, said: Any) -> Turn:
         """Return the turn that is to be written for a request, still empty; `said`: as a turn has it."""
         before = said if asked.prompt else said[:-1]
-        followed = [turn for turn in reversed(self.turns) if turn.followed_by(before) is not None]
-        joined = [turn for turn in followed if turn.tools == asked.tools]
+        joined = [turn for turn in reversed(self.turns) if turn.followed_by(before) is not None]
         if joined:
             last = max(joined, key=lambda turn: len(turn.said))
-            known, rest = len(last.said), last.followed_by(before) or ""
+            known, rest = len(last.said) - (not asked.prompt), last.followed_by(before) or ""
             episode = Episode(**{name: copy.copy(value) for name, value in vars(last.episode).items()})
             try:
                 dropped, added = self.rendering.go_on(asked, known, episode, rest)
-            except CannotRender as error:
-                self._set_apart("template", str(error))
+            except Refusal as error:
+                self._set_apart("template", error.message)
             else:
                 for _ in range(dropped):
                     episode.take_back()
                 more = [{"role": "assistant", "content": rest}] if rest else []
                 episode.add_answer(added, more + asked.messages[known:])
-                return Turn(episode, last.prompt, asked.tools)
-        elif followed:
-            self._set_apart("tools", "it comes with other tools")
+                return Turn(episode, last.prompt)
         elif self.turns:
             pairs = enumerate(zip(said, self.turns[-1].said, strict=False))
             place = next((place for place, (one, other) in pairs if one != other), None)
-            what = "prompt" if asked.prompt or place is None else f"message {place} ({asked.messages[place]['role']})"
-            changed = f"its {what} is not what went before"
-            self._set_apart("history", "it goes back to before an answer" if place is None else changed)
-        return Turn(Episode(self.rendering.begin(asked)), asked.messages, asked.tools)
+            if place is None:
+                self._set_apart("history", "it goes back to before an answer")
+            elif place == 0 and asked.messages:
+                self._set_apart("tools", "it comes with other tools")
+            else:
+                what = f"message {place - 1} ({said[place].role})" if asked.messages else "prompt"
+                self._set_apart("history", f"its {what} is not what went before")
+        return Turn(Episode(self.rendering.begin(asked)), asked.messages)
 
     def _set_apart(self, reason: str, why: str) -> None:
         self.counts[f"apart/{reason}"] += 1
@@ -193,16 +307,14 @@ class Session:
         Raises:
             Refusal: none: a limit is reached.
         """
-        prompt, behind, text = len(episode.prompt), len(episode.tokens), ""
-        spent, code = "budget_spent", "context_length_exceeded"
+        prompt, behind = len(episode.prompt), len(episode.tokens)
         if len(self.turns) >= self.most_turns:
-            spent, code = "turns_spent", "turn_limit_exceeded"
+            self.spent, code = "turns_spent", "turn_limit_exceeded"
             text = f"the session has had its {self.most_turns} turns; {MULTI_TURN}.max_assistant_turns limits them"
-        elif prompt > self.longest_prompt:
-            text = f"the prompt has {prompt} tokens, and data.max_prompt_length is {self.longest_prompt}"
-        elif behind >= self.budget:
-            text = f"behind the prompt are {behind} tokens, and data.max_response_length is {self.budget}"
-        if text:
-            self.spent = spent
-            raise Refusal(text, code, "messages")
-        return min(self.budget - behind, self.longest_turn)
+        elif prompt > self.longest_prompt or behind >= self.budget:
+            self.spent, code = "budget_spent", "context_length_exceeded"
+            text = f"the prompt has {prompt} tokens (data.max_prompt_length is {self.longest_prompt}), and {behind} are"
+            text += f" behind it (data.max_response_length is {self.budget})"
+        else:
+            return min(self.budget - behind, self.longest_turn)
+        raise Refusal(text, code, "messages")

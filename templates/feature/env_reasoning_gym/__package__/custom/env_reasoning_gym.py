@@ -46,5 +46,8 @@ class ReasoningGymEnv:
 
     def step(self, turn: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         action = read_action(turn)
-        score = float(self.dataset.score_answer(action.text, self.entry))
+        try:
+            score = float(self.dataset.score_answer(action.text, self.entry))
+        except Exception:  # of any class: some data sets read numbers where the answer has none
+            score = 0.0
         return "", score, True, False, {"acc": float(score >= 1), "tagged": float(action.tagged)}

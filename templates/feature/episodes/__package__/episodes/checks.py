@@ -6,7 +6,6 @@ from typing import Any
 
 from omegaconf import OmegaConf
 
-from ..agents.program import has_program
 from ..errors import ConfigError
 from ..hooks import importing_hooks
 from ..settings import reward_keys
@@ -50,7 +49,7 @@ def check_episodes(config: Any) -> None:
             f"local.env.is_reward=false, or weigh both: {weights} (rm is the environments')",
         )
     if AGENTS:
-        if has_program(config):  # no environment is played
+        if config.local.agent.program:  # no environment is played
             return
     if config.data.train_files and not env.is_reward and _is_toy(config):
         raise ConfigError(

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from ..agents.agent_loop import session_metrics
 from ..errors import ConfigError
 from ..hooks import HookError, describe_sample
 from ..switches import AGENTS, TOOLS
@@ -150,19 +151,8 @@ def episode_metrics(batch: DataProto) -> dict[str, float]:
     if TOOLS and "tool_calls" in columns:
         metrics |= {f"env/{name}/mean": float(columns[name].mean()) for name in ("tool_calls", "tool_errors")}
     if AGENTS and "agent_counts" in columns:
-        metrics |= _agent_metrics(columns["agent_counts"])
+        metrics |= session_metrics(columns["agent_counts"])
     return metrics
-
-
-def _agent_metrics(counts: Any) -> dict[str, float]:
-    """Compute metrics named agent/* from what was counted of sessions."""
-    total = sum(map(Counter, counts), Counter[str]())
-    kinds = ("refused", "processes", "hanging", *(f"apart/{reason}" for reason in ("history", "tools", "template")))
-    return {
-        "agent/requests/mean": total["requests"] / len(counts),
-        "agent/untrained_tokens": total["untrained"] / max(total["written"], 1),
-        **{f"agent/{kind}": float(total[kind]) for kind in kinds},
-    }
 
 
 def _components(infos: Any, taken: set[str]) -> dict[str, np.ndarray]:

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..agents.agent_loop import AgentLoop
-from ..agents.program import has_program
 from ..run.distributed import Ranks
 from ..switches import AGENTS, TOOLS
 from ..training.batches import REWARD_COLUMNS
@@ -34,7 +33,7 @@ class Episodes:
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, engine: Any, make_env: Any = None) -> None:
         self.loop: Any = None
-        if AGENTS and has_program(config):
+        if AGENTS and config.local.agent.program:
             self.loop = AgentLoop(config, tokenizer, engine)
         elif TOOLS and has_tools(config):
             self.loop = ToolLoop(config, tokenizer, engine)

@@ -253,8 +253,8 @@ class OverlappedAnswers(Answers):
         Not over a checkpoint, from which a run goes on with the weights of then.
         """
         trainer = self.trainer
-        step = trainer.steps_done + 2
-        if prompts is not trainer.prompts.current or step > trainer.total_steps or trainer.saves_after(step - 1):
+        step, every = trainer.steps_done + 2, trainer.config.trainer.save_freq
+        if prompts is not trainer.prompts.current or step > trainer.total_steps or trainer.is_due(every, step - 1):
             return
         following = trainer.prompts.ahead()
         batch, prompt_batch = self.questions(following, step)
