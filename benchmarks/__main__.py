@@ -1,7 +1,5 @@
 """Run every benchmark and print its figures, or those that are named: `python -m benchmarks sizes training`."""
 
-from __future__ import annotations
-
 import sys
 
 from benchmarks import (

@@ -4,8 +4,6 @@ Each becomes a project by itself, and one with each of a few of its launch scrip
 these come is told as by `benchmarks.launch_scripts`: `trials` starts them and trains them for two steps.
 """
 
-from __future__ import annotations
-
 import argparse
 import sys
 import tempfile

@@ -13,8 +13,6 @@ is looked for in the config of the project that `vextract new --from-verl-run` m
 - silent: none of these. Each is printed.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """How long a step takes where a vLLM server writes one batch ahead, against one where training waits for it."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import statistics

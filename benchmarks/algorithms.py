@@ -1,7 +1,5 @@
 """How many steps every preset of every release needs to learn the toy task."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

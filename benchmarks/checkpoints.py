@@ -1,7 +1,5 @@
 """How long training stands still for a checkpoint: written while it waits, or meanwhile; whole, or in shares."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import tempfile

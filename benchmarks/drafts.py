@@ -1,7 +1,5 @@
 """How much of each manifest scripts/draft.py writes by itself, told by the release before it alone."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass

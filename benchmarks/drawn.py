@@ -6,8 +6,6 @@ of their path. Each is a line, `CHECKOUT|SCRIPT`, that `benchmarks.launch_script
 besides may be written behind it, `CHECKOUT|SCRIPT|NAME=VALUE NAME=VALUE`.
 """
 
-from __future__ import annotations
-
 import argparse
 import hashlib
 import subprocess

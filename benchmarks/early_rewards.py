@@ -1,7 +1,5 @@
 """How long a step takes where responses are scored as they end, against one where all are waited for first."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import tempfile

@@ -1,7 +1,5 @@
 """How what is measured is started, and its environment."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How much of the vendored code a run of a project executes, and what it never does."""
 
-from __future__ import annotations
-
 import ast
 import json
 import subprocess

@@ -9,8 +9,6 @@ the release's own config tree (`under_hydra`), and each key of the project is lo
 - silent: none of these. Each is printed, and so is what Hydra refuses.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import os

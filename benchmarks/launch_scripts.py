@@ -8,8 +8,6 @@ Scripts that set nothing of verl's trainer, or are for other back ends than FSDP
 scope; the same script in two checkouts counts once, in the first.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import hashlib

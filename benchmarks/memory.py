@@ -1,7 +1,5 @@
 """How much memory an update takes at a large vocabulary, against TRL: the same model, rows and lengths."""
 
-from __future__ import annotations
-
 import statistics
 
 from benchmarks.training import PEERS_PYTHON, RATE, SCRIPTS, a_project, left_out, model_and_data, reported, settings_of

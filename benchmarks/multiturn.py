@@ -1,7 +1,5 @@
 """What the multi-turn recipe learns in several turns, and what one turn can learn of the same game."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """How many small changes of vendored code `vextract verify` sees: `python -m benchmarks mutants --seed 1`."""
 
-from __future__ import annotations
-
 import argparse
 import ast
 import contextlib

@@ -1,7 +1,5 @@
 """Run the cases of `vextract verify` on mutants of a project, each in a fork of one warm process: JOB.json."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Small changes of Python text, one at a time: what a mutant of a function may be."""
 
-from __future__ import annotations
-
 import ast
 import hashlib
 from collections.abc import Iterator

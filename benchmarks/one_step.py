@@ -1,7 +1,5 @@
 """Run a project's main.py and print how many files and functions of ours its second step calls, as a JSON list."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import runpy

@@ -1,7 +1,5 @@
 """What `vextract plan` says that a run holds in memory, against what it then holds, for several models (Linux)."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

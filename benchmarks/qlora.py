@@ -1,7 +1,5 @@
 """What weights in 4 bits save and cost beside an adapter: memory and time against LoRA, and what is learned."""
 
-from __future__ import annotations
-
 import json
 import statistics
 import tempfile

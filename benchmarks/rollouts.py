@@ -1,7 +1,5 @@
 """How long engine hf takes to write responses, against upstream's rollout and TRL's, and by their length."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """How many programs a second the sandbox judges, one after another."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 import sys

@@ -1,7 +1,5 @@
 """How much of verl a project carries, and how much code of our own."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

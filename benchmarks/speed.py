@@ -1,7 +1,5 @@
 """How fast the command line is, against what cannot be avoided."""
 
-from __future__ import annotations
-
 import json
 import resource
 import statistics

@@ -5,8 +5,6 @@ named after, with a character tokenizer; some answers are one token each, so tha
 the script's columns and its data source, and of a reward function of its own the keys that its text reads.
 """
 
-from __future__ import annotations
-
 import hashlib
 import re
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """Run a project's main.py and write down which lines of files it executes: RESULT FILE... -- ARGUMENTS."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import runpy

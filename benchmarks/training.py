@@ -3,8 +3,6 @@
 All run in one environment, `.venv-peers`: how long transformers takes to import depends on what is installed beside it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import statistics

@@ -4,8 +4,6 @@
 how far the project came and why no further. `launch_scripts` starts it.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import io

@@ -5,8 +5,6 @@ but a copy of its checkout and empty directories. Programs that train, install o
 every command that the machine does not have: they write down what they were called with, and succeed.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """What a launch comes to when Hydra itself composes it, with the config tree of a checkout or of a release of verl."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import os

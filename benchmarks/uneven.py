@@ -1,7 +1,5 @@
 """How long episodes take whose environments answer unevenly late, each going on by itself against turn by turn."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import statistics

@@ -5,8 +5,6 @@ the edits of a fork of verl in it. A copy of it is taken to another release, str
 both are trained for two steps as `benchmarks.trials` does it. What has conflicts is for a person and is not trained.
 """
 
-from __future__ import annotations
-
 import argparse
 import shutil
 import sys

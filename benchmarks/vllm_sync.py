@@ -1,7 +1,5 @@
 """What it costs to hand new weights to vLLM in the trainer's own process, against one copy of the same bytes."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import statistics

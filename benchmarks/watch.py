@@ -1,7 +1,5 @@
 """What watching the engine's log-probabilities costs, as a ratio of step time with and without (engine hf)."""
 
-from __future__ import annotations
-
 import statistics
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Write the table of algorithms from the manifests and the presets, or check it: `--check`."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

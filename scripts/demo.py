@@ -1,7 +1,5 @@
 """What `make demo` does: make a project from verl, train it on the toy task, and say what came out."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import shutil

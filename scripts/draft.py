@@ -5,8 +5,6 @@
 What a person must decide is marked TODO, and docs/releases.md explains each.
 """
 
-from __future__ import annotations
-
 import sys
 import textwrap
 from collections import Counter

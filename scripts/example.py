@@ -1,7 +1,5 @@
 """Make generated_example/ anew: a project as `vextract new` writes it, with the vendored files git-ignored."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

@@ -5,8 +5,6 @@ them. Whatever ends in another error than the reader's own, or not within 20 sec
 makes the exit code 1. Put what it finds into tests/hostile/inputs.py, under a name that says what it is.
 """
 
-from __future__ import annotations
-
 import argparse
 import random
 import signal

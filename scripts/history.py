@@ -12,8 +12,6 @@ By these a copy of verl that somebody changed is told from one that is only of a
 that were not merged are not upstream's.
 """
 
-from __future__ import annotations
-
 import argparse
 import ast
 import gzip

@@ -7,8 +7,6 @@ in a copy each. The exit code is 1 where a project was neither the old nor the n
 --every N takes each Nth call only; --real also kills `vextract new` on verl itself, at 20 calls.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import io

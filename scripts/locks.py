@@ -10,8 +10,6 @@ CPU build of torch asks for none of them.
 requirements/locked.txt and requirements/locked-peers.txt are the same for this repository's own environments.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -4,8 +4,6 @@ docs/pictures/live-table.svg is the screen of a real terminal in the middle of a
 report of two runs in a browser. Nothing is drawn by hand; only the clock differs from one time to the next.
 """
 
-from __future__ import annotations
-
 import argparse
 import copy
 import fcntl

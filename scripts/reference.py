@@ -4,8 +4,6 @@ python scripts/reference.py commands      print the page of commands
 python scripts/reference.py config        print the page of config keys
 """
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Iterator

@@ -6,8 +6,6 @@ python scripts/releases.py --sizes      all without verifying, in a minute: what
 python scripts/releases.py --check      says whether the table has every release, and README claims what it says
 """
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

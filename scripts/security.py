@@ -5,8 +5,6 @@ scripts/kills.py, and changed input by scripts/fuzz.py. `--write` puts the table
 hour; `--only` runs one line of the table, and takes the others from the page.
 """
 
-from __future__ import annotations
-
 import argparse
 import functools
 import os

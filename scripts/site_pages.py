@@ -4,8 +4,6 @@ README.md is the landing page. The references of commands and of config keys are
 from the commented config of a project; see scripts/reference.py.
 """
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

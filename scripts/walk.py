@@ -14,8 +14,6 @@ next. Words after the language say more of a block:
 Blocks of other languages are there to be read.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import re

@@ -1,7 +1,5 @@
 """Fixtures that several tests share. verl comes from the package index, through the same code as users get it."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -3,8 +3,6 @@
 Generating takes seconds, and hundreds of tests need a project. The processes that share the tests share a directory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import os

@@ -4,8 +4,6 @@ The newest one is always among them. The others take part in what is quick; what
 `make test-all`.
 """
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from typing import Any

@@ -1,7 +1,5 @@
 """Writing: wholly old or wholly new."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

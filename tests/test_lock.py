@@ -1,7 +1,5 @@
 """The lock and the base: stable bytes out, strict reading in."""
 
-from __future__ import annotations
-
 import io
 import os
 import re

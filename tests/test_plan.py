@@ -1,7 +1,5 @@
 """Verdicts, before anything is written."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

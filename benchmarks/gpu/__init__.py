@@ -9,8 +9,6 @@ A case takes from half a minute to two: `--prompts`, `--length` and `--steps` ma
 the other list: what trains there at all, and whether it computes what a CPU does.
 """
 
-from __future__ import annotations
-
 
 def run() -> bool:
     """Print the figures of every case, for a model of half a billion weights. There is no limit to hold."""

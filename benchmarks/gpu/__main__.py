@@ -1,7 +1,5 @@
 """Measure projects that were made elsewhere; see the package's docstring."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from dataclasses import replace

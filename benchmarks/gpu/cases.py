@@ -1,7 +1,5 @@
 """What is measured, in the order of the list. A case takes a project and yields figures; what fails ends it alone."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import statistics

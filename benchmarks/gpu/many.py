@@ -5,8 +5,6 @@ tensors between devices, by engine. Each is a fork of a process that has importe
 that 200 runs take three minutes of 16 cores. Projects may be of any release; a setting that one has not is left out.
 """
 
-from __future__ import annotations
-
 import argparse
 import contextlib
 import importlib

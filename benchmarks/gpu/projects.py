@@ -1,7 +1,5 @@
 """The projects that are measured, and how their programs are started."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Measure the cases and print one table; what fails is a line of it."""
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time

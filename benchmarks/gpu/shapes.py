@@ -1,7 +1,5 @@
 """Models of random weights in the shapes of models that people train, and what a step of each consists of."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 

@@ -5,8 +5,6 @@ does, and the same for every library. Processor time is that of this process, us
 on a machine that others use as well, where the clock on the wall says how long it waited for them.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

@@ -4,8 +4,6 @@ It imports torch and transformers, reads the model and the tokenizer, and takes 
 for meanwhile, as in a generated project.
 """
 
-from __future__ import annotations
-
 import contextlib
 import gc
 import sys

@@ -3,8 +3,6 @@
 It chooses its passes itself: ROWS does nothing.
 """
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The generated project in the current directory: `python ours.py key=value ...`, as its main.py takes them."""
 
-from __future__ import annotations
-
 import gc
 import sys
 

@@ -1,7 +1,5 @@
 """The memory of the generated project in the current directory: `python ours_memory.py key=value ...`."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 

@@ -3,8 +3,6 @@
 `python ours_phases.py OUT key=value ...` writes OUT-RANK.json: bytes by phase, and `before` anything is loaded.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

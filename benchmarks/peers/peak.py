@@ -1,7 +1,5 @@
 """The most memory that this process held within its updates, and at all, whichever library makes them (Linux)."""
 
-from __future__ import annotations
-
 import functools
 import json
 from collections.abc import Callable

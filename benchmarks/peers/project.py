@@ -1,7 +1,5 @@
 """The generated project in the current directory, run as its main.py is."""
 
-from __future__ import annotations
-
 import contextlib
 import runpy
 import sys

@@ -3,8 +3,6 @@
 All are in one process and take turns, on the same model and prompts. Seconds are of the processor.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import statistics

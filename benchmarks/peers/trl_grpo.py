@@ -1,7 +1,5 @@
 """TRL's GRPOTrainer: `python trl_grpo.py MODEL PARQUET STEPS PROMPTS GENERATIONS LENGTH ROWS RATE`."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """The memory of TRL's GRPOTrainer; its arguments are those of trl_grpo.py."""
 
-from __future__ import annotations
-
 import contextlib
 import sys
 

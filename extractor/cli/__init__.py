@@ -4,8 +4,6 @@ Modules with options do without `from __future__ import annotations`: typer read
 would compile each of them from its text. Names that only type checkers import are quoted there.
 """
 
-from __future__ import annotations
-
 import gc
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Print data to stdout and everything else to stderr."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

@@ -1,7 +1,5 @@
 """Print reports: what fits 24 rows, or everything with `-v`."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Write a plan to disk so that kills are recoverable."""
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

@@ -1,7 +1,5 @@
 """Generate a project's tree from a source and options."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Decide what happens to each project file before writing."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

@@ -4,8 +4,6 @@ The members are stored, not deflated: then the bytes depend on the files alone a
 version control, which compresses by itself, keeps small differences small.
 """
 
-from __future__ import annotations
-
 import io
 import zipfile
 from collections.abc import Iterable, Mapping

@@ -3,8 +3,6 @@
 Every path of a project that any command writes or removes goes through `gate`.
 """
 
-from __future__ import annotations
-
 import contextlib
 import errno
 import os

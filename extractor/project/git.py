@@ -3,8 +3,6 @@
 Nothing that a repository's own settings name is run: no hook, no file system monitor, no filter, no transport.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import subprocess

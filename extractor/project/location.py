@@ -1,7 +1,5 @@
 """Find a project, and check where a new one may go."""
 
-from __future__ import annotations
-
 import keyword
 import os
 import re

@@ -1,7 +1,5 @@
 """Make temporary directories, and remove those left by killed processes."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import secrets

@@ -1,7 +1,5 @@
 """Show an owner's edits as unified diffs."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Collection, Mapping

@@ -1,7 +1,5 @@
 """Group a project's modules by folder, with sizes and imports."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Mapping

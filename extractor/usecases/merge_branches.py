@@ -1,7 +1,5 @@
 """Merge two Git branches of a project at their newer release."""
 
-from __future__ import annotations
-
 import os
 import tempfile
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """Read the owner's code and find imports of vendored files."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

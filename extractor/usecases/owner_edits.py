@@ -1,7 +1,5 @@
 """Find an owner's edits in a YAML file by key."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

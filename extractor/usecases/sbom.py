@@ -1,7 +1,5 @@
 """Write a project's bill of materials: an SPDX 2.3 document."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

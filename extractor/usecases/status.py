@@ -1,7 +1,5 @@
 """Compare a project's files with its lock, by digest."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 from dataclasses import dataclass

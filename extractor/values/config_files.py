@@ -1,7 +1,5 @@
 """Tell which files of a project hold settings."""
 
-from __future__ import annotations
-
 FOLDER = "config/"
 
 

@@ -1,7 +1,5 @@
 """Errors with a message, a hint and an exit code."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import ClassVar
 

@@ -1,7 +1,5 @@
 """Fingerprint Python files, to tell whether somebody changed what they do."""
 
-from __future__ import annotations
-
 import ast
 import gzip
 import hashlib

@@ -1,7 +1,5 @@
 """Indent Python by another number of columns."""
 
-from __future__ import annotations
-
 import ast
 import inspect
 import io

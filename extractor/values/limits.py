@@ -4,8 +4,6 @@ The sizes of real input stand beside each limit; none comes near it. What is bey
 before anything is written. `docs/security.md` says the same to users.
 """
 
-from __future__ import annotations
-
 # A file that is parsed: Python, YAML, TOML, JSON. The largest file of any release of verl has 105 kB.
 MAX_TEXT = 2**20
 # A file that is read and not parsed, and an archive: a wheel of verl and a base.zip have 1.7 MB each.

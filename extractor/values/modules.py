@@ -1,7 +1,5 @@
 """Convert between file paths and module names."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator
 

@@ -1,7 +1,5 @@
 """Read templates/moved.toml: former places of a project's modules."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cache
 

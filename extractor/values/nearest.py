@@ -1,7 +1,5 @@
 """Find the name that a mistyped one most likely meant."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 

@@ -1,7 +1,5 @@
 """The options that a project is made with."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 # What a project can start from. They differ in hooks, data preparation and settings only.

@@ -1,7 +1,5 @@
 """Find what is reachable in a graph."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Hashable, Iterable
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Load the manifests of the supported releases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import lru_cache

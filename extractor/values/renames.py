@@ -1,7 +1,5 @@
 """Translate config keys between releases."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from packaging.version import Version

@@ -1,7 +1,5 @@
 """Find templates and manifests, installed or in a checkout."""
 
-from __future__ import annotations
-
 import os
 from functools import cache
 from importlib.resources import files

@@ -1,7 +1,5 @@
 """Read what a project's shipped.json says of its settings."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Quote what is printed for a shell."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Put numbers into words."""
 
-from __future__ import annotations
-
 
 def count_noun(number: int, noun: str) -> str:
     """Return "1 file" or "2 files"."""

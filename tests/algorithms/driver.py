@@ -3,8 +3,6 @@
 python driver.py PACKAGE PRESET...
 """
 
-from __future__ import annotations
-
 import functools
 import importlib
 import json

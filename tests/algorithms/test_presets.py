@@ -1,7 +1,5 @@
 """Every preset of every release trains, by the functions that it is named after."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Callable

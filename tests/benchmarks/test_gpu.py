@@ -1,7 +1,5 @@
 """What is measured on a GPU: which settings a run gets, what a table shows, and the whole list on a CPU."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What judges conversions: bash with stand-ins for what scripts start, and how two values are compared."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Many runs at once, on a GPU: which, and what is compared."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

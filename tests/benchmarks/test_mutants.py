@@ -1,7 +1,5 @@
 """What a mutant may be, and how they are drawn, counted and named."""
 
-from __future__ import annotations
-
 import ast
 
 from benchmarks.mutants import Mutant, _draw, chosen

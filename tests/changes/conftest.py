@@ -1,7 +1,5 @@
 """A command line in this process, and projects that are generated once."""
 
-from __future__ import annotations
-
 from tests.cli.conftest import run
 
 __all__ = ["run"]

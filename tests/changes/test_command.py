@@ -1,7 +1,5 @@
 """`vextract changes`, as it is typed."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

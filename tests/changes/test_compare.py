@@ -1,7 +1,5 @@
 """Two definitions against each other."""
 
-from __future__ import annotations
-
 import pytest
 
 from extractor.usecases.changes import ChangeKind

@@ -1,7 +1,5 @@
 """Config trees, composed without running anything."""
 
-from __future__ import annotations
-
 import pytest
 import yaml
 

@@ -1,7 +1,5 @@
 """What changed between 0.5.0 and 0.6.1, in both directions, against what is known of these releases."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Running command lines in this process."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass

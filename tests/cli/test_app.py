@@ -1,7 +1,5 @@
 """Errors, exit codes and hints; what `--help` costs."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

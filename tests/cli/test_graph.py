@@ -1,7 +1,5 @@
 """`vextract graph`: folders, modules, a diagram, JSON."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What is printed to be typed, in the tool and in projects: every command in it is one, every key is a setting."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

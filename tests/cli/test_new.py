@@ -1,7 +1,5 @@
 """`vextract new`."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

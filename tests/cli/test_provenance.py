@@ -1,7 +1,5 @@
 """`vextract sbom` and `verify --provenance`: what they say is so, and nothing else passes."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`vextract new` asks in a terminal, a real one of the operating system's, for what it was not given."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The commands that only report: explain, versions, verify."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

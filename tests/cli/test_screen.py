@@ -1,7 +1,5 @@
 """Reports: the verdict and one screen first, the rest with -v; what a terminal obeys is escaped."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

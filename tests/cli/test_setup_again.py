@@ -1,7 +1,5 @@
 """`vextract upgrade` says when what is installed no longer does."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

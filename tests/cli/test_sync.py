@@ -1,7 +1,5 @@
 """`vextract sync`."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

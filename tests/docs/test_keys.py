@@ -1,7 +1,5 @@
 """Every config key that a page names exists: in the newest release, or in one that is named on the spot."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from functools import cache

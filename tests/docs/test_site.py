@@ -1,7 +1,5 @@
 """The site is built strictly, and needs nothing from elsewhere."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import subprocess

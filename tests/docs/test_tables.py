@@ -1,7 +1,5 @@
 """The tables that scripts write are those of today."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 

@@ -1,7 +1,5 @@
 """A vextract that knows the releases up to 0.5.0 only, for which 0.6.1 is a release without a manifest."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A checkout on its way to the next release, in which functions have moved and a dataclass has lost a field."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

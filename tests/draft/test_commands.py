@@ -1,7 +1,5 @@
 """scripts/draft.py, and `vextract new` for a release without a manifest."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """0.6.1 held against the manifest of 0.5.0: what is known of these two must be found."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

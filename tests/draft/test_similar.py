@@ -1,7 +1,5 @@
 """Where a definition has gone."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """One project for all tests of a process, imported: look, do not touch."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Any
 

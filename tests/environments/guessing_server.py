@@ -1,7 +1,5 @@
 """A server of OpenEnv: a number is to be guessed. `hang`, `die` and `raise` do what they say."""
 
-from __future__ import annotations
-
 import os
 import random
 import sys

@@ -1,7 +1,5 @@
 """Speaks the protocol of OpenEnv's servers without its package: a number is to be guessed; `hang` and `die` do it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """A project of the multi-turn recipe, imported into the tests, and what they put in the place of a model."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 from collections.abc import Callable, Iterator, Mapping

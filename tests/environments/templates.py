@@ -1,7 +1,5 @@
 """Chat templates in the shape of those that families of models have, and a tokenizer for each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Environments of other packages by name: one contract for all adapters, with the real packages and no network."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import importlib.util

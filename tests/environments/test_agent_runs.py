@@ -1,7 +1,5 @@
 """Agent programs with the real engine: the weights that environments give, learning, and many faults."""
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import os

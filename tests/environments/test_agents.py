@@ -1,7 +1,5 @@
 """Agent programs behind the endpoint: real clients, with a scripted engine where tokens are compared one by one."""
 
-from __future__ import annotations
-
 import os
 import socket
 import threading

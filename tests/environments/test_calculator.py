@@ -1,7 +1,5 @@
 """A toy model learns to use a calculator: it is shown how by demonstrations, and gets it right by rewards."""
 
-from __future__ import annotations
-
 import json
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The recipe goes with every release and every engine."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

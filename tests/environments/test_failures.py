@@ -1,7 +1,5 @@
 """Environments that raise, hang, wait or return nonsense."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import sys

@@ -1,7 +1,5 @@
 """A run whose environment hangs ends at the second signal, of whichever kind, and however the environment hangs."""
 
-from __future__ import annotations
-
 import signal
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tools of MCP servers: real servers of the official package, over a program's pipes and over HTTP."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """Observations become tokens that go on after the sampled ones, which stay as they are."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """An environment of one's own takes the place of the example, under any name: only `make_env` is asked for."""
 
-from __future__ import annotations
-
 import ast
 import re
 from pathlib import Path

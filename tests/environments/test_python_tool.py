@@ -1,7 +1,5 @@
 """The interpreter that the model may call: state over an episode, apart from others, within its limits."""
 
-from __future__ import annotations
-
 import asyncio
 import gc
 import json

@@ -1,7 +1,5 @@
 """Episodes with tools: upstream's agent loop, with a scripted engine in the place of a model."""
 
-from __future__ import annotations
-
 import json
 import time
 from collections.abc import Callable, Iterator

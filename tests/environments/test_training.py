@@ -1,7 +1,5 @@
 """Episodes in training: what is learned from, and that it does not matter how many processes play them."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Between a turn of the model and the next one stands what the template, and upstream's builder, puts there."""
 
-from __future__ import annotations
-
 import importlib
 import sys
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Advantages over turns: which give the gradient of the expected return, found by every outcome of a small tree."""
 
-from __future__ import annotations
-
 import inspect
 import itertools
 from collections.abc import Callable, Iterator

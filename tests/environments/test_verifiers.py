@@ -1,7 +1,5 @@
 """Environments of verifiers behind the endpoint: the real package, its harness and servers of tools, and no network."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """The committed example: restored by `vextract sync`, equal to its lock, and it learns."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess

@@ -3,8 +3,6 @@
 `fixed` is a package that has the fix, `broken` one that lacks it; PART, in the module of the test, says what it holds.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from pathlib import Path
 

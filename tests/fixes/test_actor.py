@@ -1,7 +1,5 @@
 """Named fixes of the actor."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

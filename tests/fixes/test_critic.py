@@ -1,7 +1,5 @@
 """Named fixes of the critic."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

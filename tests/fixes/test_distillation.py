@@ -1,7 +1,5 @@
 """Upstream's losses of distillation: what a batch's passes and processes leave of them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

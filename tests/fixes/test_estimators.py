@@ -1,7 +1,5 @@
 """The named fixes of advantage estimators."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import torch

@@ -1,7 +1,5 @@
 """Named fixes of the rollout by transformers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Named fixes of log-probabilities."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 from unittest import mock

@@ -1,7 +1,5 @@
 """No named fix goes without a test."""
 
-from __future__ import annotations
-
 import ast
 from pathlib import Path
 

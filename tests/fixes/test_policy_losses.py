@@ -1,7 +1,5 @@
 """What the actor learns from is a batch, however many passes and processes it is divided into."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

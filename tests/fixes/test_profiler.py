@@ -1,7 +1,5 @@
 """Named fixes of the profiler."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

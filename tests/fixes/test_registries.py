@@ -1,7 +1,5 @@
 """The named fix of a release that has no registries of algorithms."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

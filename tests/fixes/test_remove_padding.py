@@ -1,7 +1,5 @@
 """Named fixes for training without padding tokens where flash-attn is not installed."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """The named fixes of verl's own reward managers."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Named fixes of the dataset."""
 
-from __future__ import annotations
-
 import functools
 import sys
 from pathlib import Path

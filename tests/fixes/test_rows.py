@@ -1,7 +1,5 @@
 """Named fixes of what took the rows of a batch one by one."""
 
-from __future__ import annotations
-
 import pytest
 import torch
 

@@ -1,7 +1,5 @@
 """Named fixes of how processes share a model out."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

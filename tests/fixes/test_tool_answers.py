@@ -1,7 +1,5 @@
 """The named fix of what tools answer, where upstream has no continuous-token builder yet."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """Named fix of what the critic learns from: a batch, however many passes it is divided into."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """Upstream's rollout by vLLM, with the vLLM that is there: newer than upstream knew, and built for a CPU."""
 
-from __future__ import annotations
-
 import importlib.metadata
 
 import pytest

@@ -1,7 +1,5 @@
 """What a vendored actor and critic compute on a tiny model, and what plain transformers computes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each is written by us. What a fuzzing run has found, and was mended, is here under a name that says what it is.
 """
 
-from __future__ import annotations
-
 import io
 import os
 import socket

@@ -1,7 +1,5 @@
 """What reads input from strangers, by name: each takes bytes, and ends in its own errors or in a value."""
 
-from __future__ import annotations
-
 import ast
 import io
 import random

@@ -1,7 +1,5 @@
 """Commands in projects and on sources that hold anything: each ends with a code of its own, and a hint."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

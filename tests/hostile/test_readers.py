@@ -1,7 +1,5 @@
 """Whatever a reader is given ends in its own errors, or in a value: in no other error, and not without end."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import random

@@ -1,7 +1,5 @@
 """Projects with images, and the environment that they need."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

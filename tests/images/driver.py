@@ -1,7 +1,5 @@
 """Runs in a project: `python driver.py MODE MODEL RUN RELEASE_SOURCE [key=value ...]`; prints JSON in its last line."""
 
-from __future__ import annotations
-
 import ast
 import json
 import sys

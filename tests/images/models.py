@@ -1,7 +1,5 @@
 """Tiny models that see, with random weights, and their processors."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

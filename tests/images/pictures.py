@@ -1,7 +1,5 @@
 """Rows with a picture of a square, whose colour is asked for."""
 
-from __future__ import annotations
-
 from io import BytesIO
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Prompts with images: what a project learns from them, and what it refuses."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

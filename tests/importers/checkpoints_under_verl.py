@@ -6,8 +6,6 @@ VERL is an unpacked release; STRATEGY fsdp or fsdp2; MODEL what it begins with; 
 RESULT a file for rank 0's weights and state of the optimizer, whole, by the names of the weights.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from functools import partial

@@ -1,7 +1,5 @@
 """Projects, exports of them, and the command line."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import io

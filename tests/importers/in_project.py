@@ -5,8 +5,6 @@
 MODEL is a directory with the toy model's tokenizer. Prints JSON, in its last line.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

@@ -1,7 +1,5 @@
 """What the hooks are given, under verl and in the project alike."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

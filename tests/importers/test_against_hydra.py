@@ -1,7 +1,5 @@
 """Every key of a run, as Hydra composes it with its release's config tree, is its project's, or the report says so."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What is read of a script is what bash makes of it, and what is not read is refused or not known."""
 
-from __future__ import annotations
-
 import contextlib
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A run of verl goes on in a project, and a project's under verl: by the checkpoint managers of verl's own releases."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Files that a run names are copied with what they import, and import in the project."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

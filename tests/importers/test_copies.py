@@ -1,7 +1,5 @@
 """Copies of a checkout's files: only what is needed of a version of verl's, and what they count on around them."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Runs of EasyR1's whose reward function comes along."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from pathlib import Path

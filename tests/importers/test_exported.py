@@ -1,7 +1,5 @@
 """The whole judgement of an export: bash runs its run.sh, Hydra composes that, and each key is looked for in it."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """What an export makes of settings, as Hydra composes it with the release's own config tree."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

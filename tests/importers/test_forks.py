@@ -1,7 +1,5 @@
 """Runs of forks, of other programs than main_ppo, and from before 0.4.0: what they start from, what would not start."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Composition without Hydra: what Hydra itself makes of verl's and a project's config trees."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import hydra

@@ -1,7 +1,5 @@
 """An export against the real thing: what it names is loaded and called by the target release's own functions."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A reward manager that a run names and a project has not comes along with what it imports, and is called as it was."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Iterator
 from pathlib import Path

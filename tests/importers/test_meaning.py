@@ -1,7 +1,5 @@
 """What becomes of verl's settings that a project has no key for."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

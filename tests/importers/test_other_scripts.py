@@ -1,7 +1,5 @@
 """Scripts that read others of their checkout are followed; those that they start are named."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import shutil

@@ -1,7 +1,5 @@
 """A checkout that changed its copy of verl: what scores comes along, and what else was changed is said."""
 
-from __future__ import annotations
-
 import ast
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Runs of upstream's recipe for PRIME become projects with process rewards; names of forks are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

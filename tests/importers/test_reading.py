@@ -1,7 +1,5 @@
 """What is read of a run that is no launch script, and what is refused with the way round."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

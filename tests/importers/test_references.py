@@ -1,7 +1,5 @@
 """Settings that follow others stay so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

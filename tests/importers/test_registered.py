@@ -1,7 +1,5 @@
 """What a project chooses by name, in an export: the release has it, an adapter hands it over, or the export says no."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

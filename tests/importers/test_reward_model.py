@@ -1,7 +1,5 @@
 """The reward model of a run, as a project runs it."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

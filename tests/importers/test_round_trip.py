@@ -1,7 +1,5 @@
 """Export projects, make projects of runs, and refuse bad input of both."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Reading launch scripts: what bash would make of them, without running anything."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Runs whose model calls tools: their classes and functions come along, and upstream's loop calls them."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Runs of TRL: YAML; settings in commands and in Python are refused."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

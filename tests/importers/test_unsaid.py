@@ -1,7 +1,5 @@
 """What a run leaves to its release's defaults, and its project has otherwise: a remark, or the run's value."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a run became is upgraded like every project: its settings follow the release's names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -6,8 +6,6 @@ VERL is an unpacked release; EXPORT what `vextract export` made; OVERRIDES a fil
 and LOSS names of algorithms of the project. It prints what came of them as JSON, in its last line.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import inspect

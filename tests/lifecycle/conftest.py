@@ -1,7 +1,5 @@
 """Upgrades write to a scratch disk that nobody pulls out: flushing it would only cost time."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Random edits of the kinds that people make, each with a token by which it is found again."""
 
-from __future__ import annotations
-
 import random
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Kills and errors at any call by which a process changes a disk."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Real trees of the supported releases, each generated once per run."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from functools import cache
 

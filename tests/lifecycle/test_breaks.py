@@ -1,7 +1,5 @@
 """Upgrades over the releases at which upstream took files, roles and config keys away."""
 
-from __future__ import annotations
-
 import os
 import random
 import zlib

@@ -1,7 +1,5 @@
 """What users see of status, diff and upgrade, with small trees in the place of real ones."""
 
-from __future__ import annotations
-
 import errno
 import json
 import shutil

@@ -4,8 +4,6 @@ That code comes from this repository's history. In a shallow clone the tests tha
 projects, at the end, run everywhere.
 """
 
-from __future__ import annotations
-
 import ast
 import io
 import os

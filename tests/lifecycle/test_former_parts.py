@@ -1,7 +1,5 @@
 """A project from before some of its parts were features keeps those that its owner uses."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A project from elsewhere: no command writes outside of it, into Git's files or through links, or runs its code."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

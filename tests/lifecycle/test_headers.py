@@ -1,7 +1,5 @@
 """Headers of vendored files change with the code only, and those of before schema 2 of the lock give way to today's."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Killed at any write, flush, rename or removal: the project is the old one, or the new one, or one command away."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

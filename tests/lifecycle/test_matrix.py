@@ -1,7 +1,5 @@
 """Thousands of random edits, over every step between releases and options: none is lost."""
 
-from __future__ import annotations
-
 import json
 import random
 import re

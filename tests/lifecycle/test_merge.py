@@ -1,7 +1,5 @@
 """The merge of one file."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Branches of a project at two releases, merged with Git."""
 
-from __future__ import annotations
-
 import subprocess
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Merges by symbol and by key: an edit stays where it was made, and neighbours do not contradict each other."""
 
-from __future__ import annotations
-
 import ast
 import itertools
 import subprocess

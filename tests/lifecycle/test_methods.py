@@ -1,7 +1,5 @@
 """Methods that a slice leaves out: projects that have them, and owners who use or edit them."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Functions that stand in another module now: edits of them go along, whatever became of the module that had them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """What of verl a project's owner asks for in `vextract.toml`, or by importing it, comes and stays."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """An owner's year: edits of sixteen kinds go to the newest release, at once and step by step, and back."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

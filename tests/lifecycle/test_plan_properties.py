@@ -1,7 +1,5 @@
 """Whatever the three sides are: nothing of the owner's is lost, and planning once more changes nothing."""
 
-from __future__ import annotations
-
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 

@@ -1,7 +1,5 @@
 """What an upgrade tells of the owner's work, and what of it goes back where it was."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The owner's settings, carried to where a release has them."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

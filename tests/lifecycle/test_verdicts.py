@@ -1,7 +1,5 @@
 """What an upgrade decides, and that it does just that."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Small projects made by hand, which upgrade in milliseconds."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The releases whose model side is tested."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.releases import OF_BOTH_KINDS

@@ -1,7 +1,5 @@
 """Two devices called `other:0` and `other:1`, compiled from `device.cpp`."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import types

@@ -1,7 +1,5 @@
 """Which device each part of a run computes on. No GPU is needed: see `device.cpp` for the devices that stand in."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """An adapter learns what a model learns."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

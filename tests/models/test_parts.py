@@ -1,7 +1,5 @@
 """What a model is loaded from, what it refuses, and where its weights wait."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import mmap

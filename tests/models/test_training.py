@@ -1,7 +1,5 @@
 """How a model is computed and kept does not change what is trained; what is trained can be taken elsewhere."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

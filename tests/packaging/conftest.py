@@ -1,7 +1,5 @@
 """vextract as its users get it: a wheel, installed into an empty environment."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import venv

@@ -1,7 +1,5 @@
 """`make setup`, `make lock` and Ctrl-C in a project: its Makefile, with small packages."""
 
-from __future__ import annotations
-
 import ast
 import base64
 import hashlib

@@ -1,7 +1,5 @@
 """What generated projects ask for can be installed together: the environment that trained them has it all."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What a command imports before it does anything."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

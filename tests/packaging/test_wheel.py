@@ -1,7 +1,5 @@
 """What the wheel holds, and that it works where nothing of the checkout is."""
 
-from __future__ import annotations
-
 import os
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """One project for all tests of several processes; each run has a directory of its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

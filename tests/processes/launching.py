@@ -1,7 +1,5 @@
 """Starting a project in several processes."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """However many processes: the same responses give the same advantages and the same weights, and any number resumes."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """The files in a project's launch/: what they say is well formed, and SLURM's starts a run over two nodes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A hundred steps need no more memory than forty."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A run that is stopped and started again, as often as may be, is the run that was not: bit for bit."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

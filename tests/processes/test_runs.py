@@ -1,7 +1,5 @@
 """Whole runs under torchrun, with what happens to runs: killed processes, hanging ones, Ctrl-C, a second machine."""
 
-from __future__ import annotations
-
 import os
 import signal
 import socket

@@ -1,7 +1,5 @@
 """A disk that takes longer than a collective operation may: nobody fails, and the checkpoint is whole."""
 
-from __future__ import annotations
-
 import shutil
 import textwrap
 from pathlib import Path

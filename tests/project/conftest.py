@@ -1,7 +1,5 @@
 """Each project is made once for all tests; a test that changes one works on a copy."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -4,8 +4,6 @@ They are forks of one process, whichever of those that share the tests asks for 
 process does before or while it imports torch is tested by those that `running.python` starts.
 """
 
-from __future__ import annotations
-
 import atexit
 import contextlib
 import importlib

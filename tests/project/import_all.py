@@ -6,8 +6,6 @@ The job lists projects: their root, modules, and the packages that are allowed o
 transformers takes seconds, so that happens once; each project is imported in a fork.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.metadata
 import json

@@ -1,7 +1,5 @@
 """Running a generated project as its owner would, with sizes that take seconds."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

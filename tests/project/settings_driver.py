@@ -4,8 +4,6 @@ python settings_driver.py record FILE            train as each line of stdin say
 python settings_driver.py change FILE [BEGIN]    another value for each setting, one at a time; the answers, as JSON
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from importlib import import_module

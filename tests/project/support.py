@@ -1,7 +1,5 @@
 """Projects as `vextract new` makes them, in every combination that matters."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import os

@@ -1,7 +1,5 @@
 """Components of the reward that some samples lack: what is not reported is no zero, wherever it is read."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

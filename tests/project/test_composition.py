@@ -1,7 +1,5 @@
 """The config that a run composes is Hydra's, whichever way its values get into it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

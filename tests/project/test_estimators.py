@@ -1,7 +1,5 @@
 """Every advantage estimator that can be named runs, and the checks know what it makes of a lone response."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

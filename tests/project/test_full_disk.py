@@ -1,7 +1,5 @@
 """What takes a file that the disk refuses, and an error in a script, are said in plain text."""
 
-from __future__ import annotations
-
 import errno
 import os
 import shutil

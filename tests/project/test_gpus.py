@@ -1,7 +1,5 @@
 """What a run asks of torch and of the system: kernels on GPUs, as far as it can be seen without one, and memory."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """What a hook, a scheduler or a disk does to the whole process does not cost a run its work."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Hooks are never written again, so what they import is in every project, whichever release it is taken to."""
 
-from __future__ import annotations
-
 import ast
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """The order of a default project's own folders: each imports only what stands below it, and none goes in a circle."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

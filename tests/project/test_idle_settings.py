@@ -1,7 +1,5 @@
 """A setting that is made and changes nothing is said to be idle; one that changes something is not."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

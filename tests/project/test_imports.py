@@ -1,7 +1,5 @@
 """Every vendored module can be imported where nothing is installed but what the project requires."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

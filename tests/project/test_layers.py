@@ -1,7 +1,5 @@
 """Templates, newest first: the newest release is `base/` and its siblings, and `until/V/` is what older ones need."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from functools import cache

@@ -1,7 +1,5 @@
 """`vextract plan`: what a run will hold in memory, before anything is loaded."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

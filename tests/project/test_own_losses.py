@@ -1,7 +1,5 @@
 """Policy losses of an owner's own, over one pass and over several, and with gradients that are no numbers."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

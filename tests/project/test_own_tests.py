@@ -1,7 +1,5 @@
 """A project's own tests pass, and what `more/` asks of the same modules, which is run beside them in a project."""
 
-from __future__ import annotations
-
 import shutil
 from dataclasses import replace
 from pathlib import Path

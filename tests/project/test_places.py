@@ -1,7 +1,5 @@
 """Projects in hard places: moved, renamed, under odd names."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """The watch over engine and trainer: what it warns of, what it calls the cause, and that it changes no weight."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Rollouts are sampled as the config says, whatever the model's directory says, and end at all tokens that end one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Each setting of a project is read, refused or said: none is ignored without a word."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """What is changed in the text of templates: shims come symbol by symbol, and long imports get a line for each name."""
 
-from __future__ import annotations
-
 from extractor.pipeline.render.long_imports import wrap_imports
 from extractor.pipeline.render.shims import select_shims, slice_module
 

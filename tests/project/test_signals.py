@@ -1,7 +1,5 @@
 """Reward functions that limit their time by signals or processes, as graders do, under verl's own manager."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A step as a reader of the trainer follows it: how deep it goes, and what the batch has after each phase."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

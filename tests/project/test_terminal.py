@@ -1,7 +1,5 @@
 """A run in a real terminal of several widths: the table, its clock, and what is printed meanwhile."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

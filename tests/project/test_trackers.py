@@ -1,7 +1,5 @@
 """Each tracker with its real package, in an environment of its own: a project's tests read back what was written."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

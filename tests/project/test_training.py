@@ -1,7 +1,5 @@
 """Projects of every release train, as they are, with `python main.py`."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """What is true of every generated tree, without running it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

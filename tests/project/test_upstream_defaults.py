@@ -3,8 +3,6 @@
 verl's defaults stand in its YAML; those of its dataclasses, and those that its code gives to `get`, are often others.
 """
 
-from __future__ import annotations
-
 import ast
 import dataclasses
 import fnmatch

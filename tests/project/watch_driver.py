@@ -3,8 +3,6 @@
 Its input is a JSON object: for each case its name, what is wrong with the engine, and settings.
 """
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import json

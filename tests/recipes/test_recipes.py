@@ -1,7 +1,5 @@
 """`vextract new --recipe`: the command, and projects of each recipe as their owner finds them."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """A generated project that makes pages, runs to make them of, and a browser to open them in."""
 
-from __future__ import annotations
-
 import os
 import shutil
 from collections.abc import Callable, Iterator

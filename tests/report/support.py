@@ -1,7 +1,5 @@
 """Runs with known values, and a page in a browser."""
 
-from __future__ import annotations
-
 import json
 import math
 from pathlib import Path

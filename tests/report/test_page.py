@@ -1,7 +1,5 @@
 """The page about runs, opened in a browser: it draws, reads out, filters and compares, and asks for nothing."""
 
-from __future__ import annotations
-
 import json
 import math
 import re

@@ -1,7 +1,5 @@
 """The pictures of README and the site: small, whole, and what a run shows today."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The page about runs: complete, safe to open, and the same for the same files."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The library, importable as `reward_library` here and in the processes that it starts."""
 
-from __future__ import annotations
-
 import importlib
 import shutil
 from collections.abc import Callable, Iterator

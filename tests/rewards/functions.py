@@ -1,7 +1,5 @@
 """Functions to score with; worker processes import this file as the module scored_by."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

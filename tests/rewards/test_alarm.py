@@ -1,7 +1,5 @@
 """The alarm in training: what it warns of, and what it does not."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Callable
 from types import ModuleType

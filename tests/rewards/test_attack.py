@@ -1,7 +1,5 @@
 """The command that tries known hacks against a reward: it finds those that get through, and blames no sound one."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Tests of programs, in each form that data sets have them: honest solutions pass, wrong ones do not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from types import ModuleType
 

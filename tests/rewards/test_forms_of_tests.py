@@ -1,7 +1,5 @@
 """Every form in which tests name what they test: honest programs pass, and programs that lie to the tests do not."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from types import ModuleType

@@ -1,7 +1,5 @@
 """Every known hack: it scores nothing, harms nobody, and leaves nothing behind."""
 
-from __future__ import annotations
-
 import os
 import signal
 import sys

@@ -1,7 +1,5 @@
 """The reward manager and the model as judge, on batches of a few tokens."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Programs that are right or wrong: how they end, what they may use, and what holds them."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

@@ -1,7 +1,5 @@
 """A scoring function over many samples: order, time limits, errors, and processes that are gone afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib.util
 import multiprocessing

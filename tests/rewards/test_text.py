@@ -1,7 +1,5 @@
 """Rules, answers and mathematics."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from types import ModuleType

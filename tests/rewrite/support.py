@@ -1,7 +1,5 @@
 """A resolver made of a table, and the shortest way to rewrite a piece of made-up source."""
 
-from __future__ import annotations
-
 import ast
 import re
 import textwrap

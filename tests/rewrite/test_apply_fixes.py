@@ -1,7 +1,5 @@
 """Named fixes edit exactly what they say, or fail."""
 
-from __future__ import annotations
-
 import pytest
 
 from extractor.values.errors import CheckFailed

@@ -1,7 +1,5 @@
 """Unreachable statements go, with the comments that speak of them."""
 
-from __future__ import annotations
-
 import ast
 import textwrap
 

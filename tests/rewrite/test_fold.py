@@ -1,7 +1,5 @@
 """Branches on features: folded by what a project has."""
 
-from __future__ import annotations
-
 import ast
 
 import pytest

@@ -1,7 +1,5 @@
 """The first line of a vendored file says whose it is, and the header of another version is nobody's edit."""
 
-from __future__ import annotations
-
 import pytest
 
 from extractor.pipeline.rewrite import read_dropped_methods, read_former_changes, read_named_fixes

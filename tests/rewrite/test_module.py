@@ -1,7 +1,5 @@
 """The stages together: header, substitutes, strings, line ends."""
 
-from __future__ import annotations
-
 from extractor.pipeline.slicer import Substitute, Target
 from tests.rewrite.support import after, body, emit
 

@@ -1,7 +1,5 @@
 """Imports point at the defining module of the generated package, and only names in use stay."""
 
-from __future__ import annotations
-
 import pytest
 
 from extractor.pipeline.rewrite.problems import CannotRewrite

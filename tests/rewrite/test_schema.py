@@ -1,7 +1,5 @@
 """What projects are told of their settings, from templates/schema.yaml."""
 
-from __future__ import annotations
-
 import json
 
 from extractor.pipeline.render.registered import collect_registered_words

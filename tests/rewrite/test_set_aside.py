@@ -1,7 +1,5 @@
 """Statements that no rule touches go round libcst and come back as they were."""
 
-from __future__ import annotations
-
 import ast
 from textwrap import dedent
 

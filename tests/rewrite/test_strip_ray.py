@@ -1,7 +1,5 @@
 """Ray is taken out by what names mean, and what has no meaning without it is refused."""
 
-from __future__ import annotations
-
 import pytest
 
 from extractor.pipeline.rewrite.problems import CannotRewrite

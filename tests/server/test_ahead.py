@@ -1,7 +1,5 @@
 """Rollouts that are one batch ahead: the server writes while the batch before is trained on."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import os

@@ -1,7 +1,5 @@
 """Answers that do not fit their requests: each is refused, whatever the server, and says what is wrong with it."""
 
-from __future__ import annotations
-
 import copy
 import importlib
 import json

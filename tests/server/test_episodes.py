@@ -1,7 +1,5 @@
 """Episodes by a server: each turn is asked for by itself, and what is drawn depends on no clock."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 import time

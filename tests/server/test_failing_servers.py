@@ -1,7 +1,5 @@
 """Whole runs whose server fails: what was trained is saved, and the run goes on as if nothing had happened."""
 
-from __future__ import annotations
-
 import asyncio
 import importlib
 import json

@@ -1,7 +1,5 @@
 """What a server that the trainer starts does with several GPUs, as far as no GPU is needed to see it."""
 
-from __future__ import annotations
-
 import contextlib
 from importlib import import_module
 from pathlib import Path

@@ -3,8 +3,6 @@
 Python's own HTTP server stands where vLLM or SGLang would: what is tested is how a process is kept.
 """
 
-from __future__ import annotations
-
 import importlib
 import os
 import signal

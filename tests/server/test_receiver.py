@@ -1,7 +1,5 @@
 """What vLLM's workers tell of an update that one of them cannot take; the class imports nothing of vLLM for that."""
 
-from __future__ import annotations
-
 import importlib
 from pathlib import Path
 from types import SimpleNamespace

@@ -4,8 +4,6 @@ SGLang has no build for a CPU. What is started in its place is the project's own
 takes the documented command line and requests, and nothing else.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import signal

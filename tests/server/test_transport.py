@@ -1,7 +1,5 @@
 """What a server may send on the wire: every request ends, in bounded time and space, and says what was wrong."""
 
-from __future__ import annotations
-
 import asyncio
 import gzip
 import importlib

@@ -4,8 +4,6 @@ The server may be installed apart from the trainer: VEXTRACT_VLLM_PYTHON names a
 runs the tests has not.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import os

@@ -1,7 +1,5 @@
 """A server of raw bytes: it reads a request as HTTP has it, and what it sends back is up to the test."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

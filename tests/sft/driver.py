@@ -3,8 +3,6 @@
 Under torchrun it does the steps alone.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import sys

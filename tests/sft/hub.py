@@ -1,7 +1,5 @@
 """A model hub of one process: what huggingface_hub asks of one to make a repository and upload a folder to it."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

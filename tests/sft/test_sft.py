@@ -1,7 +1,5 @@
 """Supervised training: its loss against transformers' and by hand, in passes and ranks; and what is done with it."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

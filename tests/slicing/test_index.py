@@ -1,7 +1,5 @@
 """What a module's statements bind, name and do."""
 
-from __future__ import annotations
-
 import pytest
 
 from extractor.pipeline.index import Index, Module

@@ -1,7 +1,5 @@
 """Reading manifests, and what a malformed one says."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest

@@ -1,7 +1,5 @@
 """Methods are kept or dropped one by one: a case for each rule of docs/slicing.md."""
 
-from __future__ import annotations
-
 from textwrap import dedent
 
 import pytest

@@ -1,7 +1,5 @@
 """Which symbols a slice keeps, and why."""
 
-from __future__ import annotations
-
 import pytest
 
 from extractor.pipeline.slicer import NotKept, Target

@@ -1,7 +1,5 @@
 """By which names the templates may reach methods of upstream's classes."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,7 +1,5 @@
 """A made-up source tree and manifest, to slice in tests."""
 
-from __future__ import annotations
-
 from textwrap import dedent
 
 from extractor.pipeline.index import Index

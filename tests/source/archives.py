@@ -1,7 +1,5 @@
 """Small archives that claim to be verl, made in the test; none holds a line of verl."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import tarfile

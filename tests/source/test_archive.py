@@ -1,7 +1,5 @@
 """Archives from elsewhere: what is read, and what is refused."""
 
-from __future__ import annotations
-
 import stat
 import tarfile
 import zipfile

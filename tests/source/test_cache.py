@@ -1,7 +1,5 @@
 """The cache, and the download behind it."""
 
-from __future__ import annotations
-
 import os
 import sys
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """`--from`: files and directories that a user names."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Fixtures of the tests that run a project."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

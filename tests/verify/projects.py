@@ -1,7 +1,5 @@
 """Projects for the tests: small ones written by hand, and changes to real ones."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Defaults and constants that both sides declare: which names these are, and what is told of them."""
 
-from __future__ import annotations
-
 import dataclasses
 import functools
 from enum import Enum

@@ -1,7 +1,5 @@
 """`verify` in environments as people make them: the project itself is installed in its own."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

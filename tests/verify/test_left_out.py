@@ -1,7 +1,5 @@
 """A line that could call a method which was left out is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Changes that cases once did not see: each is now found by one, in the release that has the code."""
 
-from __future__ import annotations
-
 import pytest
 
 from benchmarks.mutants import chosen, measuring

@@ -1,7 +1,5 @@
 """All checks on real projects: nothing differs as they are emitted, and a change of one character is found."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

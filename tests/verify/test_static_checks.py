@@ -1,7 +1,5 @@
 """The checks that read a project without running it."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

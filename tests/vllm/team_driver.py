@@ -4,8 +4,6 @@ The first asks three times, the second once. OUT gets, for each, what it was giv
 before and after.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

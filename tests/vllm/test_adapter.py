@@ -1,7 +1,5 @@
 """An adapter that vLLM computes beside the model: what it writes is what the policy says, after each hand-over."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

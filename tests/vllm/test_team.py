@@ -1,7 +1,5 @@
 """How processes that hold one engine together come to their responses; the engine itself is in test_training.py."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Projects of engine vllm, with the real vLLM in the trainer's own process."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from collections.abc import Callable

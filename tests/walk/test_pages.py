@@ -3,8 +3,6 @@
 `make setup` only makes the project's environment see what is installed there, and `pip install .` does nothing.
 """
 
-from __future__ import annotations
-
 import shutil
 import sys
 from pathlib import Path

@@ -3,8 +3,6 @@
 That is a copy of this checkout, a virtual environment with nothing in it, and an empty cache.
 """
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import venv

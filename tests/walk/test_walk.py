@@ -1,7 +1,5 @@
 """The walker runs what a page says, and says where it cannot go on."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The time, once a GPU has done what it was given: for the scripts beside this one."""
 
-from __future__ import annotations
-
 import time
 
 

@@ -4,8 +4,6 @@ Prints seconds and bytes of a hand-over; and where the engine gives its memory b
 device's memory is in use during a rollout and after it, and the seconds that waking and going to sleep take.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import statistics

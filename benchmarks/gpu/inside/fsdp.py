@@ -5,8 +5,6 @@ work, and torch's allocator has expandable segments. Prints the median of an upd
 the first step's norm of the gradient.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

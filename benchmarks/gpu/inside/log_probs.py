@@ -4,8 +4,6 @@ Prints seconds and bytes (peak above the logits themselves) of float32 and bfloa
 and by rows, one at a time, as upstream does it for bfloat16 where there is no flash-attn.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -4,8 +4,6 @@ Prints seconds a GiB for a copy from the GPU into CPU memory that is new, that w
 known to the driver; and seconds for attention over a length that is new, by cuDNN and by torch's own kernels.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import statistics

@@ -1,7 +1,5 @@
 """Write a model of random weights with the toy task's tokenizer: `make_model.py PACKAGE PATH JSON`, in a project."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -1,7 +1,5 @@
 """Plan the memory of a run: `plan.py PACKAGE key=value ...`, in a project. Prints GiB of the largest phase, by line."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import sys

@@ -4,8 +4,6 @@ Prints the seconds of the second update, those in which the GPU computes somethi
 the kernels that take most their seconds. The table of torch's profiler goes to standard error.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json

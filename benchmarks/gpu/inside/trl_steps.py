@@ -3,8 +3,6 @@
 Prints the median of seconds per step, from one optimizer step's end to the next, and the peak of allocated memory.
 """
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import itertools

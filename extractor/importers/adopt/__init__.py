@@ -1,7 +1,5 @@
 """Turn a hand-edited copy of verl into a project."""
 
-from __future__ import annotations
-
 import ast
 import re
 import sys

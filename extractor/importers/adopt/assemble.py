@@ -1,7 +1,5 @@
 """Write edited project files and find edits that break callers."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from dataclasses import replace

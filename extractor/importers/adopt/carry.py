@@ -1,7 +1,5 @@
 """Decide which of a fork's edits the project can take."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import warnings

@@ -1,7 +1,5 @@
 """Compare a fork's modules with upstream's, symbol by symbol."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Copy a fork's reward code and dataset into hook files."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping, Sequence

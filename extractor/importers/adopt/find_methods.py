@@ -1,7 +1,5 @@
 """Find estimators and losses that only a fork has, and what it calls them with."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping

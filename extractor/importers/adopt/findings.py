@@ -1,7 +1,5 @@
 """Define the results of adopting."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum

@@ -1,7 +1,5 @@
 """Read a fork's modules and extract functions with their dependencies."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 import re

@@ -1,7 +1,5 @@
 """Graft a fork's method onto an existing project."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path

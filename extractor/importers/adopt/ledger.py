@@ -1,7 +1,5 @@
 """List the fork's edits with their outcome, and park the rest."""
 
-from __future__ import annotations
-
 import ast
 import textwrap
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """Find a copy of verl and its import name."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

@@ -1,7 +1,5 @@
 """Check that project and fork compute equal results on one batch."""
 
-from __future__ import annotations
-
 import ast
 import re
 import tempfile

@@ -1,7 +1,5 @@
 """Turn a fork's advantage estimators and policy losses into hooks."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Mapping, Sequence

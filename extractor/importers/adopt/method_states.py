@@ -1,7 +1,5 @@
 """Judge how much of a fork's methods runs in its project."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Give a project the config keys that the fork's code reads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Recognise a copy of verl and its original release."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence

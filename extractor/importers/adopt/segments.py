@@ -1,7 +1,5 @@
 """Split a module into top-level statements with their comments, under upstream's names."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Resolve a fork's names and imports in the target project."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Map a project's config keys to those of a verl release."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum

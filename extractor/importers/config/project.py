@@ -1,7 +1,5 @@
 """Compose a project's config as its main.py does."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Read and render what lies in templates/from_run and templates/export."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from functools import cache

@@ -1,7 +1,5 @@
 """Make an export's files in memory, and write them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import re

@@ -1,7 +1,5 @@
 """Adapt a project's values and settings for full verl."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any

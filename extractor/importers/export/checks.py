@@ -1,7 +1,5 @@
 """Refuse configs that cannot be exported; warn of lost settings."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Mapping, Sequence

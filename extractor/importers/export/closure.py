@@ -1,7 +1,5 @@
 """Find the package modules that hooks need, and verl's equivalents."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Merge edits of vendored files into verl's own source."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from pathlib import Path
 

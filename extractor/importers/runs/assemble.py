@@ -1,7 +1,5 @@
 """Put a run's settings and reward function into a project's tree."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """Read a requested run and match it to a verl release."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections.abc import Callable, Sequence

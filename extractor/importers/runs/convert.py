@@ -1,7 +1,5 @@
 """Choose a project's options for a run."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Find a checkout's files, what they define and need, and cut the rest."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping

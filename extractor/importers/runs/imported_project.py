@@ -1,7 +1,5 @@
 """Put a run's settings and code into a project's tree."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet

@@ -1,7 +1,5 @@
 """Read the first trainer launch of a script, and the config that it names."""
 
-from __future__ import annotations
-
 import ast
 import os
 import posixpath

@@ -1,7 +1,5 @@
 """List and rewrite a module's imports."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

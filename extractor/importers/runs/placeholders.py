@@ -1,7 +1,5 @@
 """Mark the unknown parts of texts with placeholders."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """Read a launch script, overrides or a config as a run."""
 
-from __future__ import annotations
-
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Match a run to the config of a verl release, or to the defaults before the first."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any

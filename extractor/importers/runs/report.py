@@ -1,7 +1,5 @@
 """Report every setting of a run that was not simply carried."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Repair a run's settings that a project would refuse, and list what is missing or unknown."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Classify verl settings that a project has no key for."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import lru_cache

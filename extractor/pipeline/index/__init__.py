@@ -4,8 +4,6 @@ Nothing here is executed: `ast` gives the structure, `symtable` says which names
 A module is read when somebody asks for it, so that the index costs what the slice touches.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Protocol

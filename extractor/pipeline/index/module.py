@@ -1,7 +1,5 @@
 """Parse one upstream module."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from functools import cached_property

@@ -1,7 +1,5 @@
 """Collect a statement's names, imports and annotations in one walk."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

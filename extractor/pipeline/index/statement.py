@@ -1,7 +1,5 @@
 """The types that the index is made of."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Helpers for Python syntax trees."""
 
-from __future__ import annotations
-
 import ast
 import symtable
 from collections.abc import Iterable, Iterator

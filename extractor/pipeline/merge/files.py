@@ -1,7 +1,5 @@
 """Merge a file three ways: by Python symbol, key or line."""
 
-from __future__ import annotations
-
 from pathlib import PurePosixPath
 
 from extractor.pipeline.merge.lines import Labels, Merged, has_turned_to_crlf, merge_lines

@@ -3,8 +3,6 @@
 Git is where this merge is maintained and where its users know it from; the pure-Python library for it is under the GPL.
 """
 
-from __future__ import annotations
-
 import os
 import subprocess
 import tempfile

@@ -1,7 +1,5 @@
 """Split a Python module into pieces: top-level statements and class members."""
 
-from __future__ import annotations
-
 import ast
 import symtable
 from collections.abc import Iterator, Sequence

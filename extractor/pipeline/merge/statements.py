@@ -4,8 +4,6 @@ An editor that formats a file on saving changes most of its lines, and nothing o
 takes another formatter.
 """
 
-from __future__ import annotations
-
 import ast
 import inspect
 import io

@@ -1,7 +1,5 @@
 """Split a TOML file into pieces: tables, keys and list items."""
 
-from __future__ import annotations
-
 import re
 
 from extractor.pipeline.merge.pieces import Piece, Unsupported, make_distinct

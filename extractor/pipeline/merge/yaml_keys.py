@@ -1,7 +1,5 @@
 """Split a YAML file into pieces: sections and keys."""
 
-from __future__ import annotations
-
 from extractor.pipeline.merge.pieces import Piece, Unsupported
 from extractor.values.configtree.yaml_text import Document, Entry, Key
 from extractor.values.configtree.yaml_text import UnsupportedYaml as NoDocument

@@ -1,7 +1,5 @@
 """Render the part of a project that is ours."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

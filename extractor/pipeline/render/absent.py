@@ -1,7 +1,5 @@
 """List what a project lacks, and which feature brings it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 

@@ -4,8 +4,6 @@ The constants are those of `templates/base/__package__/switches.py`, which no pr
 the template's, but for its indentation.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ The layers hold what the newest release needs. What older ones need instead stan
 `until/V/PART` for the releases up to V: what a recipe replaces stays the recipe's.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache

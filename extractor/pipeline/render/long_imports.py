@@ -1,7 +1,5 @@
 """Wrap imports that a long package name makes too long."""
 
-from __future__ import annotations
-
 import re
 
 _LINE_LENGTH = 120  # as templates/base/pyproject.toml.jinja tells ruff

@@ -1,7 +1,5 @@
 """Write requirements.lock: the exact versions that a project installs."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

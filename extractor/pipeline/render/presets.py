@@ -1,7 +1,5 @@
 """Read which settings the presets of a release set."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Any

@@ -1,7 +1,5 @@
 """Read what code registers by name, and such functions' parameters."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """Write shipped.json: what a project knows of its settings."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache

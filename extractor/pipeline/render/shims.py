@@ -1,7 +1,5 @@
 """Slice `templates/shims/` to the functions and classes that a project imports."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Find settings that nothing in a project's code reads."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache

@@ -3,8 +3,6 @@
 They are read off the text, for speed: a name too many keeps a method that could go, and does no harm.
 """
 
-from __future__ import annotations
-
 import builtins
 import re
 from collections import Counter

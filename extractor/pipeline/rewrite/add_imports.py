@@ -1,7 +1,5 @@
 """Add import lines below a module's existing imports."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import libcst as cst

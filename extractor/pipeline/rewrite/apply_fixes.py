@@ -1,7 +1,5 @@
 """Apply the manifest's named fixes: small, counted edits of upstream code."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Callable, Sequence

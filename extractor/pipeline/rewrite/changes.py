@@ -1,7 +1,5 @@
 """Describe a vendored file's changes for vextract.lock and NOTICE."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,5 @@
 """Remove elements of a comma-separated list without changing its layout."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import TypeVar
 

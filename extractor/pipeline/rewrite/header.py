@@ -3,8 +3,6 @@
 What changes from release to release by itself (the release, the digest, the list of changes) stands in vextract.lock.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import takewhile
 

@@ -1,7 +1,5 @@
 """Decide whether anything needs what an import binds."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection
 

@@ -1,7 +1,5 @@
 """Split source text into lines where Python's tokenizer does."""
 
-from __future__ import annotations
-
 import re
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")

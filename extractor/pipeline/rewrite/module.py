@@ -1,7 +1,5 @@
 """Rewrite one kept module."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Resolve a module's names to definitions and list their uses."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 

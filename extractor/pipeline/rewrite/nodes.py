@@ -1,7 +1,5 @@
 """Helpers for libcst nodes, without the slow import of `libcst.matchers`."""
 
-from __future__ import annotations
-
 import libcst as cst
 
 

@@ -3,8 +3,6 @@
 Such a statement is replaced by a one-line stand-in before libcst sees the text, and put back afterwards.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator, Sequence

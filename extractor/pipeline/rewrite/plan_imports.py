@@ -1,7 +1,5 @@
 """Decide for each import of a module: keep, prune or redirect."""
 
-from __future__ import annotations
-
 import ast
 import builtins
 from dataclasses import dataclass

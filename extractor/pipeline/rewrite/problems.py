@@ -1,7 +1,5 @@
 """The error for upstream text that cannot be rewritten without guessing."""
 
-from __future__ import annotations
-
 from difflib import SequenceMatcher
 
 from extractor.values.errors import CheckFailed

@@ -1,7 +1,5 @@
 """Replace Ray's types in annotations by `Any`."""
 
-from __future__ import annotations
-
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 from libcst.metadata import QualifiedNameSource, Scope

@@ -4,8 +4,6 @@ The shim (`shims/local_executor.py`) has `submit(function, *args, **kwargs)`, `f
 `wait(futures, num_returns=1, timeout=None)`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence, Set
 
 import libcst as cst

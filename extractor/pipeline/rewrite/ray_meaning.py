@@ -3,8 +3,6 @@
 libcst's scope metadata decides it, never the spelling of a name.
 """
 
-from __future__ import annotations
-
 import libcst as cst
 from libcst.metadata import (
     ImportAssignment,

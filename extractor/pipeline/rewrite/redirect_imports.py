@@ -1,7 +1,5 @@
 """Write the imports as planned."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import libcst as cst

@@ -1,7 +1,5 @@
 """Rewrite strings that hold dotted paths into verl, such as `_target_`."""
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

@@ -4,8 +4,6 @@
 definitions.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from dataclasses import dataclass

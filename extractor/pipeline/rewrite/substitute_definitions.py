@@ -1,7 +1,5 @@
 """Replace definitions of upstream by imports of ours."""
 
-from __future__ import annotations
-
 from extractor.pipeline.slicer import Substitute, Target
 
 

@@ -1,7 +1,5 @@
 """Remove names that are gone from `__all__`."""
 
-from __future__ import annotations
-
 import libcst as cst
 
 from extractor.pipeline.rewrite.commas import keep_only

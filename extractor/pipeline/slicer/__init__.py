@@ -1,7 +1,5 @@
 """Find symbols reachable from the roots, and the edges to them."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from extractor.pipeline.index import Index, NameUses

@@ -1,7 +1,5 @@
 """Find where upstream defines a name, through re-exports and replacements."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from extractor.pipeline.index import Index

@@ -1,7 +1,5 @@
 """Resolve the names that a kept part uses."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 

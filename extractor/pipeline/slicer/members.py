@@ -1,7 +1,5 @@
 """Decide which methods of kept classes stay."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

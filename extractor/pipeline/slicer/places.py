@@ -1,7 +1,5 @@
 """Map upstream's names to their place in a project."""
 
-from __future__ import annotations
-
 from extractor.pipeline.slicer.definitions import Definition, Definitions
 from extractor.pipeline.slicer.slice import NotKept, Target
 from extractor.pipeline.slicer.state import Found

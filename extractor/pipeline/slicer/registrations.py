@@ -1,7 +1,5 @@
 """Keep what a kept registry holds."""
 
-from __future__ import annotations
-
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.follow import Follower
 from extractor.pipeline.slicer.members import Members

@@ -1,7 +1,5 @@
 """Search from the roots along everything that kept code names."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """The types of the slicer's result."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass, field
 from typing import Protocol

@@ -1,7 +1,5 @@
 """The state of a search."""
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass, field
 

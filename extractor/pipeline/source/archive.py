@@ -1,7 +1,5 @@
 """Read a wheel or sdist in memory, trusting nothing in it."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import re

@@ -1,7 +1,5 @@
 """Cache verl's released files on disk, verifying digests on every use."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

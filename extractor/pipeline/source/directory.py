@@ -1,7 +1,5 @@
 """Read verl from a checkout, site-packages or the installed package."""
 
-from __future__ import annotations
-
 import errno
 import os
 from collections.abc import Iterator, Mapping

@@ -4,8 +4,6 @@ While it lies in the project, every step can be done again in either direction, 
 goes last on the way forward and first on the way back, so it tells how far an upgrade has come.
 """
 
-from __future__ import annotations
-
 import errno
 import itertools
 import os

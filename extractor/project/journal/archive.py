@@ -1,7 +1,5 @@
 """Read and write a journal as a zip archive."""
 
-from __future__ import annotations
-
 import io
 import json
 import zipfile

@@ -1,7 +1,5 @@
 """The types of a journal."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from enum import Enum
 

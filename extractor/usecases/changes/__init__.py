@@ -1,7 +1,5 @@
 """Compare the vendored code of two releases: symbols, registries, config keys."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from collections.abc import Set as AbstractSet

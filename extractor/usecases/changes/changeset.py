@@ -1,7 +1,5 @@
 """The types of a comparison of two releases."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from difflib import unified_diff
 from enum import Enum

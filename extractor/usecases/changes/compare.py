@@ -1,7 +1,5 @@
 """Compare two definitions: signature, body, wording."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from textwrap import dedent

@@ -1,7 +1,5 @@
 """Compare config keys and find the owner's uses of removed keys."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence

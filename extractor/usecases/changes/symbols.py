@@ -1,7 +1,5 @@
 """Match and compare what two projects vendor and register."""
 
-from __future__ import annotations
-
 import ast
 from collections import Counter
 from collections.abc import Iterator, Mapping

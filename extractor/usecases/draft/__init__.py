@@ -4,8 +4,6 @@
 Nothing of upstream is executed.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Correct or remove manifest entries that are no longer valid."""
 
-from __future__ import annotations
-
 import copy
 from collections.abc import Iterable
 from typing import Any

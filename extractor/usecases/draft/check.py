@@ -1,7 +1,5 @@
 """Check a manifest against another release's source."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Collection, Iterator
 from dataclasses import replace

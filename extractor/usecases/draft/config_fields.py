@@ -1,7 +1,5 @@
 """Remove project config keys that upstream's dataclasses no longer accept."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """The types of a check of a manifest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

@@ -1,7 +1,5 @@
 """Infer a release's manifest from an earlier one."""
 
-from __future__ import annotations
-
 import warnings
 from collections import Counter
 from collections.abc import Callable

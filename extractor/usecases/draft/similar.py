@@ -4,8 +4,6 @@ Bodies are compared as the syntax tree spells them, without comments, docstrings
 two is the share of runs of three tokens that both have (Dice's coefficient): 1 for equal bodies, about 0.1 for others.
 """
 
-from __future__ import annotations
-
 import ast
 import copy
 import re

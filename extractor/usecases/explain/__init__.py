@@ -1,7 +1,5 @@
 """Explain a file or symbol: owner, origin and changes."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 from difflib import get_close_matches

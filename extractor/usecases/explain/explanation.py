@@ -1,7 +1,5 @@
 """The types of an explanation."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from extractor.pipeline.slicer import Edge

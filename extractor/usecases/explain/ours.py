@@ -1,7 +1,5 @@
 """Explain a file that is not verl's, and name its template."""
 
-from __future__ import annotations
-
 import ast
 import posixpath
 from collections.abc import Iterator, Mapping

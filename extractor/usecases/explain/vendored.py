@@ -1,7 +1,5 @@
 """Explain a vendored file or symbol: import chain and changes."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Choose the charts of a page, and thin out long series."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any

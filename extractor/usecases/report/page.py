@@ -1,7 +1,5 @@
 """Write runs as one HTML page; same files, same bytes."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Sequence
 from datetime import datetime, timezone

@@ -1,7 +1,5 @@
 """Read a run's directory, also while it is being written."""
 
-from __future__ import annotations
-
 import json
 import math
 import os

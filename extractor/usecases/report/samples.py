@@ -1,7 +1,5 @@
 """Read a run's samples: validation prompts and training steps."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,5 @@
 """Find features whose files were part of every project before."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 from collections.abc import Iterator, Mapping

@@ -5,8 +5,6 @@ and constants that were edited are handed to the module where they stand today, 
 merge so sees the owner's edits alone.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Find the new place of files that are no longer emitted."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

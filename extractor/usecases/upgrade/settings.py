@@ -5,8 +5,6 @@ out of the owner's file, which is then as emitted in that place, and put into th
 the rest. Config files of the owner's own are presets, and what `--from-verl-run` and `adopt` have written.
 """
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet

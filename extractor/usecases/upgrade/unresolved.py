@@ -1,7 +1,5 @@
 """Find unresolved conflicts."""
 
-from __future__ import annotations
-
 import io
 import zipfile
 from dataclasses import dataclass

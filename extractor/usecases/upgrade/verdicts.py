@@ -1,7 +1,5 @@
 """Decide the verdict of each file of an upgrade."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """List a project's uncommitted files."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from hashlib import sha1, sha256

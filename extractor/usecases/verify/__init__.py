@@ -1,7 +1,5 @@
 """Verify a project: imports, no Ray, locked hashes, parity with upstream."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Check that imports resolve and work, and that no name leads to Ray."""
 
-from __future__ import annotations
-
 import ast
 import sys
 import tempfile

@@ -1,7 +1,5 @@
 """Compare bit for bit what two sides computed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

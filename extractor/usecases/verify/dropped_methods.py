@@ -1,7 +1,5 @@
 """Check that nothing calls a method that was not vendored."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Check the project's files against the lock, and the lock against a fresh generation."""
 
-from __future__ import annotations
-
 from dataclasses import fields, replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Find a project's Python and run the driver with it."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """Run cases on upstream and project; compare them bit for bit."""
 
-from __future__ import annotations
-
 import ast
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence

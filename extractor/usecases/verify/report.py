@@ -1,7 +1,5 @@
 """The types of `vextract verify`'s report."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import Enum
 

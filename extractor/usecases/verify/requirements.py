@@ -1,7 +1,5 @@
 """Read the packages that a project requires, by import name."""
 
-from __future__ import annotations
-
 import contextlib
 from pathlib import Path
 from typing import Any

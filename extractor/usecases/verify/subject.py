@@ -1,7 +1,5 @@
 """Read the project under test once: lock and Python files."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Mapping
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """Compose a config tree and overrides as Hydra does; interpolations stay."""
 
-from __future__ import annotations
-
 import copy
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """List the files that defaults lists put together, in Hydra's order."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable, Iterator, Mapping

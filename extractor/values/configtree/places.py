@@ -1,7 +1,5 @@
 """Resolve a defaults list's entry to a file and package."""
 
-from __future__ import annotations
-
 import posixpath
 from typing import Any
 

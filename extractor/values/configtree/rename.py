@@ -1,7 +1,5 @@
 """Rename a config file's keys, keeping comments, values and order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """Resolve interpolations: `${a.b}`, `${.c}`, `${oc.select:...}`, `${oc.env:...}`."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any

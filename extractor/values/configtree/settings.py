@@ -1,7 +1,5 @@
 """List the settings of config files and where they go."""
 
-from __future__ import annotations
-
 import posixpath
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Write settings as YAML."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any
 

@@ -5,8 +5,6 @@ of tables is combined by what names its entries: a fix by its `id`, a replacemen
 what the release no longer has: `fixes = ["id"]`, `roles = ["name"]`, `"features.critic" = ["cut"]`.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 

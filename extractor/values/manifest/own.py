@@ -4,8 +4,6 @@ It is in the words of the releases' manifests: roots beside those of the feature
 replaced or cut, and named fixes.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Parse a manifest."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 

@@ -1,7 +1,5 @@
 """Read the renamed config keys of each release."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 

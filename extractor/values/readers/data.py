@@ -1,7 +1,5 @@
 """Read untrusted TOML, JSON and YAML."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

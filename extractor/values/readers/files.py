@@ -1,7 +1,5 @@
 """Read untrusted files, directories and names."""
 
-from __future__ import annotations
-
 import errno
 import lzma
 import os

@@ -1,7 +1,5 @@
 """Parse untrusted Python source; nothing is run."""
 
-from __future__ import annotations
-
 import ast
 import codecs
 import io

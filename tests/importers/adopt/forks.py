@@ -1,7 +1,5 @@
 """Forks: copies of verl as people make them, written out from the pinned wheels and edited."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`vextract adopt` on forks of the real releases."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

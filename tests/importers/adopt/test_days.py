@@ -1,7 +1,5 @@
 """Forks of other days than a release's: what upstream had then is no edit, and edits are found against it."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

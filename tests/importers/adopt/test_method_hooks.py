@@ -1,7 +1,5 @@
 """A fork's estimators and losses become hooks, which compute what the fork computes, bit for bit."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Segments, and merging a symbol."""
 
-from __future__ import annotations
-
 import ast
 from dataclasses import replace
 from pathlib import Path

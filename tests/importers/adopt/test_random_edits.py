@@ -1,7 +1,5 @@
 """Random edits all over a fork: none may be lost, and what is called carried must stand in the project."""
 
-from __future__ import annotations
-
 import ast
 import random
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A fork is adopted together with a launch script of its own: one project has the edits and the experiment."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

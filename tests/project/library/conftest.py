@@ -1,7 +1,5 @@
 """A project that scripts of the tests use as a library."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

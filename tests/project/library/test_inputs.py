@@ -1,7 +1,5 @@
 """What a script may bring: prompts, rewards and environments of every form; and what is said where they are wrong."""
 
-from __future__ import annotations
-
 import json
 import textwrap
 from pathlib import Path

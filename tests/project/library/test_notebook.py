@@ -1,7 +1,5 @@
 """Runs in a real kernel of Jupyter: the example, an interrupt, hooks that run event loops, and a second trainer."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import sys

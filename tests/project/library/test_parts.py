@@ -1,7 +1,5 @@
 """Rollouts and models without a trainer compute what a trainer computes; and a trainer goes back to a checkpoint."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import textwrap

@@ -1,7 +1,5 @@
 """Runs under short names: PPOTrainer and GRPOTrainer from Python."""
 
-from __future__ import annotations
-
 import subprocess
 import textwrap
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """A run that is started from Python: the same as by main.py, with data, rewards, models and callbacks of one's own."""
 
-from __future__ import annotations
-
 import hashlib
 import textwrap
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The public names are typed: a type checker finds mistakes in a script that uses them, and nothing else."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys

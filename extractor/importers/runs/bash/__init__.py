@@ -4,8 +4,6 @@
 `conditions` decides tests, `statements` goes through it, with `state` and the `other_scripts` it starts.
 """
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Compute bash's arithmetic: `$((...))` and `((...))`, on whole numbers."""
 
-from __future__ import annotations
-
 import ast
 import operator
 import re

@@ -1,7 +1,5 @@
 """Evaluate `[ ... ]` and `[[ ... ]]`; None if unknown."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Say what commands do: read sourced scripts, note others, and say what is printed."""
 
-from __future__ import annotations
-
 import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Find where quoted texts, expansions and characters of bash end."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 

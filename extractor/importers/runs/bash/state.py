@@ -1,7 +1,5 @@
 """Hold a script's variables and commands at the current line."""
 
-from __future__ import annotations
-
 import contextlib
 import posixpath
 import re

@@ -1,7 +1,5 @@
 """Interpret a script's statements as bash would, where outcomes are known."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import re

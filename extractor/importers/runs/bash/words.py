@@ -1,7 +1,5 @@
 """Expand bash words: quotes, variables, arrays, braces and command output."""
 
-from __future__ import annotations
-
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Copy EasyR1 reward functions and prompt text into a project's hooks."""
 
-from __future__ import annotations
-
 import ast
 
 from extractor.importers.config import templates

@@ -5,8 +5,6 @@ their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they a
 source of data that the run's release does not.
 """
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """Resolve the modules a run imports, from its release or checkout."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

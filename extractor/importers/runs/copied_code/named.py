@@ -1,7 +1,5 @@
 """Copy Python files, modules and tools that a run's config names."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any
 

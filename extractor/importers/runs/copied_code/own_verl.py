@@ -1,7 +1,5 @@
 """Find changed files and reward managers in a checkout's verl."""
 
-from __future__ import annotations
-
 import ast
 import re
 from functools import lru_cache

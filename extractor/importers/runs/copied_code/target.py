@@ -1,7 +1,5 @@
 """Hold the project that a run's code is copied into."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

@@ -1,7 +1,5 @@
 """Translate EasyR1's config and launches to verl's settings."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Translate YAML with settings of TRL's GRPOTrainer."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 import math

@@ -3,8 +3,6 @@
 The Python that runs this is the project's. It has no vextract, so this directory becomes a package by hand.
 """
 
-from __future__ import annotations
-
 import importlib
 import importlib.util
 import sys

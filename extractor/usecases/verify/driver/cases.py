@@ -1,7 +1,5 @@
 """Define cases: functions that run once on each side."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """Define cases of advantages, KL, value loss, grouping and trainer functions."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cases of `DataProto` and of helpers for TensorDict."""
 
-from __future__ import annotations
-
 import os
 import pickle
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases of config classes and the optimizers that they describe."""
 
-from __future__ import annotations
-
 import dataclasses
 import warnings
 from types import SimpleNamespace

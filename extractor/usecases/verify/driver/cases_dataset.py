@@ -1,7 +1,5 @@
 """Cases of RLHFDataset on a small Parquet file."""
 
-from __future__ import annotations
-
 import pickle
 from itertools import product
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Cases of defaults and constants of everything that both sides declare."""
 
-from __future__ import annotations
-
 import contextlib
 import dataclasses
 import functools

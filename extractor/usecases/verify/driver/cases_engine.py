@@ -1,7 +1,5 @@
 """Cases of the training engine on a tiny model."""
 
-from __future__ import annotations
-
 import contextlib
 import functools
 import os

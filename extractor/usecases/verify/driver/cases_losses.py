@@ -1,7 +1,5 @@
 """Cases of policy losses with gradients, and of rollout correction."""
 
-from __future__ import annotations
-
 import contextlib
 from itertools import product
 from typing import Any

@@ -1,7 +1,5 @@
 """Cases of metrics, and of validation over bootstrap samples."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

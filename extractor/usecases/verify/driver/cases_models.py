@@ -1,7 +1,5 @@
 """Cases of actor, critic and rollout on a tiny model."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator, Sequence
 from itertools import product

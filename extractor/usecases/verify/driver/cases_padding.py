@@ -1,7 +1,5 @@
 """Define cases of unpadded batches, and of losses and distillation over them."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from itertools import product
 from types import SimpleNamespace

@@ -1,7 +1,5 @@
 """Cases of scorers, of reward managers, and of loading one."""
 
-from __future__ import annotations
-
 import asyncio
 import inspect
 import sys

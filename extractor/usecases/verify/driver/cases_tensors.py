@@ -1,7 +1,5 @@
 """Cases of masked operations, log-probabilities, padding, schedules, and partitions by length."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

@@ -8,8 +8,6 @@ A node is a list that starts with its kind:
     ["r", text]                        anything else, by its type and text
 """
 
-from __future__ import annotations
-
 import dataclasses
 import re
 from collections.abc import Iterable, Mapping

@@ -1,7 +1,5 @@
 """Make the shared inputs of cases: numbers, configs, tokenizer, models."""
 
-from __future__ import annotations
-
 import copy
 import functools
 import inspect

@@ -1,7 +1,5 @@
 """Run methods of a fork or project on a made-up batch."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import sys

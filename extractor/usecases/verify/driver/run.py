@@ -1,7 +1,5 @@
 """Run a job in a project's Python: imports, parity or methods."""
 
-from __future__ import annotations
-
 import contextlib
 import importlib
 import json
