@@ -29,6 +29,8 @@ _OTHERS = (
 )
 
 
+# What a project computes before an update only where something asks for it.
+_OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs)["']""")
 # What trains in a fork and is the project's own here, by class.
 _LOOPS = {"DataParallelPPOActor": ("update_policy",), "RayPPOTrainer": ("fit",)}
 
@@ -183,11 +185,13 @@ def mark_carried(
 
 
 def choose_hooks(text: str, hooks: Sequence[Hook]) -> str:
-    """Return a config that names renamed hooks instead of upstream's methods."""
+    """Return a config that names renamed hooks, and has computed what hooks read of the policy."""
     for hook in hooks:
         key = hook.setting.partition("=")[0].rpartition(".")[2]
         if hook.name != hook.method.name:
             text = re.sub(rf"(?m)^(\s*{key}: *[\"']?){re.escape(hook.method.name)}\b", rf"\g<1>{hook.name}", text)
+        if _OF_POLICY.search(hook.text):
+            text = re.sub(r"(?m)^(\s*recompute_old_log_probs:) null\b", r"\1 true", text)
     return text
 
 

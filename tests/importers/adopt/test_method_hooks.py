@@ -24,9 +24,9 @@ def helper_1(scores, texts):
     return scores * torch.tensor([1.0 + len(text) for text in texts])[:, None]
 
 
-def compute_mine(rewards, mask, texts, share, step):
+def compute_mine(rewards, mask, texts, share, step, entropys):
     """Weighs a response by its text."""
-    return verl_F.masked_mean(helper_1(rewards, texts), mask) * share * step * mask, rewards
+    return verl_F.masked_mean(helper_1(rewards, texts), mask) * share * step * mask + entropys, rewards
 '''
 MANAGER = """from verl.workers.reward_manager import register
 from verl.workers.reward_manager.naive import NaiveRewardManager
@@ -39,7 +39,8 @@ class Own(NaiveRewardManager):
 """
 BRANCH = """    elif adv_estimator == "mine":
         data.batch["advantages"], data.batch["returns"] = core_algos.compute_mine(
-            data.batch["token_level_rewards"], data.batch["response_mask"], data.non_tensor_batch["texts"], share, step
+            data.batch["token_level_rewards"], data.batch["response_mask"], data.non_tensor_batch["texts"], share, step,
+            entropys,
         )
     else:
 """
@@ -57,7 +58,8 @@ def fork(tmp_path: Path) -> Fork:
     fork.append(ALGOS, ESTIMATOR)
     text = fork.read(TRAINER)
     head, _, rest = text.partition("def compute_advantage(")
-    rest = rest.replace("AlgoConfig] = None,\n", "AlgoConfig] = None,\n    share=1.0,\n    step=0,\n", 1)
+    last = "AlgoConfig] = None,\n"
+    rest = rest.replace(last, f"{last}    share=1.0,\n    step=0,\n    entropys=None,\n", 1)
     assert "share=1.0" in rest
     before, end, after = rest.partition("    else:\n")
     rest = before + BRANCH + after
@@ -65,7 +67,7 @@ def fork(tmp_path: Path) -> Fork:
     call = "                            config=self.config.algorithm,\n"
     assert call in rest
     more = call + "                            share=self.config.algorithm.mine_share,\n"
-    rest = rest.replace(call, f"{more}                            step=self.global_steps,\n", 1)
+    rest = rest.replace(call, f"{more}                            step=self.global_steps, entropys=entropys,\n", 1)
     fork.write(TRAINER, f"{head}def compute_advantage({rest}")
     (fork.top / "mine.yaml").write_text("algorithm:\n  mine_share: 0.25\n")
     return fork
@@ -87,6 +89,7 @@ def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path
     assert '@register_adv_est("mine")' in text
     assert "def helper_1(" in text
     assert "step=now.step" in text
+    assert "recompute_old_log_probs: true" in (project / "config/ppo_trainer.yaml").read_text()
     assert "mine_share: 0.25" in (project / "config/fork/keys.yaml").read_text()
     checked = run("verify", project, "--fork", fork.top, "--json", "--offline")
     assert checked.code == 0, checked.out
