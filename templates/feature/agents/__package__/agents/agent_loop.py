@@ -146,7 +146,7 @@ class AgentLoop:
             reward = plain(info.pop("reward", info.get("score")))
             if reward is None and not self.config.local.env.is_reward:
                 reward = 0.0
-            if problem := problem_of(reward, is_score=True):
+            if problem := problem_of(reward):
                 text = f"returned as `reward` {problem}; local.env.is_reward=false lets the reward manager score"
             else:
                 episode.scores[-1], episode.info, episode.end = float(reward), info, session.spent or "terminated"

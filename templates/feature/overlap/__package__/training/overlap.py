@@ -195,8 +195,12 @@ class OverlappedAnswers(Answers):
         early = self._early_rewards(asked, reward_fn)
         return self.trainer.rollouts.generate(asked, early), early or reward_fn
 
-    def begin_reward(self, batch: DataProto) -> "Future[Reward] | None":
-        """Have rank 0 compute the reward of the last batch, whose rows may have been put into another order since."""
+    def begin_reward(self, batch: DataProto) -> Any:
+        """Have rank 0 compute the reward of the last batch, whose rows may have been put into another order since.
+
+        Returns:
+            A future of scores and components on rank 0, None elsewhere.
+        """
         rows = batch.non_tensor_batch.pop(ROW).tolist()
         begun, self._reward_begun = self._reward_begun, None
         if begun is not None:
