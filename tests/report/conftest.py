@@ -19,7 +19,10 @@ BROWSERS = ("chromium-headless-shell", "chromium", "chromium-browser", "google-c
 @pytest.fixture(scope="session")
 def reporting(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project whose runs are reported on."""
-    return make(Configuration(NEWEST[-1]), tmp_path_factory.mktemp("reporting") / "project").root
+    return make(
+        Configuration(NEWEST[-1], features=("provenance", "reward_logs")),
+        tmp_path_factory.mktemp("reporting") / "project",
+    ).root
 
 
 @pytest.fixture(scope="session")

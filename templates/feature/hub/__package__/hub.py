@@ -8,9 +8,9 @@ from huggingface_hub import HfApi, ModelCard, ModelCardData
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 from omegaconf import OmegaConf
 
+from .absent import SHIPPED
 from .errors import ConfigError
 from .run.checkpoint_files import MANIFEST, notes_of
-from .tracking.provenance import PROJECT
 from .tracking.run_tracker import CONFIG
 
 
@@ -55,7 +55,7 @@ def card(checkpoint: Path) -> ModelCard:
         "steps": notes.get("step"),
         "validation score": notes.get("score"),
         "data": _files(_selected(config, "data.train_files")),
-        "code": f"verl {PROJECT['verl']}, in a project made by vextract {PROJECT['vextract']}",
+        "code": "verl {verl}, in a project made by vextract {vextract}".format(**SHIPPED["project"]),
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value is not None)
     data = ModelCardData(
