@@ -9,7 +9,7 @@ from generated_example.custom import env_dataset
 from generated_example.custom.env_dataset import EnvDataset, environment_rows
 from generated_example.custom.env_wrapper import make_env
 from generated_example.custom.reward_manager import EnvRewardManager, extract_action, score_action
-from generated_example.data.dataloading import EncodedPrompts
+from generated_example.data.dataloading import encoded
 
 # The environment
 
@@ -54,7 +54,7 @@ def test_a_task_too_small_to_hold_questions_out_says_so(capsys):
 
 def test_the_dataset_gives_prompts_padded_on_the_left(tokenizer):
     config = OmegaConf.create({"max_prompt_length": 12, "env": {"task": "succ2"}, "filter_overlong_prompts": False})
-    dataset = EncodedPrompts(EnvDataset(data_files=["val"], tokenizer=tokenizer, config=config), tokenizer, config)
+    dataset = encoded(EnvDataset(data_files=["val"], tokenizer=tokenizer, config=config), tokenizer, config)
     item = dataset[0]
     assert len(dataset) == 20
     assert item["input_ids"].shape == item["attention_mask"].shape == item["position_ids"].shape == (12,)

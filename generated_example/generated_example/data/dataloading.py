@@ -21,6 +21,11 @@ from ..vendored.utils.torch_functional import postprocess_data
 SHUFFLED = "sampler_iter_state"
 
 
+def encoded(dataset: Dataset, tokenizer: Any, data: Any) -> Dataset:
+    """Return a dataset of the same prompts, as tokens; hooks use it."""
+    return EncodedPrompts(dataset, tokenizer, data)
+
+
 class EncodedPrompts(Dataset):
     """A dataset with the prompts of another one, left-padded: input_ids, attention_mask, position_ids, raw_prompt_ids.
 

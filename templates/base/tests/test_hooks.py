@@ -9,7 +9,7 @@ from __package__.custom import env_dataset
 from __package__.custom.env_dataset import EnvDataset, environment_rows
 from __package__.custom.env_wrapper import make_env
 from __package__.custom.reward_manager import EnvRewardManager, extract_action, score_action
-from __package__.data.dataloading import EncodedPrompts
+from __package__.data.dataloading import encoded
 from __package__.switches import EPISODES
 
 # The environment
@@ -70,7 +70,7 @@ def test_a_task_too_small_to_hold_questions_out_says_so(capsys):
 
 def test_the_dataset_gives_prompts_padded_on_the_left(tokenizer):
     config = OmegaConf.create({"max_prompt_length": 12, "env": {"task": "succ2"}, "filter_overlong_prompts": False})
-    dataset = EncodedPrompts(EnvDataset(data_files=["val"], tokenizer=tokenizer, config=config), tokenizer, config)
+    dataset = encoded(EnvDataset(data_files=["val"], tokenizer=tokenizer, config=config), tokenizer, config)
     item = dataset[0]
     assert len(dataset) == 20
     assert item["input_ids"].shape == item["attention_mask"].shape == item["position_ids"].shape == (12,)

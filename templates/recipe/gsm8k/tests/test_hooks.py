@@ -12,7 +12,7 @@ from __package__.custom.env_dataset import EnvDataset, environment_rows, ground_
 from __package__.custom.env_wrapper import make_env
 from __package__.custom.reward_manager import EnvRewardManager, score_answer
 from __package__.data import problems
-from __package__.data.dataloading import EncodedPrompts
+from __package__.data.dataloading import encoded
 from __package__.data.datasets import DataError
 from __package__.data.toy import ensure_toy_model
 
@@ -67,7 +67,7 @@ def test_the_dataset_drops_prompts_that_are_too_long(tmp_path):
     tokenizer = AutoTokenizer.from_pretrained(ensure_toy_model(tmp_path / "toy", task="gsm8k"))
     config = OmegaConf.create({"max_prompt_length": 90, "env": {"source": "sample"}, "filter_overlong_prompts": True})
     config.env.instruction = ""
-    dataset = EncodedPrompts(EnvDataset(data_files=["train"], tokenizer=tokenizer, config=config), tokenizer, config)
+    dataset = encoded(EnvDataset(data_files=["train"], tokenizer=tokenizer, config=config), tokenizer, config)
     assert 0 < len(dataset) < 24 and dataset[0]["input_ids"].shape == (90,)
 
 

@@ -10,7 +10,7 @@ from __package__ import custom  # noqa: F401  (registers the hooks)
 from __package__.custom.env_dataset import EnvDataset, environment_rows
 from __package__.custom.env_wrapper import make_env
 from __package__.custom.reward_manager import EnvRewardManager
-from __package__.data.dataloading import EncodedPrompts
+from __package__.data.dataloading import encoded
 
 # The environment
 
@@ -69,7 +69,7 @@ def test_the_prompt_does_not_tell_the_digit():
 def test_the_dataset_gives_prompts_padded_on_the_left(tokenizer):
     config = OmegaConf.create({"max_prompt_length": 12, "env": {}, "filter_overlong_prompts": False})
     dataset = EnvDataset(data_files=["val"], tokenizer=tokenizer, config=config)
-    item = EncodedPrompts(dataset, tokenizer, config)[3]
+    item = encoded(dataset, tokenizer, config)[3]
     assert item["input_ids"].shape == item["attention_mask"].shape == item["position_ids"].shape == (12,)
     assert tokenizer.decode(item["raw_prompt_ids"]) == "<user>?<assistant>"
     assert item["extra_info"]["digit"] == 3
