@@ -151,16 +151,16 @@ def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodSta
 
     Args:
         copy: The fork's.
-        own: Those files, and where each was copied.
+        own: What became of each of its own files.
     """
     folders = tuple(start for start, kind in _OTHERS if kind == "reward manager")
     known = managers.list_names({path: data.decode(errors="replace") for path, data in copy.files.items()})
-    for item in own:
-        text = copy.own[item.path].decode(errors="replace")
-        is_told = item.path.startswith(folders) and not item.is_upstreams
-        for name in sorted(managers.list_names({item.path: text}) - known) if is_told else ():
+    for item, (path, data) in zip(own, copy.own.items(), strict=True):
+        is_told = path.startswith(folders) and not item.is_upstreams
+        found = managers.list_names({path: data.decode(errors="replace")}) - known if is_told else ()
+        for name in sorted(found):
             runs, why = (Runs.YES, "") if item.copied else (Runs.NO, "a run that names it brings it: --from-verl-run")
-            yield MethodState("reward manager", name, runs, item.copied or item.path, why=why)
+            yield MethodState("reward manager", name, runs, item.copied or path, why=why)
 
 
 def _names_it(edit: ForkEdit, other: ForkEdit) -> bool:
