@@ -1,5 +1,6 @@
 """A fork's estimators and losses become hooks, which compute what the fork computes, bit for bit."""
 
+import ast
 import json
 import os
 from pathlib import Path
@@ -7,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.adopt.find_methods import find_given, find_method
+from extractor.importers.adopt.find_methods import find_given, find_method, list_branch_arguments
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.runs.module_imports import Name
@@ -73,12 +74,21 @@ def fork(tmp_path: Path) -> Fork:
     return fork
 
 
+def _add_other(fork: Fork) -> None:
+    """Give the fork a second estimator, in the branch above."""
+    other = BRANCH.replace("mine", "other").replace("texts", "uid").replace("share, step,", "1.0, 1,")
+    other = other.replace("            entropys,\n", "").removesuffix("    else:\n")
+    fork.append(ALGOS, "\n\ndef compute_other(rewards, mask, uid, share, step):\n    return rewards, rewards\n")
+    fork.write(TRAINER, fork.read(TRAINER).replace(BRANCH, other + BRANCH))
+
+
 def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path, fork: Fork) -> None:
     project = tmp_path / "toy"
+    _add_other(fork)
     fork.write("workers/reward_manager/own.py", MANAGER)
     result = run("adopt", fork.top, project, "--json", "--offline")
     assert result.code == 0, result.err
-    method, manager = json.loads(result.out)["methods"]
+    _, method, manager = json.loads(result.out)["methods"]
     assert (manager["setting"], manager["runs"]) == ("reward_model.reward_manager=own_manager", "runs")
     assert "class Own(NaiveRewardManager)" in "".join(
         file.read_text() for file in (project / "toy/custom").rglob("*.py")
@@ -93,10 +103,10 @@ def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path
     assert "mine_share: 0.25" in (project / "config/fork/keys.yaml").read_text()
     checked = run("verify", project, "--fork", fork.top, "--json", "--offline")
     assert checked.code == 0, checked.out
-    assert "1 of 1 equal bit for bit" in checked.out
+    assert "2 of 2 equal bit for bit" in checked.out
     hook = project / "toy/custom/algorithms.py"
     hook.write_text(text.replace("1.0 + len(text)", "2.0 + len(text)"))
-    assert run("verify", project, "--fork", fork.top, "--offline").code == 1
+    assert "1 of 2 equal bit for bit" in run("verify", project, "--fork", fork.top, "--offline").out
 
 
 def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_path: Path, fork: Fork) -> None:
@@ -119,8 +129,13 @@ def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_pat
             "def helper_1(scores, texts):\n", "def helper_1(scores, texts):\n    import ray\n    ray.get(0)\n"
         ),
     )
+    fork.append(ALGOS, "\n\ndef compute_policy_loss_bare(old_log_prob, log_prob, advantages):\n    return -log_prob\n")
+    fork.into(ACTOR, "compute_log_prob", 'is_mine = data.meta_info["is_mine"]  # and no data.meta_info["other"]')
+    fork.into(TRAINER, "fit", 'flags = {"is_mine": 1, "other": 2}')
     result = run("adopt", fork.top, tmp_path / "toy", "--offline")
     assert result.code == 1
+    assert "policy loss bare is parked (it returns a loss per token" in result.out
+    assert "edit DataParallelPPOActor runs in part (it reads is_mine, which only your own loops write" in result.out
     assert result.out.startswith("your method is parked: mine")
     assert ", without your method" in result.out
 
@@ -137,6 +152,17 @@ def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
     assert find_given(code, method) == {"strength": "config.get('strength', 2)", "entropy": None}
     module, name = code.resolve(Name("verl.trainer.config", "AlgoConfig", "AlgoConfig")) or (None, None)
     assert (module and module.name, name) == ("verl.trainer.config.algorithm", "AlgoConfig")
+
+
+def test_a_branch_is_given_what_it_uses_and_not_what_its_neighbours_use(fork: Fork) -> None:
+    _add_other(fork)
+    code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
+    method = find_method(code, "other")
+    assert method is not None
+    node, left = method.module.by_name[method.function].node, list[str]()
+    assert isinstance(node, ast.FunctionDef)
+    assert not any("share" in item for item in list_branch_arguments(code, method, node, left))
+    assert left == []
 
 
 def test_of_several_trainers_that_of_launch_scripts_counts(fork: Fork) -> None:

@@ -43,7 +43,7 @@ def run_methods(job: Job) -> dict[str, Any]:
     config.actor_rollout_ref.rollout.n = _EACH
     results = {}
     for method in job["methods"]:
-        results[method["symbol"]] = _compute(side, method, config, job["package"])
+        results[method["key"]] = _compute(side, method, config, job["package"])
     return {"results": results, "config": OmegaConf.to_container(config)}
 
 
