@@ -65,7 +65,7 @@ def copy_files(
             asked = "; ".join(item.why for item in taken.remarks if item.what == "to do")
             found["reward manager"] = found["reward function"] = (where, choice, asked)
             project = replace(project, tree=taken.tree)
-    elif own := next((item for item in states if item.runs is Runs.NO and item.where in copy.own), None):
+    elif own := next((item for item in states if item.kind == "reward manager" and item.where in copy.own), None):
         project, copied = _copy_manager(project, own)
         states = [copied if item is own else item for item in states]
     if "dataset" in lost and _is_made_of_config(recognised):

@@ -53,7 +53,7 @@ class MethodState:
     """The outcome of one of a fork's methods.
 
     Attributes:
-        kind: "advantage estimator", "policy loss", "reward manager", "reward function", "dataset" or "edit".
+        kind: "advantage estimator", "policy loss", "reward manager", "reward function", "dataset", "trainer" or "edit".
         name: What the fork calls it.
         runs: How much of it runs.
         where: The project's file that has it, or the one below `orphaned/`.
@@ -162,21 +162,23 @@ def _list_callers(segments: Sequence[Segment], name: str) -> list[str]:
     return found or [name]
 
 
-def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodState]:
-    """Yield states of reward managers in files of the fork's own.
+def list_own_classes(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodState]:
+    """Yield states of reward managers and trainers in files of the fork's own.
 
     Args:
         copy: The fork's.
-        own: Those files, and where each was copied.
+        own: Its own files, in that order, and where each was copied.
     """
     folders = tuple(start for start, kind in _OTHERS if kind == "reward manager")
     known = managers.list_names({path: data.decode(errors="replace") for path, data in copy.files.items()})
-    for item in own:
-        text = copy.own[item.path].decode(errors="replace")
-        is_told = item.path.startswith(folders) and not item.is_upstreams
-        for name in sorted(managers.list_names({item.path: text}) - known) if is_told else ():
+    for (path, data), item in zip(copy.own.items(), own, strict=True):
+        text = "" if item.is_upstreams else data.decode(errors="replace")
+        for name in sorted(managers.list_names({path: text}) - known) if path.startswith(folders) else ():
             runs, why = (Runs.YES, "") if item.copied else (Runs.NO, "a run that names it brings it: --from-verl-run")
-            yield MethodState("reward manager", name, runs, item.copied or item.path, why=why)
+            yield MethodState("reward manager", name, runs, item.copied or path, why=why)
+        for name in re.findall(r"^class (\w+)\(.*RayPPOTrainer", text, re.MULTILINE):
+            why = f"{item.path} trains, and a project has its own loops"
+            yield MethodState("trainer", name, Runs.NO, path, why=why)
 
 
 def list_unwritten(

@@ -9,8 +9,15 @@ import pytest
 from extractor.importers.adopt.assemble import list_lacking
 from extractor.importers.adopt.carry import combine
 from extractor.importers.adopt.differences import Compared
-from extractor.importers.adopt.findings import Copy, ForkEdit, Outcome
-from extractor.importers.adopt.method_states import MethodState, Runs, judge_overall, list_others, summarize
+from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
+from extractor.importers.adopt.method_states import (
+    MethodState,
+    Runs,
+    judge_overall,
+    list_others,
+    list_own_classes,
+    summarize,
+)
 from extractor.importers.adopt.own_keys import carry_defaults, find_asked_by_hooks, select_read
 from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from tests.importers.adopt.forks import Fork
@@ -149,3 +156,15 @@ def test_a_helper_is_no_method_beside_what_calls_it() -> None:
     assert [item.name for item in list_others(compared, math + code)] == [f"compute_score of {path}" for path in paths]
     parked = [math[0], replace(math[1], outcome=Outcome.ORPHANED, why="it needs Ray")]
     assert [(item.runs, item.why) for item in list_others(compared, parked)] == [(Runs.NO, "it needs Ray")]
+
+
+def test_trainers_and_managers_in_files_of_a_fork_whose_copy_lies_deeper(tmp_path: Path) -> None:
+    own = {
+        "verl/trainer/own.py": b"class Mine(RayPPOTrainer):\n    pass\n",
+        "verl/workers/reward_manager/own.py": b'@register("own")\nclass Own:\n    pass\n',
+    }
+    copy = Copy(tmp_path / "deep/verl", tmp_path, (), (), {}, own, frozenset(), None)
+    files = [ForkFile(f"deep/{path}", None, is_upstreams=False) for path in own]
+    found = [(item.kind, item.name, item.runs, item.where) for item in list_own_classes(copy, files)]
+    first, second = own
+    assert found == [("trainer", "Mine", Runs.NO, first), ("reward manager", "own", Runs.NO, second)]
