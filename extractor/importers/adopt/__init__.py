@@ -150,7 +150,8 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     place = f"{options.package}/{FILE}"
     edits = tuple(method_states.mark_carried(tuple(list_edits(target, source, carried)), hooks, methods, place))
     own = tuple(_list_own_files(target, carried))
-    others = [*method_states.list_others(target.compared, edits), *method_states.list_own_classes(copy, own)]
+    others = [*method_states.list_others(target.compared, edits), *method_states.list_new_managers(copy, own)]
+    others += method_states.list_trainers(recognised.code)
     copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *others])
     files |= copied
     code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))

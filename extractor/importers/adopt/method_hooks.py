@@ -250,7 +250,7 @@ def has_loss_choice(texts: Iterable[str]) -> bool:
 def _list_columns(code: str) -> set[str]:
     """Return the batch columns that code reads; comments do not count."""
     code = ast.unparse(readers.parse_python(code))
-    names = re.findall(r"""batch(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\("(\w+)"\)""", code)
+    names = re.findall(r"""batch(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\(["'](\w+)["']\)""", code)
     return {one or other for one, other in names}
 
 

@@ -10,12 +10,15 @@ from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.differences import Compared
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
+from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.segments import Segment, decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code import managers
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.modules import name_module
 
 _MAIN = "config/ppo_trainer.yaml"
@@ -37,6 +40,8 @@ _LOOPS = {"DataParallelPPOActor": "update_policy", "RayPPOTrainer": "fit"}
 _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), "generate_sequences")
 # How code reads a key of a batch.
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
+_TRAINER = "trainer"
+_RECIPES = ("verl.experimental.", *(f"recipe.{name}." for name in read_table("adopt")["recipes"]))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -75,7 +80,9 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
     """Return the report's first line: what runs, which loops are parked."""
     lost = [edit for edit in edits if edit.outcome is Outcome.ORPHANED and edit.symbol in _LOOPS]
     names = sorted({name for edit in lost for name in edit.parts if name == _LOOPS[edit.symbol]})
+    names += [item.name for item in states if item.kind == _TRAINER]
     more = f"; what you changed in {', '.join(names)} is parked, but for what it calls of these" if names else ""
+    states = [item for item in states if item.kind != _TRAINER]
     if not states:
         return f"no method of yours: no estimator, loss, reward or dataset differs from upstream's{more}"
     whole = judge_overall(states)
@@ -90,7 +97,8 @@ def _select_algorithms(states: Sequence[MethodState]) -> list[MethodState]:
 
 
 def judge_overall(states: Sequence[MethodState]) -> Runs:
-    """Return how much runs overall; NO if no algorithm does."""
+    """Return how much runs overall; NO if no algorithm does. Trainers do not count beside others."""
+    states = [item for item in states if item.kind != _TRAINER] or states
     if states and all(item.runs is Runs.NO for item in _select_algorithms(states)):
         return Runs.NO
     return Runs.YES if {item.runs for item in states} <= {Runs.YES} else Runs.IN_PART
@@ -162,8 +170,8 @@ def _list_callers(segments: Sequence[Segment], name: str) -> list[str]:
     return found or [name]
 
 
-def list_own_classes(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodState]:
-    """Yield states of reward managers and trainers in files of the fork's own.
+def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodState]:
+    """Yield states of reward managers in files of the fork's own.
 
     Args:
         copy: The fork's.
@@ -176,9 +184,21 @@ def list_own_classes(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodStat
         for name in sorted(managers.list_names({path: text}) - known) if path.startswith(folders) else ():
             runs, why = (Runs.YES, "") if item.copied else (Runs.NO, "a run that names it brings it: --from-verl-run")
             yield MethodState("reward manager", name, runs, item.copied or path, why=why)
-        for name in re.findall(r"^class (\w+)\(.*RayPPOTrainer", text, re.MULTILINE):
-            why = f"{item.path} trains, and a project has its own loops"
-            yield MethodState("trainer", name, Runs.NO, path, why=why)
+
+
+def list_trainers(fork: ForkCode) -> Iterator[MethodState]:
+    """Yield states of the fork's own trainers, which no project takes."""
+    found = {
+        name: module.path
+        for module in fork.mentions("RayPPOTrainer)")
+        for name, segment in module.by_name.items()
+        if isinstance(segment.node, ast.ClassDef)
+        and any("RayPPOTrainer" in ast.unparse(base) for base in segment.node.bases)
+        and not module.name.startswith(_RECIPES)
+        and fingerprint_statement(segment.node) not in load_upstream_parts()
+    }
+    for name, path in found.items():
+        yield MethodState(_TRAINER, name, Runs.NO, path, why=f"{path} trains, and a project has its own loop")
 
 
 def list_unwritten(

@@ -11,6 +11,7 @@ import pytest
 from extractor.importers.adopt.find_methods import find_given, find_method, list_branch_arguments
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
+from extractor.importers.adopt.method_states import Runs, list_trainers
 from extractor.importers.runs.module_imports import Name
 from tests.importers.adopt.forks import Fork
 from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER
@@ -120,6 +121,9 @@ def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_pat
     assert "algorithm.adv_estimator=mine" in made.out
     assert run("verify", project, "--fork", fork.top, "--offline").code == 0
     assert run("graft", f"{fork.top}::nothing", project, "--offline").code == 2
+    taken = "token_level_rewards, response_mask, anchor, config=None"
+    fork.append(ALGOS, f'\n\n@register_adv_est("tied")\ndef compute_tied({taken}):\n    return anchor, anchor\n')
+    assert "the batch has to have anchor" in run("graft", f"{fork.top}::tied", project, "--offline").err
 
 
 def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_path: Path, fork: Fork) -> None:
@@ -176,3 +180,13 @@ def test_of_several_trainers_that_of_launch_scripts_counts(fork: Fork) -> None:
         method = find_method(ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None)), "mine")
         assert method is not None
         assert method.module.name == f"verl.trainer.ppo.{trainer}"
+
+
+def test_a_trainer_of_the_forks_is_said_to_be_parked(fork: Fork) -> None:
+    for recipe, name in (("own", "Mine"), ("dapo", "RayDAPOTrainer")):
+        folder = fork.top / "recipe" / recipe
+        folder.mkdir(parents=True)
+        base = "from verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n"
+        (folder / "trainer.py").write_text(f"{base}class {name}(RayPPOTrainer):\n    pass\n")
+    found = list(list_trainers(ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))))
+    assert [(item.name, item.where, item.runs) for item in found] == [("Mine", "recipe/own/trainer.py", Runs.NO)]

@@ -14,8 +14,8 @@ from extractor.importers.adopt.method_states import (
     MethodState,
     Runs,
     judge_overall,
+    list_new_managers,
     list_others,
-    list_own_classes,
     summarize,
 )
 from extractor.importers.adopt.own_keys import carry_defaults, find_asked_by_hooks, select_read
@@ -137,6 +137,11 @@ def test_a_fork_is_about_its_estimators_and_losses() -> None:
     assert judge_overall([parked, scorer]) is Runs.NO
     assert summarize([scorer]) == "your method runs: compute_score"
     assert judge_overall([replace(parked, runs=Runs.YES), scorer]) is Runs.YES
+    trainer = MethodState("trainer", "Mine", Runs.NO, "recipe/own/trainer.py")
+    assert summarize([scorer, trainer]).startswith(
+        "your method runs: compute_score; what you changed in Mine is parked"
+    )
+    assert (judge_overall([scorer, trainer]), judge_overall([trainer])) == (Runs.YES, Runs.NO)
 
 
 def test_a_helper_is_no_method_beside_what_calls_it() -> None:
@@ -158,13 +163,9 @@ def test_a_helper_is_no_method_beside_what_calls_it() -> None:
     assert [(item.runs, item.why) for item in list_others(compared, parked)] == [(Runs.NO, "it needs Ray")]
 
 
-def test_trainers_and_managers_in_files_of_a_fork_whose_copy_lies_deeper(tmp_path: Path) -> None:
-    own = {
-        "verl/trainer/own.py": b"class Mine(RayPPOTrainer):\n    pass\n",
-        "verl/workers/reward_manager/own.py": b'@register("own")\nclass Own:\n    pass\n',
-    }
+def test_managers_in_files_of_a_fork_whose_copy_lies_deeper(tmp_path: Path) -> None:
+    own = {"verl/workers/reward_manager/own.py": b'@register("own")\nclass Own:\n    pass\n'}
     copy = Copy(tmp_path / "deep/verl", tmp_path, (), (), {}, own, frozenset(), None)
     files = [ForkFile(f"deep/{path}", None, is_upstreams=False) for path in own]
-    found = [(item.kind, item.name, item.runs, item.where) for item in list_own_classes(copy, files)]
-    first, second = own
-    assert found == [("trainer", "Mine", Runs.NO, first), ("reward manager", "own", Runs.NO, second)]
+    (found,) = list_new_managers(copy, files)
+    assert (found.name, found.runs, found.where) == ("own", Runs.NO, *own)
