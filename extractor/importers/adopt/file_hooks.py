@@ -102,7 +102,8 @@ def _update_state(
     if item.kind not in found or item.name == _COLLATES:
         return item
     where, setting, why = found[item.kind]
-    is_whole = any(re.search(rf"\b(class|def) {re.escape(item.name)}\b".encode(), data) for data in written.values())
+    name = re.escape(item.name.partition(" of ")[0])
+    is_whole = any(re.search(rf"\b(class|def) {name}\b".encode(), data) for data in written.values())
     runs = Runs.YES if is_whole or item.kind != "reward manager" else Runs.IN_PART
     if runs is Runs.IN_PART:
         why = f"only what it scores by was copied{f'; {why}' if why else ''}"

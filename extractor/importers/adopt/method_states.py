@@ -153,7 +153,7 @@ def list_others(compared: Mapping[str, Compared], edits: Sequence[ForkEdit]) -> 
     names = [name for _, name, _ in found]
     for (kind, name, path), parts in found.items():
         lost = [edit for edit in parts if edit.outcome is not Outcome.CARRIED]
-        shown = f"{name} of {path}" if kind == "reward function" and names.count(name) > 1 else name
+        shown = f"{name} of {path}" if names.count(name) > 1 else name
         edit = (lost or parts)[0]
         yield MethodState(kind, shown, Runs.NO if lost else Runs.YES, edit.where, why=edit.why)
 
@@ -167,7 +167,7 @@ def _list_callers(segments: Sequence[Segment], name: str) -> list[str]:
         above = [item.key for item in definitions if item.key != one and used.search(item.core)]
         reached += [key for key in above if key not in reached]
         found += [] if above else [one]
-    return found or [name]
+    return found or [key for key in reached if not key.startswith("_")][:1] or [name]  # they name each other
 
 
 def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodState]:
@@ -182,6 +182,7 @@ def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodSta
     for (path, data), item in zip(copy.own.items(), own, strict=True):
         text = "" if item.is_upstreams else data.decode(errors="replace")
         for name in sorted(managers.list_names({path: text}) - known) if path.startswith(folders) else ():
+            known |= {name}
             runs, why = (Runs.YES, "") if item.copied else (Runs.NO, "a run that names it brings it: --from-verl-run")
             yield MethodState("reward manager", name, runs, item.copied or path, why=why)
 

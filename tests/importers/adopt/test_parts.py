@@ -159,6 +159,9 @@ def test_a_helper_is_no_method_beside_what_calls_it() -> None:
     assert [item.name for item in list_others(compared, math)] == ["compute_score"]
     assert [item.name for item in list_others(compared, math[1:])] == ["compute_score"]
     assert [item.name for item in list_others(compared, math + code)] == [f"compute_score of {path}" for path in paths]
+    circle = split("def _a():\n    b\n\n\ndef b():\n    _a\n")
+    inner = ForkEdit(paths[0], "_a", Outcome.CARRIED, paths[0], "", is_symbol=True, new="def _a():\n    b\n")
+    assert [item.name for item in list_others({paths[0]: Compared(circle, circle)}, [inner])] == ["b"]
     parked = [math[0], replace(math[1], outcome=Outcome.ORPHANED, why="it needs Ray")]
     assert [(item.runs, item.why) for item in list_others(compared, parked)] == [(Runs.NO, "it needs Ray")]
 
