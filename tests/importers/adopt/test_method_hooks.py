@@ -110,6 +110,19 @@ def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path
     assert "1 of 2 equal bit for bit" in run("verify", project, "--fork", fork.top, "--offline").out
 
 
+def test_methods_that_take_nothing_else_and_ask_for_the_configs_class_are_compared(run: Any, tmp_path: Path) -> None:
+    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+    taken = 'old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="", config=None, rollout_is_weights=None'
+    asks = 'isinstance(config, ActorConfig) and config.policy_loss.loss_mode == "strict"'
+    body = f"    assert {asks}\n    return -(log_prob * advantages * response_mask).mean(), {{}}\n"
+    fork.append(ALGOS, f'\n\n@register_policy_loss("strict")\ndef compute_policy_loss_strict({taken}):\n{body}')
+    taken = "token_level_rewards, response_mask, index, config=None"
+    body = "    return token_level_rewards * response_mask, token_level_rewards\n"
+    fork.append(ALGOS, f'\n\n@register_adv_est("plain")\ndef compute_plain({taken}):\n{body}')
+    assert run("adopt", fork.top, project, "--offline").code == 0
+    assert "2 of 2 equal bit for bit" in run("verify", project, "--fork", fork.top, "--offline").out
+
+
 def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_path: Path, fork: Fork) -> None:
     project = tmp_path / "toy"
     assert run("new", project).code == 0
