@@ -79,7 +79,10 @@ def _add_other(fork: Fork) -> None:
     """Give the fork a second estimator, in the branch above."""
     other = BRANCH.replace("mine", "other").replace("texts", "uid").replace("share, step,", "1.0, 1,")
     other = other.replace("            entropys,\n", "").removesuffix("    else:\n")
-    fork.append(ALGOS, "\n\ndef compute_other(rewards, mask, uid, share, step):\n    return rewards, rewards\n")
+    shared = "\n\nSHARED: float = 2.0\n\n\nclass Shared:\n    value = SHARED\n\n\n"
+    body = "    return rewards, rewards * SHARED * Shared.value\n"
+    fork.append(ALGOS, f"{shared}def compute_other(rewards, mask, uid, share, step):\n{body}")
+    fork.write(ALGOS, fork.read(ALGOS).replace("* share * step", "* share * step * SHARED * Shared.value"))
     fork.write(TRAINER, fork.read(TRAINER).replace(BRANCH, other + BRANCH))
 
 
