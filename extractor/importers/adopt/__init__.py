@@ -150,15 +150,17 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     place = f"{options.package}/{FILE}"
     edits = tuple(method_states.mark_carried(tuple(list_edits(target, source, carried)), hooks, methods, place))
     own = tuple(_list_own_files(target, carried))
-    others = [*method_states.list_others(edits), *method_states.list_new_managers(copy, own)]
+    others = [*method_states.list_others(target.compared, edits), *method_states.list_new_managers(copy, own)]
+    others += method_states.list_trainers(recognised.code)
     copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *others])
     files |= copied
     code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     emitted = {path: file.data for path, file in target.files.items()}
-    files |= carry_defaults(copy, (source, *recognised.bases), emitted)
+    files |= carry_defaults(copy, (source, *recognised.bases), emitted, options.package)
     tree = {**target.files, **{path: replace(target.files[path], data=files[path]) for path in files.keys() & emitted}}
     files |= add_own_keys(copy, source, tree, code)
     files |= choose(files, emitted, hooks, options.package)
+    methods += method_states.list_unwritten(target, carried, edits, (emitted | files).values())
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     outside = {line.outside for line in lines if line.outside}.union(*(hook.outside for hook in hooks))
     return Adoption(

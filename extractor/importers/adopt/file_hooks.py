@@ -65,7 +65,7 @@ def copy_files(
             asked = "; ".join(item.why for item in taken.remarks if item.what == "to do")
             found["reward manager"] = found["reward function"] = (where, choice, asked)
             project = replace(project, tree=taken.tree)
-    elif own := next((item for item in states if item.runs is Runs.NO and item.where in copy.own), None):
+    elif own := next((item for item in states if item.kind == "reward manager" and item.where in copy.own), None):
         project, copied = _copy_manager(project, own)
         states = [copied if item is own else item for item in states]
     if "dataset" in lost and _is_made_of_config(recognised):
@@ -102,7 +102,8 @@ def _update_state(
     if item.kind not in found or item.name == _COLLATES:
         return item
     where, setting, why = found[item.kind]
-    is_whole = any(re.search(rf"\b(class|def) {re.escape(item.name)}\b".encode(), data) for data in written.values())
+    name = re.escape(item.name.partition(" of ")[0])
+    is_whole = any(re.search(rf"\b(class|def) {name}\b".encode(), data) for data in written.values())
     runs = Runs.YES if is_whole or item.kind != "reward manager" else Runs.IN_PART
     if runs is Runs.IN_PART:
         why = f"only what it scores by was copied{f'; {why}' if why else ''}"

@@ -285,7 +285,7 @@ def list_branch_arguments(
     used |= {
         part.id
         for item in node.body
-        if not isinstance(item, ast.If) or item is not (method.branch or (0, 0))[1]
+        if method.branch is None or ast.dump(item) != ast.dump(method.branch[1])  # which is of another tree
         for part in ast.walk(item)
         if isinstance(part, ast.Name)
     }

@@ -15,7 +15,7 @@ from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.runs.module_imports import Name, list_names, replace_nodes, write_import
-from extractor.pipeline.index.syntax import find_first_line, find_global_names, read_attribute_chain
+from extractor.pipeline.index.syntax import find_first_line, find_global_names, list_bound_names, read_attribute_chain
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 
@@ -190,9 +190,9 @@ class Closure:
             if ".".join(chain) != new:
                 cuts.append((node, new))
         for node in tree.body:
-            name = getattr(node, "name", "")
-            if (renamed := self._names.get((module.name, name), name)) != name:
-                text = _rename(text, node, name, renamed, cuts)
+            for name in list_bound_names(node):
+                if (renamed := self._names.get((module.name, name), name)) != name:
+                    text = _rename(text, node, name, renamed, cuts)
         return replace_nodes(text, cuts)
 
     def _cut_imports(self, module: ForkModule, tree: ast.Module) -> tuple[dict[str, Name], _Cuts]:
@@ -312,7 +312,8 @@ def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> 
         if cut.lineno == node.lineno:
             cut.col_offset += len(renamed) - len(name)
             cut.end_col_offset = (cut.end_col_offset or 0) + (len(renamed) - len(name)) * (cut.end_lineno == cut.lineno)
-    return text.replace(f" {name}(", f" {renamed}(", 1)
+    start = rf"^((?:async )?(?:def |class )|){re.escape(name)}\b"
+    return re.sub(start, rf"\g<1>{renamed}", text, count=1, flags=re.MULTILINE)
 
 
 def _list_annotations(tree: ast.AST) -> Iterator[ast.expr]:

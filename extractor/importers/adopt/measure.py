@@ -71,7 +71,7 @@ def _describe_method(fork: ForkCode, method: Method, hooks: str) -> dict[str, An
         lacking = str(reason)
     else:
         lacking = ""
-    tensors, arrays = find_columns(code)
+    tensors, arrays = find_columns("\n".join([code, *arguments]))
     texts = [
         node.value
         for where in {where for where, _ in method.functions}
@@ -81,6 +81,7 @@ def _describe_method(fork: ForkCode, method: Method, hooks: str) -> dict[str, An
         if isinstance(node, ast.Constant) and isinstance(node.value, str) and re.fullmatch(r"\S*<\S+", node.value)
     ]
     return {
+        "key": f"{method.kind} {name}",
         "symbol": method.symbol,
         "lacking": lacking,
         "kind": method.kind,
@@ -111,8 +112,8 @@ def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any
     name, note = method["name"], ""
     if method["lacking"]:
         return "differs", f"{name}: {method['lacking']}"
-    for values, result in theirs[method["symbol"]].items():
-        mine = ours[method["symbol"]][values]
+    for values, result in theirs[method["key"]].items():
+        mine = ours[method["key"]][values]
         if "value" not in result:
             note = note or f"the fork's own function raises {_shorten(result)}"
         elif "value" not in mine:

@@ -86,8 +86,9 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     make = _make_estimator if method.kind == ESTIMATOR else _make_loss
     body = make(fork, method, closure, left)
     code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces])
-    columns = sorted(set().union(*find_columns(code)))
-    rows = tuple(name for name in columns if _is_of_data(fork, name, code))
+    whole = f"{code}\n\n\n{body.head}\n{body.tail}"
+    columns = sorted(set().union(*find_columns(whole)))
+    rows = tuple(name for name in columns if _is_of_data(fork, name, whole))
     needs = tuple(name for name in columns if name not in rows)
     decorator = _REGISTER[method.kind]
     wanted = {**closure.imports, "at_hand": f"from {package}.hooks import at_hand"}
@@ -199,6 +200,8 @@ def _make_loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]
     """Return the hook that calls the fork's policy loss."""
     node = method.module.by_name[method.function].node
     assert isinstance(node, _FUNCTIONS)
+    if not re.search(r"mask|\*\*", ast.unparse(node.args)):
+        raise NoPlace("it returns a loss per token, and your actor makes one number of it")
     arguments = list_arguments(fork, method, node, left)
     name = closure.add(method.module, method.function)
     slug = re.sub(r"\W", "_", method.name)
@@ -247,7 +250,7 @@ def has_loss_choice(texts: Iterable[str]) -> bool:
 def _list_columns(code: str) -> set[str]:
     """Return the batch columns that code reads; comments do not count."""
     code = ast.unparse(readers.parse_python(code))
-    names = re.findall(r"""batch(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\("(\w+)"\)""", code)
+    names = re.findall(r"""batch(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\(["'](\w+)["']\)""", code)
     return {one or other for one, other in names}
 
 

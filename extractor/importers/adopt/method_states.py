@@ -2,19 +2,23 @@
 
 import ast
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 
 from extractor.importers.adopt.carry import Carried
+from extractor.importers.adopt.differences import Compared
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
+from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
-from extractor.importers.adopt.segments import decode, split
+from extractor.importers.adopt.segments import Segment, decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code import managers
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.modules import name_module
 
 _MAIN = "config/ppo_trainer.yaml"
@@ -32,7 +36,13 @@ _OTHERS = (
 # What a project computes before an update only where something asks for it.
 _OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs)["']""")
 # What trains in a fork and is the project's own here, by class.
-_LOOPS = {"DataParallelPPOActor": ("update_policy",), "RayPPOTrainer": ("fit",)}
+_LOOPS = {"DataParallelPPOActor": "update_policy", "RayPPOTrainer": "fit"}
+_LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), "generate_sequences")
+# How code reads a key of a batch.
+_READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
+_TRAINER = "trainer"
+_RECIPES = ("verl.experimental.", *(f"recipe.{name}." for name in read_table("adopt")["recipes"]))
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
 class Runs(str, Enum):
@@ -48,7 +58,7 @@ class MethodState:
     """The outcome of one of a fork's methods.
 
     Attributes:
-        kind: "advantage estimator", "policy loss", "reward manager", "reward function" or "dataset".
+        kind: "advantage estimator", "policy loss", "reward manager", "reward function", "dataset", "trainer" or "edit".
         name: What the fork calls it.
         runs: How much of it runs.
         where: The project's file that has it, or the one below `orphaned/`.
@@ -69,8 +79,10 @@ class MethodState:
 def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> str:
     """Return the report's first line: what runs, which loops are parked."""
     lost = [edit for edit in edits if edit.outcome is Outcome.ORPHANED and edit.symbol in _LOOPS]
-    names = sorted({name for edit in lost for name in edit.parts if name in _LOOPS[edit.symbol]})
+    names = sorted({name for edit in lost for name in edit.parts if name == _LOOPS[edit.symbol]})
+    names += [item.name for item in states if item.kind == _TRAINER]
     more = f"; what you changed in {', '.join(names)} is parked, but for what it calls of these" if names else ""
+    states = [item for item in states if item.kind != _TRAINER]
     if not states:
         return f"no method of yours: no estimator, loss, reward or dataset differs from upstream's{more}"
     whole = judge_overall(states)
@@ -85,7 +97,8 @@ def _select_algorithms(states: Sequence[MethodState]) -> list[MethodState]:
 
 
 def judge_overall(states: Sequence[MethodState]) -> Runs:
-    """Return how much runs overall; NO if no algorithm does."""
+    """Return how much runs overall; NO if no algorithm does. Trainers do not count beside others."""
+    states = [item for item in states if item.kind != _TRAINER] or states
     if states and all(item.runs is Runs.NO for item in _select_algorithms(states)):
         return Runs.NO
     return Runs.YES if {item.runs for item in states} <= {Runs.YES} else Runs.IN_PART
@@ -127,23 +140,34 @@ def state_of(hook: Hook, place: str) -> MethodState:
     return MethodState(hook.method.kind, hook.method.name, runs, place, hook.setting, said, hook.method.symbol)
 
 
-def list_others(edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
+def list_others(compared: Mapping[str, Compared], edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
     """Yield states of a fork's reward managers, reward functions and datasets."""
+    found: dict[tuple[str, str, str], list[ForkEdit]] = {}
     for start, kind in _OTHERS:
-        found = [
-            edit
-            for edit in edits
-            if edit.upstream_path.startswith(start)
-            and edit.is_symbol
-            and edit.what != "removed"
-            and edit.outcome is not Outcome.UPSTREAM
-            and re.match(r"(async )?(def|class) |@", edit.new.lstrip())
-        ]
-        for edit in found:
-            beside = [item for item in found if item is not edit and item.upstream_path == edit.upstream_path]
-            if not any(_names_it(item, edit) and not _names_it(edit, item) for item in beside):
-                runs = Runs.YES if edit.outcome is Outcome.CARRIED else Runs.NO
-                yield MethodState(kind, edit.symbol, runs, edit.where, why=edit.why)
+        for edit in edits:
+            is_one = edit.upstream_path.startswith(start) and edit.is_symbol and edit.what != "removed"
+            is_one = is_one and edit.outcome is not Outcome.UPSTREAM
+            if is_one and re.match(r"(async )?(def|class) |@", edit.new.lstrip()):
+                for name in _list_callers(compared[edit.upstream_path].fork, edit.symbol):
+                    found.setdefault((kind, name, edit.upstream_path), []).append(edit)
+    names = [name for _, name, _ in found]
+    for (kind, name, path), parts in found.items():
+        lost = [edit for edit in parts if edit.outcome is not Outcome.CARRIED]
+        shown = f"{name} of {path}" if names.count(name) > 1 else name
+        edit = (lost or parts)[0]
+        yield MethodState(kind, shown, Runs.NO if lost else Runs.YES, edit.where, why=edit.why)
+
+
+def _list_callers(segments: Sequence[Segment], name: str) -> list[str]:
+    """Return what reaches a name and is called by nothing in its file."""
+    found, reached = [], [name]
+    definitions = [item for item in segments if isinstance(item.node, _DEFINITIONS)]
+    for one in reached:  # it grows
+        used = re.compile(rf"\b{re.escape(one)}\b")
+        above = [item.key for item in definitions if item.key != one and used.search(item.core)]
+        reached += [key for key in above if key not in reached]
+        found += [] if above else [one]
+    return found or [key for key in reached if not key.startswith("_")][:1] or [name]  # they name each other
 
 
 def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodState]:
@@ -151,20 +175,58 @@ def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodSta
 
     Args:
         copy: The fork's.
-        own: What became of each of its own files.
+        own: Its own files, in that order, and where each was copied.
     """
     folders = tuple(start for start, kind in _OTHERS if kind == "reward manager")
     known = managers.list_names({path: data.decode(errors="replace") for path, data in copy.files.items()})
-    for item, (path, data) in zip(own, copy.own.items(), strict=True):
-        is_told = path.startswith(folders) and not item.is_upstreams
-        found = managers.list_names({path: data.decode(errors="replace")}) - known if is_told else ()
-        for name in sorted(found):
+    for (path, data), item in zip(copy.own.items(), own, strict=True):
+        text = "" if item.is_upstreams else data.decode(errors="replace")
+        for name in sorted(managers.list_names({path: text}) - known) if path.startswith(folders) else ():
+            known |= {name}
             runs, why = (Runs.YES, "") if item.copied else (Runs.NO, "a run that names it brings it: --from-verl-run")
             yield MethodState("reward manager", name, runs, item.copied or path, why=why)
 
 
-def _names_it(edit: ForkEdit, other: ForkEdit) -> bool:
-    return re.search(rf"\b{re.escape(other.symbol)}\b", edit.new) is not None
+def list_trainers(fork: ForkCode) -> Iterator[MethodState]:
+    """Yield states of the fork's own trainers, which no project takes."""
+    found = {
+        name: module.path
+        for module in fork.mentions("RayPPOTrainer)")
+        for name, segment in module.by_name.items()
+        if isinstance(segment.node, ast.ClassDef)
+        and any("RayPPOTrainer" in ast.unparse(base) for base in segment.node.bases)
+        and not module.name.startswith(_RECIPES)
+        and fingerprint_statement(segment.node) not in load_upstream_parts()
+    }
+    for name, path in found.items():
+        yield MethodState(_TRAINER, name, Runs.NO, path, why=f"{path} trains, and a project has its own loop")
+
+
+def list_unwritten(
+    target: AdoptTarget, carried: Carried, edits: Sequence[ForkEdit], written: Iterable[bytes]
+) -> Iterator[MethodState]:
+    """Yield edits that read keys which only the fork's own loops write."""
+    ours, theirs = map(b"\n".join, (written, [*target.copy.files.values(), *target.copy.own.values()]))
+    for edit in edits:
+        unit = Unit(name_module(edit.upstream_path), edit.symbol)
+        if edit.outcome is Outcome.CARRIED and unit in carried.works:
+            emitted = target.sides[unit.module].emitted.get(unit.key)
+            known = _list_read(edit.old) | _list_read(emitted.core if emitted else "")
+            new = sorted(_list_read(carried.works[unit].core) - known)
+            lacking = ", ".join(key for key in new if _is_written(key, theirs) and not _is_written(key, ours))
+            why = f"it reads {lacking}, which only your own loops write: a run may stop there"
+            if lacking:
+                yield MethodState("edit", edit.symbol, Runs.IN_PART, edit.where, why=why)
+
+
+def _list_read(code: str) -> set[str]:
+    """Return the keys of a batch that code reads; comments do not count."""
+    return set(_READ.findall(ast.unparse(ast.parse(code))))
+
+
+def _is_written(key: str, code: bytes) -> bool:
+    """Tell whether code writes a key of a batch."""
+    return re.search(rf"""\[["']{key}["']\](?:\s*=[^=]|\.append\()|["']{key}["']\s*:""".encode(), code) is not None
 
 
 def mark_carried(

@@ -10,7 +10,7 @@ import yaml
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.segments import decode
-from extractor.pipeline.render.unread import find_named
+from extractor.pipeline.render.unread import collect_values, find_named, find_unread_settings
 from extractor.pipeline.source import Source
 from extractor.usecases.upgrade.settings import carry
 from extractor.values import readers
@@ -48,7 +48,7 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
         and not _is_taken(key, have)
     }
     new = select_read(added, code)
-    new |= _find_asked_by_hooks(copy.top, {**have, **new}, code)
+    new |= find_asked_by_hooks(copy.top, {**have, **new}, code)
     # A value that follows a setting, `${data.seed}`, needs that one.
     while lost := [
         key for key, value in new.items() if not set(re.findall(r"\$\{([^{}]*)", str(value))) <= {*have, *new}
@@ -61,20 +61,24 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
     return {FILE: (_HEAD + dump_yaml(nest(new))).encode(), f"config/{_MAIN}": lines.encode()}
 
 
-def carry_defaults(copy: Copy, sources: Sequence[Source], files: Mapping[str, bytes]) -> dict[str, bytes]:
+def carry_defaults(copy: Copy, sources: Sequence[Source], files: Mapping[str, bytes], package: str) -> dict[str, bytes]:
     """Return the project's config files with defaults that the fork changed.
 
     Args:
         copy: The fork.
         sources: The release, and others: what one of these has for a default is no change of the fork's.
         files: The project's, by path.
+        package: The project's: what none of its code reads stays as it is.
     """
+    texts = {path: decode(data) or "" for path, data in files.items() if path.endswith((".py", ".yaml"))}
+    unread = find_unread_settings(texts, collect_values(texts), package)
     theirs, have = _compose_forks(copy), compose_settings(files, "config/")
     known = [compose_settings(source.files, _FOLDER) for source in sources]
     changed = {
         key: value
         for key, value in theirs.items()
         if key in have
+        and key not in unread
         and key in known[0]
         and "${" not in str(value)
         and have[key] == known[0][key]
@@ -99,17 +103,19 @@ def select_read(new: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
     texts = list(code)
     read, words = find_named(new, texts), {word for text in texts for word in re.findall(r"\w+", text)}
     words |= load_upstream_key_names()
-    return {key: value for key, value in new.items() if key in read and words.issuperset(key.split("."))}
+    whole = "\n".join(texts)  # as a project's own check wants it: a parameter of that name is no use
+    used = {key for key in read if re.search(rf"""\.{(last := key.rpartition(".")[2])}\b|["']{last}["']""", whole)}
+    return {key: value for key, value in new.items() if key in used and words.issuperset(key.split("."))}
 
 
-def _find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
+def find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str]) -> dict[str, Any]:
     """Return settings that hooks read and the project lacks, with values."""
     texts = list(code)
     keys = {key for text in texts for key in re.findall(r"\bnow\.config\.([\w.]+)(?![\w.(])", text)}
     losses = [
         loss
         for text in texts
-        for loss in re.findall(r"(?ms)^def loss_of_.*?(?=^\S|\Z)", text[text.find("def loss_of_") :])
+        for loss in re.findall(r"(?ms)^def loss_of_.*?(?=^[^\s)]|\Z)", text[text.find("def loss_of_") :])
     ]
     of_actor = {key for text in losses for key in re.findall(r"(?<![.\w])config\.([\w.]+)(?![\w.(])", text)}
     keys |= {f"actor_rollout_ref.actor.{key}" for key in of_actor}

@@ -1,5 +1,6 @@
 """A fork's estimators and losses become hooks, which compute what the fork computes, bit for bit."""
 
+import ast
 import json
 import os
 from pathlib import Path
@@ -7,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.adopt.find_methods import find_given, find_method
+from extractor.importers.adopt.find_methods import find_given, find_method, list_branch_arguments
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
+from extractor.importers.adopt.method_states import Runs, list_trainers
 from extractor.importers.runs.module_imports import Name
 from tests.importers.adopt.forks import Fork
 from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER
@@ -73,12 +75,24 @@ def fork(tmp_path: Path) -> Fork:
     return fork
 
 
+def _add_other(fork: Fork) -> None:
+    """Give the fork a second estimator, in the branch above."""
+    other = BRANCH.replace("mine", "other").replace("texts", "uid").replace("share, step,", "1.0, 1,")
+    other = other.replace("            entropys,\n", "").removesuffix("    else:\n")
+    shared = "\n\nSHARED: float = 2.0\n\n\nclass Shared:\n    value = SHARED\n\n\n"
+    body = "    return rewards, rewards * SHARED * Shared.value\n"
+    fork.append(ALGOS, f"{shared}def compute_other(rewards, mask, uid, share, step):\n{body}")
+    fork.write(ALGOS, fork.read(ALGOS).replace("* share * step", "* share * step * SHARED * Shared.value"))
+    fork.write(TRAINER, fork.read(TRAINER).replace(BRANCH, other + BRANCH))
+
+
 def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path, fork: Fork) -> None:
     project = tmp_path / "toy"
+    _add_other(fork)
     fork.write("workers/reward_manager/own.py", MANAGER)
     result = run("adopt", fork.top, project, "--json", "--offline")
     assert result.code == 0, result.err
-    method, manager = json.loads(result.out)["methods"]
+    _, method, manager = json.loads(result.out)["methods"]
     assert (manager["setting"], manager["runs"]) == ("reward_model.reward_manager=own_manager", "runs")
     assert "class Own(NaiveRewardManager)" in "".join(
         file.read_text() for file in (project / "toy/custom").rglob("*.py")
@@ -93,10 +107,23 @@ def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path
     assert "mine_share: 0.25" in (project / "config/fork/keys.yaml").read_text()
     checked = run("verify", project, "--fork", fork.top, "--json", "--offline")
     assert checked.code == 0, checked.out
-    assert "1 of 1 equal bit for bit" in checked.out
+    assert "2 of 2 equal bit for bit" in checked.out
     hook = project / "toy/custom/algorithms.py"
     hook.write_text(text.replace("1.0 + len(text)", "2.0 + len(text)"))
-    assert run("verify", project, "--fork", fork.top, "--offline").code == 1
+    assert "1 of 2 equal bit for bit" in run("verify", project, "--fork", fork.top, "--offline").out
+
+
+def test_methods_that_take_nothing_else_and_ask_for_the_configs_class_are_compared(run: Any, tmp_path: Path) -> None:
+    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+    taken = 'old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="", config=None, rollout_is_weights=None'
+    asks = 'isinstance(config, ActorConfig) and config.policy_loss.loss_mode == "strict"'
+    body = f"    assert {asks}\n    return -(log_prob * advantages * response_mask).mean(), {{}}\n"
+    fork.append(ALGOS, f'\n\n@register_policy_loss("strict")\ndef compute_policy_loss_strict({taken}):\n{body}')
+    taken = "token_level_rewards, response_mask, index, config=None"
+    body = "    return token_level_rewards * response_mask, token_level_rewards\n"
+    fork.append(ALGOS, f'\n\n@register_adv_est("plain")\ndef compute_plain({taken}):\n{body}')
+    assert run("adopt", fork.top, project, "--offline").code == 0
+    assert "2 of 2 equal bit for bit" in run("verify", project, "--fork", fork.top, "--offline").out
 
 
 def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_path: Path, fork: Fork) -> None:
@@ -110,6 +137,9 @@ def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_pat
     assert "algorithm.adv_estimator=mine" in made.out
     assert run("verify", project, "--fork", fork.top, "--offline").code == 0
     assert run("graft", f"{fork.top}::nothing", project, "--offline").code == 2
+    taken = "token_level_rewards, response_mask, anchor, config=None"
+    fork.append(ALGOS, f'\n\n@register_adv_est("tied")\ndef compute_tied({taken}):\n    return anchor, anchor\n')
+    assert "the batch has to have anchor" in run("graft", f"{fork.top}::tied", project, "--offline").err
 
 
 def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_path: Path, fork: Fork) -> None:
@@ -119,8 +149,13 @@ def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_pat
             "def helper_1(scores, texts):\n", "def helper_1(scores, texts):\n    import ray\n    ray.get(0)\n"
         ),
     )
+    fork.append(ALGOS, "\n\ndef compute_policy_loss_bare(old_log_prob, log_prob, advantages):\n    return -log_prob\n")
+    fork.into(ACTOR, "compute_log_prob", 'is_mine = data.meta_info["is_mine"]  # and no data.meta_info["other"]')
+    fork.into(TRAINER, "fit", 'flags = {"is_mine": 1, "other": 2}')
     result = run("adopt", fork.top, tmp_path / "toy", "--offline")
     assert result.code == 1
+    assert "policy loss bare is parked (it returns a loss per token" in result.out
+    assert "edit DataParallelPPOActor runs in part (it reads is_mine, which only your own loops write" in result.out
     assert result.out.startswith("your method is parked: mine")
     assert ", without your method" in result.out
 
@@ -139,6 +174,17 @@ def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
     assert (module and module.name, name) == ("verl.trainer.config.algorithm", "AlgoConfig")
 
 
+def test_a_branch_is_given_what_it_uses_and_not_what_its_neighbours_use(fork: Fork) -> None:
+    _add_other(fork)
+    code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
+    method = find_method(code, "other")
+    assert method is not None
+    node, left = method.module.by_name[method.function].node, list[str]()
+    assert isinstance(node, ast.FunctionDef)
+    assert not any("share" in item for item in list_branch_arguments(code, method, node, left))
+    assert left == []
+
+
 def test_of_several_trainers_that_of_launch_scripts_counts(fork: Fork) -> None:
     fork.write("trainer/ppo/a_trainer.py", fork.read(TRAINER))
     fork.write("trainer/main_own.py", "from verl.trainer.ppo.ray_trainer import RayPPOTrainer\n")
@@ -150,3 +196,13 @@ def test_of_several_trainers_that_of_launch_scripts_counts(fork: Fork) -> None:
         method = find_method(ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None)), "mine")
         assert method is not None
         assert method.module.name == f"verl.trainer.ppo.{trainer}"
+
+
+def test_a_trainer_of_the_forks_is_said_to_be_parked(fork: Fork) -> None:
+    for recipe, name in (("own", "Mine"), ("dapo", "RayDAPOTrainer")):
+        folder = fork.top / "recipe" / recipe
+        folder.mkdir(parents=True)
+        base = "from verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n"
+        (folder / "trainer.py").write_text(f"{base}class {name}(RayPPOTrainer):\n    pass\n")
+    found = list(list_trainers(ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))))
+    assert [(item.name, item.where, item.runs) for item in found] == [("Mine", "recipe/own/trainer.py", Runs.NO)]

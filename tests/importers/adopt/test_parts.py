@@ -8,9 +8,17 @@ import pytest
 
 from extractor.importers.adopt.assemble import list_lacking
 from extractor.importers.adopt.carry import combine
-from extractor.importers.adopt.findings import Copy, ForkEdit, Outcome
-from extractor.importers.adopt.method_states import MethodState, Runs, judge_overall, list_others, summarize
-from extractor.importers.adopt.own_keys import carry_defaults, select_read
+from extractor.importers.adopt.differences import Compared
+from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
+from extractor.importers.adopt.method_states import (
+    MethodState,
+    Runs,
+    judge_overall,
+    list_new_managers,
+    list_others,
+    summarize,
+)
+from extractor.importers.adopt.own_keys import carry_defaults, find_asked_by_hooks, select_read
 from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from tests.importers.adopt.forks import Fork
 from tests.releases import newest_release, source_of
@@ -51,6 +59,13 @@ def test_a_setting_is_read_where_a_section_of_the_forks_own_is() -> None:
     code = ["def f(config):\n    return config.rollout.n, config.trainer.own_loss\n"]
     assert select_read(new, code).keys() == {"trainer.own_loss", "actor_rollout_ref.rollout.n"}
     assert select_read(new, [*code, "kwargs = rollout.hard_kwargs\n"]).keys() == new.keys()
+    assert select_read({"trainer.own_loss": "x"}, ["def f(trainer, own_loss=None):\n    return own_loss\n"]) == {}
+
+
+def test_settings_that_a_loss_asks_for_come_from_any_config_of_the_fork(tmp_path: Path) -> None:
+    (tmp_path / "own.yaml").write_text("actor_rollout_ref:\n  actor:\n    own_share: 0.5\n")
+    code = "\n\ndef loss_of_own(\n    log_prob, config=None\n):\n    return config.own_share\n\n\nconfig.no\n"
+    assert find_asked_by_hooks(tmp_path, {}, [code]) == {"actor_rollout_ref.actor.own_share": 0.5}
 
 
 @pytest.mark.usefixtures("verl")
@@ -59,12 +74,14 @@ def test_defaults_that_a_fork_changed_come_along(tmp_path: Path) -> None:
     fork = Fork(tmp_path, source)
     data = "trainer/config/data/legacy_data.yaml"
     fork.write(data, fork.read(data).replace("train_batch_size: 1024", "train_batch_size: 96"))
-    main = b"# Sizes.\ndata:\n  train_batch_size: 1024  # rows\n  val_batch_size: 7\ntrainer:\n  total_epochs: 30\n"
+    main = b"# Sizes.\ndefaults: []\ndata:\n  train_batch_size: 1024  # rows\n  val_batch_size: 7\n"
+    files = {"config/ppo_trainer.yaml": main, "toy/code.py": b"print(config.data.train_batch_size)\n"}
     copy = Copy(fork.root, tmp_path, (), (), {}, {}, frozenset(), None)
-    found = carry_defaults(copy, (source, other), {"config/ppo_trainer.yaml": main})
+    found = carry_defaults(copy, (source, other), files, "toy")
     assert found == {"config/ppo_trainer.yaml": main.replace(b"1024", b"96")}
+    assert carry_defaults(copy, (source, other), {**files, "toy/code.py": b""}, "toy") == {}  # nothing reads it
     fork.write(data, fork.read(data).replace("train_batch_size: 96", "train_batch_size: 1024"))
-    assert carry_defaults(copy, (source, other), {"config/ppo_trainer.yaml": main}) == {}
+    assert carry_defaults(copy, (source, other), files, "toy") == {}
 
 
 def test_combine() -> None:
@@ -120,14 +137,38 @@ def test_a_fork_is_about_its_estimators_and_losses() -> None:
     assert judge_overall([parked, scorer]) is Runs.NO
     assert summarize([scorer]) == "your method runs: compute_score"
     assert judge_overall([replace(parked, runs=Runs.YES), scorer]) is Runs.YES
+    trainer = MethodState("trainer", "Mine", Runs.NO, "recipe/own/trainer.py")
+    assert summarize([scorer, trainer]).startswith(
+        "your method runs: compute_score; what you changed in Mine is parked"
+    )
+    assert (judge_overall([scorer, trainer]), judge_overall([trainer])) == (Runs.YES, Runs.NO)
 
 
 def test_a_helper_is_no_method_beside_what_calls_it() -> None:
-    path = "verl/utils/reward_score/math.py"
     texts = {
         "compute_score": "def compute_score(a):\n    return helper(a)\n",
         "helper": "def helper(a):\n    return a\n",
     }
-    edits = [ForkEdit(path, name, Outcome.CARRIED, path, "", is_symbol=True, new=text) for name, text in texts.items()]
-    assert [item.name for item in list_others(edits)] == ["compute_score"]
-    assert [item.name for item in list_others(edits[1:])] == ["helper"]
+    segments = split("\n\n".join(texts.values()))
+    paths = [f"verl/utils/reward_score/{name}.py" for name in ("code", "math")]
+    compared = dict.fromkeys(paths, Compared(segments, segments))
+    math, code = (
+        [ForkEdit(path, name, Outcome.CARRIED, path, "", is_symbol=True, new=text) for name, text in texts.items()]
+        for path in paths
+    )
+    assert [item.name for item in list_others(compared, math)] == ["compute_score"]
+    assert [item.name for item in list_others(compared, math[1:])] == ["compute_score"]
+    assert [item.name for item in list_others(compared, math + code)] == [f"compute_score of {path}" for path in paths]
+    circle = split("def _a():\n    b\n\n\ndef b():\n    _a\n")
+    inner = ForkEdit(paths[0], "_a", Outcome.CARRIED, paths[0], "", is_symbol=True, new="def _a():\n    b\n")
+    assert [item.name for item in list_others({paths[0]: Compared(circle, circle)}, [inner])] == ["b"]
+    parked = [math[0], replace(math[1], outcome=Outcome.ORPHANED, why="it needs Ray")]
+    assert [(item.runs, item.why) for item in list_others(compared, parked)] == [(Runs.NO, "it needs Ray")]
+
+
+def test_managers_in_files_of_a_fork_whose_copy_lies_deeper(tmp_path: Path) -> None:
+    own = {"verl/workers/reward_manager/own.py": b'@register("own")\nclass Own:\n    pass\n'}
+    copy = Copy(tmp_path / "deep/verl", tmp_path, (), (), {}, own, frozenset(), None)
+    files = [ForkFile(f"deep/{path}", None, is_upstreams=False) for path in own]
+    (found,) = list_new_managers(copy, files)
+    assert (found.name, found.runs, found.where) == ("own", Runs.NO, *own)

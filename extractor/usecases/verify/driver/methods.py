@@ -4,6 +4,7 @@ import importlib
 import os
 import sys
 from collections.abc import Callable
+from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ from omegaconf import OmegaConf
 
 from .cases import with_gradient
 from .run import Job, run_case
-from .sides import Side, Upstream, Vendored
+from .sides import NotVendored, Side, Upstream, Vendored
 
 _PROMPTS, _EACH, _LENGTH = 2, 4, 6
 
@@ -43,7 +44,7 @@ def run_methods(job: Job) -> dict[str, Any]:
     config.actor_rollout_ref.rollout.n = _EACH
     results = {}
     for method in job["methods"]:
-        results[method["symbol"]] = _compute(side, method, config, job["package"])
+        results[method["key"]] = _compute(side, method, config, job["package"])
     return {"results": results, "config": OmegaConf.to_container(config)}
 
 
@@ -98,7 +99,7 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
         "advantages": torch.randn(shape),
         "response_mask": _make_mask(),
         "loss_agg_mode": "token-mean",
-        "config": config.actor_rollout_ref.actor,
+        "config": _make_actor_config(side, config.actor_rollout_ref.actor, method["name"]),
         "rollout_is_weights": None,
     }
     if side.upstream or not method["is_hook"]:
@@ -107,6 +108,20 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
     else:
         result = importlib.import_module(f"{package}.registries").get_policy_loss_fn(method["name"])(**given)
     return with_gradient((result[0] if isinstance(result, tuple) else result,), log_prob)
+
+
+def _make_actor_config(side: Side, section: Any, loss: str) -> Any:
+    """Return the section of the actor, as its class in releases that have one."""
+    if "policy_loss" in section:
+        section.policy_loss.loss_mode = loss
+    try:
+        cls = side.get("verl.workers.config.actor:ActorConfig")
+    except NotVendored:
+        return section
+    made = {item.name: item.default_factory() for item in fields(cls) if callable(item.default_factory)}
+    config = object.__new__(cls)  # without its checks of what no loss reads
+    config.__dict__.update({**made, **section})
+    return config
 
 
 def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
@@ -125,7 +140,6 @@ def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
         "response_mask": mask,
         "token_level_rewards": rewards,
         "token_level_scores": rewards.clone(),
-        "reward_baselines": torch.rand(rows),
         **{name: torch.randn(shape) for name in ("old_log_probs", "ref_log_prob", "values", "entropys")},
         **{name: torch.rand(shape if of_tokens else shape[:1]) for name in method["tensors"]},
         **_divide(mask, [name for name in method["tensors"] if name.endswith("mask")]),
