@@ -48,7 +48,7 @@ def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, ve
 
 
 def _write_head(found: Upgrade, dry_run: bool) -> list[str]:
-    from extractor.usecases.upgrade.choices import find_gone
+    from extractor.usecases.upgrade.choices import find_gone, find_unneeded
     from extractor.values import releases
 
     counts = dict(found.counts)
@@ -69,6 +69,9 @@ def _write_head(found: Upgrade, dry_run: bool) -> list[str]:
     # One that nothing uses may still come along with one that needs it.
     if left := [name for name in found.parts.unused if name not in found.new.options.features]:
         head.append(f"features now, and left out (`vextract add {left[0]}` brings it back): {', '.join(left)}")
+    if unneeded := find_unneeded(found.old.options, found.new.options):
+        remove = f"vextract remove {' '.join(unneeded)}"
+        head.append(f"features that only those needed, and stay (`{remove}`): {', '.join(unneeded)}")
     return head
 
 

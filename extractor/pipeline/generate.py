@@ -61,7 +61,8 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
     withheld = {feature.name: feature.withheld for feature in manifest.withheld}
     for feature in options.features:
         if feature in withheld:
-            raise UsageError(f"feature {feature} is not offered: {withheld[feature]}", hint=f"drop `--with {feature}`")
+            hint = _say_where_offered("feature", feature) or f"drop `--with {feature}`"
+            raise UsageError(f"feature {feature} is not offered: {withheld[feature]}", hint=hint)
         _refuse_unknown("feature", feature, names, manifest)
     of_recipe = list_recipe_features(options.recipe)
     for feature in of_recipe:

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from .absent import SHIPPED
+from .absent import HERE, SHIPPED
 from .errors import ProjectError
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 from .rewards.scoring import ScoringError, own_line, plain, raw_function, resolved, source_of
@@ -98,7 +98,7 @@ def importing_hooks() -> Iterator[None]:
         message = f"a hook cannot be imported: {type(first).__name__}: {first}"
         if isinstance(first, ImportError):
             message += "\n  vextract explain says where a name of verl is in this project"
-        raise HookError(message, own_line(first, __file__) or hook_file_of(error, "custom/")) from error
+        raise HookError(message, own_line(first, __file__, f"{HERE}/absent") or source_of("custom/")) from error
 
 
 class AtHand(NamedTuple):

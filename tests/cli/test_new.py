@@ -154,6 +154,7 @@ def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
         (["--algorithm", "gpro"], "no algorithm 'gpro'", "did you mean `grpo`?"),
         (["--with", "critc"], "no feature 'critc'", "did you mean `critic`?"),
         (["--with", "sequence_parallel"], "is not offered: it changes", "drop `--with sequence_parallel`"),
+        (["--agent", "a:b", "--verl", "0.8.0"], "feature agents is not offered", "`--verl 0.9.1` has it"),
         (["--without", "critc"], "no feature 'critc'", "did you mean `critic`?"),
         (["--with", "lora", "--without", "lora"], "contradict", "drop one"),
         (["--with", "qlora", "--without", "lora"], "feature qlora needs it", "`--without qlora` as well"),

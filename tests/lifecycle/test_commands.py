@@ -360,6 +360,11 @@ def test_a_feature_is_added_and_removed(run: Run, small: Path) -> None:
     wrong = run("remove", "critic", str(small))
     assert wrong.code == 2
     assert f"hint: give the project by `--project {small}`" in wrong.err
+    assert run("add", "qlora", "--project", small).code == 0
+    left = "features that only those needed, and stay (`vextract remove export_model lora`): export_model, lora"
+    assert left in run("remove", "qlora", "--project", small).out
+    assert run("remove", "export_model", "lora", "--project", small).code == 0
+    assert lock.read(small).options.features == ()
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
 from extractor.usecases.upgrade.layout import relocate
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
+from extractor.values import resources
 from extractor.values.moves import map_former_modules, rename_module, rename_path
 from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.worlds import (
@@ -270,5 +271,7 @@ def test_a_file_that_its_owner_removed_stays_removed(project: Path) -> None:
 def test_no_name_of_today_is_a_former_one() -> None:
     for former_name, now in map_former_modules().items():
         assert rename_module(now) == now, former_name
+        place = f"__package__/{former_name.replace('.', '/')}.py"
+        assert not list(resources.find_templates().glob(f"**/{place}")), f"{former_name} is a module again"
     assert rename_path("utils/__init__.py") == "vendored/utils/__init__.py"
     assert rename_path("utils/notes.md") == "utils/notes.md"

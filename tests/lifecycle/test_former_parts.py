@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from extractor.project import lock
+from extractor.usecases.upgrade.former_parts import FormerParts, find_former_parts
+from extractor.values import releases
 from tests.cli.conftest import Result
 from tests.project.support import PACKAGE, Configuration, make
 from tests.releases import NEWEST
@@ -47,3 +49,20 @@ def test_features_that_are_used_stay_and_others_go(verl: None, run: Run, tmp_pat
     assert (root / PACKAGE / "rewards/sandboxing/judge.py").exists()
     assert not (root / PACKAGE / "run/verl_shards.py").exists()
     assert run("upgrade", root).out.startswith("up to date")
+
+
+@pytest.mark.slow
+def test_settings_that_became_a_features_bring_it(verl: None, tmp_path: Path) -> None:
+    root = make(Configuration(NEWEST[-1]), tmp_path / "project").root
+    found = lock.read(root)
+    emitted = {file.path: (root / file.path).read_bytes() for file in found.files}
+    emitted[f"{PACKAGE}/training/rollouts.py"] += b"reward_keys.IN_BACKGROUND\n"
+    emitted[f"{PACKAGE}/training/trainer.py"] += b"self.config.local.log_train_generations\n"
+
+    def find_parts(text: str) -> FormerParts:
+        (root / "config/mine.yaml").write_text(text)
+        return find_former_parts(root, found, emitted, found.options, releases.load(found.options.verl))
+
+    assert find_parts("trainer: {save_freq: 1}\n") == FormerParts({}, ("overlap", "reward_logs"))
+    used = {"overlap": "config/mine.yaml", "reward_logs": "config/mine.yaml"}
+    assert find_parts("local: {log_train_generations: 2, reward: {in_background: true}}\n") == FormerParts(used, ())

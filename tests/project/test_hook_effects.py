@@ -95,3 +95,12 @@ def test_what_ends_a_job_leaves_the_step_its_samples(project: Path) -> None:
     rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
     assert rows
     assert all(row.get("reward/unscored/mean", 0) == 0 for row in rows)
+
+
+def test_a_hook_that_imports_what_is_not_here_is_named(project: Path) -> None:
+    hook = project / "toy/custom/algorithms.py"
+    text = f"{hook.read_text(encoding='utf-8')}from ..tracking.provenance import surroundings\n"
+    hook.write_text(text, encoding="utf-8")
+    done = check_forked(project, "main.py", *overrides(), code=1)
+    assert "hint: vextract add provenance" in done.stderr
+    assert f"hook: {hook}:{len(text.splitlines())}" in done.stderr

@@ -1,5 +1,6 @@
 """Every vendored module can be imported where nothing is installed but what the project requires."""
 
+import ast
 import json
 import re
 import subprocess
@@ -9,9 +10,12 @@ from pathlib import Path
 import pytest
 from packaging.requirements import Requirement
 
+from extractor.pipeline.generate import generate
 from extractor.usecases.verify.requirements import import_name
+from extractor.values import releases
+from extractor.values.modules import is_package, name_module, resolve_absolute
 from tests.project.support import CONFIGURATIONS, Configuration, Maker
-from tests.releases import EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST
+from tests.releases import EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, source_of
 
 pytestmark = pytest.mark.usefixtures("verl")
 
@@ -63,3 +67,19 @@ def failures(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> dict[str,
 @pytest.mark.parametrize("configuration", IMPORTED, ids=str)
 def test_every_module_can_be_imported(failures: dict[str, dict[str, list[str]]], configuration: Configuration) -> None:
     assert failures[str(configuration)] == {}
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("feature", [feature.name for feature in releases.load(NEWEST[-1]).features])
+def test_a_feature_alone_imports_only_what_is_there(feature: str) -> None:
+    manifest = releases.load(NEWEST[-1])
+    tree = generate(
+        Configuration(NEWEST[-1], features=(feature,)).options(manifest), source_of(NEWEST[-1]), manifest
+    ).tree
+    there = {name_module(file.path) for file in tree if file.path.startswith("toy/")}
+    for file in tree:
+        if file.path.startswith("toy/") and file.path.endswith(".py"):
+            for node in ast.walk(ast.parse(file.data)):
+                if isinstance(node, ast.ImportFrom) and node.level:
+                    module = resolve_absolute(node, name_module(file.path), is_package=is_package(file.path))
+                    assert module in there, f"{file.path}:{node.lineno}"

@@ -19,9 +19,6 @@ from ..vendored.utils.model import compute_position_id_with_mask
 from ..vendored.utils.torch_functional import postprocess_data
 from .verl_place import TAKEN, begin_at
 
-# What torchdata calls the state of a sampler that shuffles.
-SHUFFLED = "sampler_iter_state"
-
 
 def encoded(dataset: Dataset, tokenizer: Any, data: Any) -> Dataset:
     """Return a dataset of the same prompts, as tokens; hooks use it."""
@@ -103,6 +100,9 @@ class EncodedPrompts(Dataset):
         }
 
 
+encoded = EncodedPrompts  # tests of hooks from before have it by this name
+
+
 class SharedLoader:
     """A data loader of rank 0, whose batches every process gets.
 
@@ -165,7 +165,7 @@ class SharedLoader:
             begin_at(self, state[TAKEN])
             return
         keeps_order = isinstance(self.loader.sampler, SequentialSampler)  # which has no state of a shuffled one's
-        self.loader.load_state_dict(of_torchdata(state, {SHUFFLED} if keeps_order else set()))
+        self.loader.load_state_dict(of_torchdata(state, {"sampler_iter_state"} if keeps_order else set()))
 
 
 def of_torchdata(state: dict[str, Any], without: Collection[str] = ()) -> dict[str, Any]:

@@ -295,12 +295,12 @@ class RunLoop(Closing):
             if not (config.trainer.val_only or self._has_begun):
                 checkpoints.begin(self.resumed_from)
             self._has_begun = True
-            if SHARDED_CHECKPOINTS:
-                around.enter_context(waiting_for_last(checkpoints))
             if OVERLAP:
                 around.enter_context(self._putting_back())
             self.tracker = RunTracker(config, directory, total, start_step=start)
             around.enter_context(noting_checkpoint(checkpoints, config, total))
+            if SHARDED_CHECKPOINTS:
+                around.enter_context(waiting_for_last(checkpoints))
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")

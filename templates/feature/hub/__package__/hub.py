@@ -48,6 +48,7 @@ def card(checkpoint: Path) -> ModelCard:
     base = _selected(config, "actor_rollout_ref.model.path")
     notes = notes_of(checkpoint) if (checkpoint / MANIFEST).is_file() else {}
     supervised = _selected(config, "local.supervised")
+    project = SHIPPED["project"]
     is_on_hub = base is not None and str(base).count("/") == 1 and not Path(str(base)).exists()
     rows = {
         "trained from": base if base is None or is_on_hub else Path(str(base)).name,  # no path of this machine
@@ -55,7 +56,7 @@ def card(checkpoint: Path) -> ModelCard:
         "steps": notes.get("step"),
         "validation score": notes.get("score"),
         "data": _files(_selected(config, "data.train_files")),
-        "code": "verl {verl}, in a project made by vextract {vextract}".format(**SHIPPED["project"]),
+        "code": f"verl {project['verl']}, in a project made by vextract {project['vextract']}",
     }
     table = "\n".join(f"| {name} | {value} |" for name, value in rows.items() if value is not None)
     data = ModelCardData(

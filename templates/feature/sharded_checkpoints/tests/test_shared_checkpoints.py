@@ -5,6 +5,7 @@ import errno
 import os
 import random
 import threading
+import time
 
 import pytest
 import torch
@@ -67,7 +68,11 @@ def test_a_checkpoint_that_cannot_be_written_meanwhile_ends_the_run(train, capsy
 
 
 def test_an_error_does_not_keep_a_checkpoint_from_being_written(train, monkeypatch, capsys):
-    train_step = LocalPPOTrainer.train_step
+    train_step, write = LocalPPOTrainer.train_step, checkpoint.save_state
+
+    def write_late(state, file):
+        time.sleep(0.5)
+        write(state, file)
 
     def step(self, *arguments):
         if self.steps_done == 1:
@@ -75,6 +80,7 @@ def test_an_error_does_not_keep_a_checkpoint_from_being_written(train, monkeypat
         return train_step(self, *arguments)
 
     monkeypatch.setattr(LocalPPOTrainer, "train_step", step)
+    monkeypatch.setattr(checkpoint, "save_state", write_late)
     run = train(EVERY_STEP, THREE, BESIDE, code=130)
     assert what_is_wrong(run / "global_step_1", digests=True) is None
     assert f"saved at step 1 of 3: {run}/global_step_1" in capsys.readouterr().err

@@ -21,7 +21,7 @@ from .batches import objects
 from .reward_of_words import RewardOfWords
 
 # Where the managers are that take what was begun: not one of the owner's that is called in its own way.
-TAKERS = (".rewards.manager", ".training.reward_managers")
+TAKERS = (".rewards.manager", ".training.reward_loop")
 
 
 class EarlyRewards:
