@@ -96,9 +96,6 @@ class EncodedPrompts(Dataset):
         }
 
 
-encoded = EncodedPrompts  # tests of hooks from before have it by this name
-
-
 class SharedLoader:
     """A data loader of rank 0, whose batches every process gets.
 

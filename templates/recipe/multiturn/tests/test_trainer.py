@@ -78,7 +78,7 @@ def test_an_environment_that_fails_too_often_stops_the_run_and_is_named(train, m
     [
         ("local.env.reward_at=start", "local.env.reward_at"),
         ("local.env.concurrency=0", "local.env.concurrency"),
-        (f"{reward_keys.FUNCTION}.path=score.py", "local.env.is_reward"),
+        (f"{reward_keys.FUNCTION}.path={__file__}", "local.env.is_reward"),
         ("actor_rollout_ref.rollout.multi_turn.max_turns=3", "max_user_turns"),
     ],
 )
