@@ -12,6 +12,8 @@ from benchmarks.against_hydra import same
 from benchmarks.exported import _is_changed
 from extractor.importers.config.keys import Key, KeyStatus
 
+pytestmark = pytest.mark.slow  # runs programs
+
 SCRIPT = r"""
 set -e
 HERE=$(cd "$(dirname "$0")" && pwd)

@@ -5,6 +5,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.slow  # runs programs
+
 Library = Callable[[str], ModuleType]
 Run = Callable[..., list[str]]
 

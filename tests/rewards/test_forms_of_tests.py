@@ -6,6 +6,8 @@ from types import ModuleType
 
 import pytest
 
+pytestmark = pytest.mark.slow  # runs programs
+
 Library = Callable[[str], ModuleType]
 
 # A test of f that uses something of Python's, and what an honest f is. A liar's f is wrong, and what the test uses is

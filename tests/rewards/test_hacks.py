@@ -15,6 +15,8 @@ import pytest
 from tests.project.support import REPOSITORY
 from tests.rewards.test_sandbox import started
 
+pytestmark = pytest.mark.slow  # runs programs
+
 Library = Callable[[str], ModuleType]
 
 TESTS = {

@@ -12,6 +12,8 @@ from types import ModuleType
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow  # runs programs
+
 Library = Callable[[str], ModuleType]
 
 

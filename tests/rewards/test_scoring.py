@@ -21,6 +21,8 @@ from typing import Any
 import psutil
 import pytest
 
+pytestmark = pytest.mark.slow  # starts processes
+
 Library = Callable[[str], ModuleType]
 Workers = Callable[[], set[psutil.Process]]
 
