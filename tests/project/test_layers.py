@@ -164,6 +164,14 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+def test_what_an_installer_has_compiled_is_no_template(copied: Path) -> None:
+    for folder in ("base", "command"):
+        (copied / "templates" / folder / "__pycache__").mkdir(exist_ok=True)
+        (copied / "templates" / folder / "__pycache__/x.cpython-310.pyc").write_bytes(b"\xcd\xcd")
+    listed = map_files(["base", *(f"command/{item.name}" for item in (copied / "templates/command").iterdir())], "toy")
+    assert not [path for path in listed if path.endswith(".pyc")]
+
+
 def declared(copied: Path, line: str) -> str:
     """Add a line to the top of the newest manifest; returns its release."""
     newest = releases.list_supported()[-1]

@@ -141,7 +141,7 @@ def _list_templates(root: Path, package: str, below: str) -> tuple[tuple[str, Te
     found: list[tuple[str, Template]] = []
     for file in sorted((root / below).rglob("*")):
         name = PurePosixPath(file.relative_to(root))
-        is_code = file.is_file() and "__pycache__" not in name.parts
+        is_code = file.is_file() and file.suffix != ".pyc"  # an old installer compiles templates as well
         if not is_code or str(name) in (_ENGINE_FILE, _FEATURE_FILE, _RECIPE_FILE):
             continue
         absent = name.suffix == _ABSENT
