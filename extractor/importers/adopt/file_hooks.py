@@ -39,7 +39,8 @@ def copy_files(
         More files, and the states with the copies.
     """
     copy = target.copy
-    lost = {item.kind for item in states if item.runs is Runs.NO and item.where not in copy.own}
+    parked = [item for item in states if item.runs is Runs.NO and item.where not in copy.own]
+    lost = {item.kind for item in parked}
     whole = dict(target.files)
     whole |= {path: File(path, FileKind.HOOK, data) for path, data in files.items()}
     folders = RunFolders((copy.root.parent, copy.top), is_said=True, home=copy.top)
@@ -48,8 +49,7 @@ def copy_files(
     if lost & {"reward manager", "reward function"}:
         before = compose_settings({path: file.data for path, file in whole.items()}, "config/")
         # Without a run the manager is verl's plain one; else it is one whose file was changed.
-        places = [item.where for item in states if item.runs is Runs.NO and item.kind == "reward manager"]
-        changed = [Path(place).stem for place in places if place not in copy.own]
+        changed = [Path(item.where).stem for item in parked if item.kind == "reward manager"]
         for name in dict.fromkeys([managers.PLAIN, *changed]):
             chosen = {key: name for key in REWARD_MANAGER if key in before}
             taken = managers.take_unnamed(replace(project, settings=chosen), "", before)
@@ -79,9 +79,7 @@ def copy_files(
             found["dataset"] = (where, choice, "; ".join(whys))
     new = {file.path: file.data for file in project.tree if whole.get(file.path) is not file}
     written = {path: data for path, data in new.items() if path not in whole or whole[path].data != data}
-    parked = [item.runs is Runs.NO and item.where not in copy.own for item in states]
-    now = [_update_state(item, found, written) if is_in else item for item, is_in in zip(states, parked, strict=True)]
-    return written, now
+    return written, [_update_state(item, found, written) if item in parked else item for item in states]
 
 
 def _copy_manager(project: TargetProject, state: MethodState) -> tuple[TargetProject, MethodState]:

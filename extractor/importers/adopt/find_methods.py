@@ -17,6 +17,11 @@ ESTIMATOR, LOSS = "advantage estimator", "policy loss"
 # Recipes of upstream's with a trainer of their own.
 _UPSTREAMS = tuple(f"recipe.{name}." for name in ("prime", "spin", "sppo", "transfer_queue"))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_TABLE = read_table("adopt")
+_TRAINERS: Mapping[str, str] = _TABLE["trainers"]
+_ESTIMATORS_OWN: Mapping[str, str] = _TABLE["estimators"]
+_OF_A_LOSS = {name: name for name in _TABLE["of_a_loss"]}
+_LOSSES_OWN: Mapping[str, str] = {**_OF_A_LOSS, **_TABLE["losses"]}
 
 
 @dataclass(frozen=True)
@@ -189,14 +194,6 @@ def describe(node: ast.stmt | None) -> str:
     """Return the first sentence of a function's docstring, in one line."""
     text = ast.get_docstring(node) if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) else None
     return " ".join((text or "").split("\n\n")[0].split())[:160]
-
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
-_TABLE = read_table("adopt")
-_TRAINERS: Mapping[str, str] = _TABLE["trainers"]
-_ESTIMATORS_OWN: Mapping[str, str] = _TABLE["estimators"]
-_OF_A_LOSS = {name: name for name in _TABLE["of_a_loss"]}
-_LOSSES_OWN: Mapping[str, str] = {**_OF_A_LOSS, **_TABLE["losses"]}
 
 
 def list_arguments(

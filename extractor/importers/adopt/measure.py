@@ -9,7 +9,7 @@ from typing import Any
 from extractor.importers.adopt.find_methods import Method
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.locate import VERSION
-from extractor.importers.adopt.method_hooks import FILE, find_arguments, find_columns
+from extractor.importers.adopt.method_hooks import FILE, REGISTER, find_arguments, find_columns
 from extractor.importers.adopt.recognised import recognise
 from extractor.importers.adopt.segments import decode, restore_upstream_names
 from extractor.importers.adopt.target_project import NoPlace
@@ -62,7 +62,7 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
 
 def _describe_method(fork: ForkCode, method: Method, hooks: str) -> dict[str, Any]:
     """Return a method's description for the driver."""
-    registered = set(re.findall(r'@register_\w+\("([\w-]+)"\)', hooks))
+    registered = set(re.findall(rf'@{REGISTER[method.kind]}\("([\w-]+)"\)', hooks))
     name = next((item for item in (f"{method.name}_fork", method.name) if item in registered), method.name)
     try:
         arguments, code = find_arguments(fork, method)

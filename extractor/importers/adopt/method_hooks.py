@@ -17,7 +17,7 @@ from extractor.values.modules import name_module
 FILE = "custom/algorithms.py"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CHOOSER = "def get_policy_loss_fn"
-_REGISTER = {ESTIMATOR: "register_adv_est", LOSS: "register_policy_loss"}
+REGISTER = {ESTIMATOR: "register_adv_est", LOSS: "register_policy_loss"}
 _CHOSEN_BY = {ESTIMATOR: "algorithm.adv_estimator", LOSS: "actor_rollout_ref.actor.policy_loss.loss_mode"}
 # The mask of a whole row, which trainers of turns had before 0.6.0.
 _LOSS_MASK = """    mask, row = (now.batch.batch[name] for name in ("response_mask", "attention_mask"))
@@ -90,7 +90,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     columns = sorted(set().union(*find_columns(whole)))
     rows = tuple(name for name in columns if _is_of_data(fork, name, whole))
     needs = tuple(name for name in columns if name not in rows)
-    decorator = _REGISTER[method.kind]
+    decorator = REGISTER[method.kind]
     wanted = {**closure.imports, "at_hand": f"from {package}.hooks import at_hand"}
     if method.kind == LOSS:
         del wanted["at_hand"]

@@ -138,6 +138,7 @@ def _list_until_folders(release: str) -> list[str]:
 @cache
 def _list_templates(root: Path, package: str, below: str) -> tuple[tuple[str, Template], ...]:
     """Return a layer's templates with their places in a project."""
+    layer = root.relative_to(resources.find_templates())
     found: list[tuple[str, Template]] = []
     for file in sorted((root / below).rglob("*")):
         name = PurePosixPath(file.relative_to(root))
@@ -148,7 +149,6 @@ def _list_templates(root: Path, package: str, below: str) -> tuple[tuple[str, Te
         relative = name.with_suffix("") if absent else name
         relative = relative.with_suffix("") if relative.suffix == ".jinja" else relative
         path = "/".join(package if part == PACKAGE else part for part in relative.parts)
-        layer = root.relative_to(resources.find_templates())
         place = f"{package}/shims/{path}" if str(layer) == "shims" else path
         text = None if absent else file.read_text(encoding="utf-8")
         found.append((place, Template((layer / name).as_posix(), text)))

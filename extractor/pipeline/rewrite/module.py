@@ -82,7 +82,7 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     if needed or computed or mine:
         names = Names(kept.whole(tree.code))
 
-    tree, names, notes = _remove_ray(tree, names, kept, module, package)
+    tree, names, notes = _remove_ray(tree, names, kept, package, source, module.upstream_path)
     if notes:
         changes.append(f"Ray removed: {', '.join(notes)}")
 
@@ -107,16 +107,15 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
 
 
 def _remove_ray(
-    tree: cst.Module, names: Names, kept: Placeholders, module: KeptModule, package: str
+    tree: cst.Module, names: Names, kept: Placeholders, package: str, source: str, path: str
 ) -> tuple[cst.Module, Names, tuple[str, ...]]:
     """Remove uses of Ray, and say which; a use that cannot go is an error."""
-    source, _ = unify_newlines(module.source.removeprefix("\ufeff"))
-    stripped = strip_ray(tree, names, package, source, module.upstream_path) if may_mention_ray(names.text) else None
+    stripped = strip_ray(tree, names, package, source, path) if may_mention_ray(names.text) else None
     if stripped is None:
         return tree, names, ()
     tree = add_imports(stripped.module, stripped.imports)
     names = Names(kept.whole(tree.code))
-    check_no_ray(names, source, module.upstream_path)
+    check_no_ray(names, source, path)
     return tree, names, tuple(stripped.notes)
 
 
