@@ -14,6 +14,7 @@ from extractor.project.lock import Lock
 from extractor.project.side_files import ORPHANED
 from extractor.values import readers
 from extractor.values.modules import list_imports, name_module
+from extractor.values.moves import rename_project_path
 from extractor.values.tree import FileKind
 
 # A module or a symbol that a text names in full: `importlib.import_module("toy.vendored.protocol")`.
@@ -97,7 +98,7 @@ def list_imported(code: Iterable[OwnerCode], lock: Lock) -> Iterator[str]:
 
 
 def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: AbstractSet[str]) -> dict[str, str]:
-    """Map modules missing from the new tree to their first importer.
+    """Map modules missing from the new tree to their first importer; moved ones are not missing.
 
     Args:
         new: The paths of the new tree.
@@ -105,7 +106,9 @@ def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: Abstra
     gone = {
         name_module(file.path): file.path
         for file in lock.files
-        if file.kind is not FileKind.HOOK and file.path.endswith(".py") and file.path not in new
+        if file.kind is not FileKind.HOOK
+        and file.path.endswith(".py")
+        and new.isdisjoint((file.path, rename_project_path(file.path, lock.options.package)))
     }
     found: dict[str, str] = {}
     left = [(file.path, *item) for file in code for item in file.imports]

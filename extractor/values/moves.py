@@ -40,3 +40,9 @@ def rename_path(path: str) -> str:
         return path
     package = stem.removesuffix("/__init__")
     return rename_module(package.replace("/", ".")).replace(".", "/") + stem[len(package) :] + dot + ending
+
+
+def rename_project_path(path: str, package: str) -> str:
+    """Map a former path of a project to its current path."""
+    head = f"{package}/"
+    return head + rename_path(path.removeprefix(head)) if path.startswith(head) else path

@@ -134,7 +134,7 @@ EnvRewardManager.score = staticmethod(_with_mine)
 )
 def test_the_upgraded_project_trains(old: str, new: str, tmp_path: Path) -> None:
     """With a hook as it was, a setting under its present name, and an orphan for an edited actor that is gone."""
-    choice = Choice(old)
+    choice = Choice(old, features=("reward_rules",))
     root = create(tmp_path / "toy", generated(choice).tree, options_of(choice))
     with (root / "toy/custom/reward_manager.py").open("a") as file:
         file.write(HOOK)

@@ -16,7 +16,7 @@ from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest
 from extractor.values.modules import name_module
-from extractor.values.moves import FORMER_NAMES, map_former_modules
+from extractor.values.moves import FORMER_NAMES, map_former_modules, rename_project_path
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
@@ -49,7 +49,8 @@ def find_former_parts(
         manifest: The release after it.
     """
     package = old.options.package
-    known = {file.path for file in old.files} - layers.map_files(layers.list_layers(manifest, options), package).keys()
+    places = {file.path: rename_project_path(file.path, package) for file in old.files}
+    elsewhere = layers.map_files(layers.list_layers(manifest, options), package).keys()  # a shared file tells nothing
     former: dict[str, tuple[str, ...]] = {}
     for feature in manifest.features:
         if feature.name not in (*options.features, *old.options.features):
@@ -58,12 +59,11 @@ def find_former_parts(
                 for layer in layers.layers_of_feature(manifest, feature.name)
                 if layer.endswith(f"feature/{feature.name}")
             ]
-            files = tuple(
-                path for path in layers.map_files(own, package) if path in known
-            )  # a shared one tells nothing
+            of_feature = layers.map_files(own, package).keys() - elsewhere
+            files = tuple(path for path, place in places.items() if place in of_feature)
             was_there = any(path.startswith(f"{package}/") for path in files)
-            places = (place.partition(":") for place in layers.read_former_places(feature.name))
-            was_within = any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in places)
+            parts = (place.partition(":") for place in layers.read_former_places(feature.name))
+            was_within = any(name.encode() in base.get(f"{package}/{path}", b"") for path, _, name in parts)
             if was_there or was_within or feature.name == FORMER_NAMES:
                 former[feature.name] = files
     if not former:
@@ -73,7 +73,8 @@ def find_former_parts(
     hooks = {file.path for file in old.files if file.kind is FileKind.HOOK}
     used: dict[str, str] = {}
     for name, files in former.items():
-        modules = [name_module(path.removeprefix(f"{package}/")) for path in files if path.startswith(f"{package}/")]
+        named = sorted({name for path in files for name in (path, places[path])})
+        modules = [name_module(path.removeprefix(f"{package}/")) for path in named if path.startswith(f"{package}/")]
         keys = [key for key, feature in settings.items() if feature == name]
         pattern = _make_pattern(modules, keys, layers.read_words(name), package)
         if name == FORMER_NAMES:

@@ -19,7 +19,7 @@ from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.upgrade.verdicts import FileOnDisk
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module, resolve_absolute
-from extractor.values.moves import map_former_modules, rename_dotted_name, rename_path
+from extractor.values.moves import map_former_modules, rename_dotted_name, rename_path, rename_project_path
 from extractor.values.tree import FileKind, Tree
 
 _DEFINITIONS = ("FunctionDef", "AsyncFunctionDef", "ClassDef", "Assign", "AnnAssign")
@@ -118,10 +118,9 @@ def relocate(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDis
 
 def _place(file: LockedFile, lock: Lock, disk: Mapping[str, FileOnDisk], new: AbstractSet[str]) -> str:
     """Return where a file of a lock is today."""
-    head = f"{lock.options.package}/"
-    if file.kind is FileKind.HOOK or not file.path.startswith(head):
+    if file.kind is FileKind.HOOK:
         return file.path
-    place = head + rename_path(file.path.removeprefix(head))
+    place = rename_project_path(file.path, lock.options.package)
     package = f"{place.removesuffix('.py')}/__init__.py"
     place = package if package in new else place
     here = disk.get(file.path)

@@ -22,9 +22,3 @@ def without_secrets(value: Any, name: str = "") -> Any:
     if isinstance(value, str) and value:
         return "***" if SECRET.search(name) else USER_IN_URL.sub("***", value)
     return value
-
-
-def argument_without_secret(argument: str) -> str:
-    """Return a command-line argument `key=value` with its value hidden if it is a secret."""
-    key, sign, value = argument.partition("=")
-    return f"{key}={without_secrets(value, key.rpartition('.')[2])}" if sign else without_secrets(argument)

@@ -131,17 +131,6 @@ def load_model(
     return _prepared(module, model)
 
 
-def load_pretrained(auto_class: Any, path: str | Path, **arguments: Any) -> Any:
-    """Load a model by one of transformers' Auto classes, from a directory, the hub or a checkpoint.
-
-    Raises:
-        ConfigError: its weights are the shares of processes, and cannot be read.
-    """
-    folder = Path(path).expanduser()
-    _refuse_shares(folder)
-    return auto_class.from_pretrained(path, **{"trust_remote_code": False, **arguments})
-
-
 def check_model_directory(path: str) -> None:
     """Refuse a directory that is not a complete model in Hugging Face format. Names that are not local paths pass.
 

@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ..switches import PROVENANCE, TRACKERS
+
 SECRET = re.compile(
     r"^token$|(^|[_-])(secret|password|passwd|credentials?|(api|access|private|secret)_?key"
     r"|(auth|access|api|bearer|hf|hub|refresh|session)_?token)$",
@@ -24,7 +26,9 @@ def without_secrets(value: Any, name: str = "") -> Any:
     return value
 
 
-def argument_without_secret(argument: str) -> str:
-    """Return a command-line argument `key=value` with its value hidden if it is a secret."""
-    key, sign, value = argument.partition("=")
-    return f"{key}={without_secrets(value, key.rpartition('.')[2])}" if sign else without_secrets(argument)
+if PROVENANCE or TRACKERS:
+
+    def argument_without_secret(argument: str) -> str:
+        """Return a command-line argument `key=value` with its value hidden if it is a secret."""
+        key, sign, value = argument.partition("=")
+        return f"{key}={without_secrets(value, key.rpartition('.')[2])}" if sign else without_secrets(argument)

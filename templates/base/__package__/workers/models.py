@@ -23,7 +23,16 @@ from ..output import install_command
 from ..run.distributed import Ranks
 from ..run.share_names import holds_shares
 from ..shims.device import get_device_name, here, to_dtype
-from ..switches import GIVEN_OBJECTS, MULTIMODAL, OFFLOAD, PLACEMENT, QLORA, SHARDED_CHECKPOINTS
+from ..switches import (
+    EXPORT_MODEL,
+    GIVEN_OBJECTS,
+    MULTIMODAL,
+    OFFLOAD,
+    PLACEMENT,
+    QLORA,
+    SHARDED_CHECKPOINTS,
+    VERL_CHECKPOINTS,
+)
 from ..vendored.utils.fsdp_utils import apply_fsdp2, fsdp2_load_full_state_dict
 from .own_shares import give_memory, read_own_shares, taken_note
 from .rollout_interface import listed
@@ -181,19 +190,21 @@ if GIVEN_OBJECTS:
         return _prepared(module, model)
 
 
-def load_pretrained(auto_class: Any, path: str | Path, **arguments: Any) -> Any:
-    """Load a model by one of transformers' Auto classes, from a directory, the hub or a checkpoint.
+if EXPORT_MODEL or QLORA or SHARDED_CHECKPOINTS or VERL_CHECKPOINTS:
 
-    Raises:
-        ConfigError: its weights are the shares of processes, and cannot be read.
-    """
-    folder = Path(path).expanduser()
-    if SHARDED_CHECKPOINTS:
-        if holds_shares(folder):
-            return load_shares(auto_class, folder, **arguments)
-    else:
-        _refuse_shares(folder)
-    return auto_class.from_pretrained(path, **{"trust_remote_code": False, **arguments})
+    def load_pretrained(auto_class: Any, path: str | Path, **arguments: Any) -> Any:
+        """Load a model by one of transformers' Auto classes, from a directory, the hub or a checkpoint.
+
+        Raises:
+            ConfigError: its weights are the shares of processes, and cannot be read.
+        """
+        folder = Path(path).expanduser()
+        if SHARDED_CHECKPOINTS:
+            if holds_shares(folder):
+                return load_shares(auto_class, folder, **arguments)
+        else:
+            _refuse_shares(folder)
+        return auto_class.from_pretrained(path, **{"trust_remote_code": False, **arguments})
 
 
 def check_model_directory(path: str) -> None:
