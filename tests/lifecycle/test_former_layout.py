@@ -183,7 +183,7 @@ def test_edits_all_over_a_large_project_are_all_there_after_an_upgrade(seed: int
     assert None not in found.values()
     parked = [path for path in found.values() if path is not None and "orphaned" in path.parts]
     in_conflict = [path for path, text in texts.items() if "<<<<<<<" in text]
-    assert len(parked) < len(marks) / 10, parked
+    assert len(parked) < len(marks) / 4, parked  # of code that is nowhere any more
     assert len(in_conflict) < len(marks) / 4, in_conflict
 
 
