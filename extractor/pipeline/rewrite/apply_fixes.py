@@ -2,11 +2,10 @@
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 import libcst as cst
-from libcst.helpers import get_full_name_for_node
 
 from extractor.pipeline.rewrite.commas import keep_only
 from extractor.values.errors import CheckFailed
@@ -237,27 +236,11 @@ class FixTransform(cst.CSTTransformer):
             made = made.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
         return call.with_changes(args=[*args[:at], made, *args[at:]])
 
-    # drop_decorator
-
-    def leave_Decorator(
-        self, original_node: cst.Decorator, updated_node: cst.Decorator
-    ) -> cst.Decorator | cst.RemovalSentinel:
-        if self.edit.op != "drop_decorator" or not self.inside:
-            return updated_node
-        decorator = original_node.decorator
-        callee = decorator.func if isinstance(decorator, cst.Call) else decorator
-        if not self._matches(decorator) and not self._matches(callee):
-            return updated_node
-        self.found += 1
-        return cst.RemoveFromParent()
-
     # drop_statement
 
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> cst.BaseStatement | cst.RemovalSentinel:
-        if self.edit.op == "rename_import":
-            return self._rename_imported(updated_node)
         if self.edit.op != "drop_statement" or not self.inside:
             return updated_node
         keep = [not self._is_match(small) for small in original_node.body]
@@ -287,31 +270,3 @@ class FixTransform(cst.CSTTransformer):
         if isinstance(small, (cst.Expr, cst.Assign)):
             return self._matches(small.value)
         return False
-
-    # rename_import
-
-    def _rename_imported(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        module, _, old = (self.edit.match or "").partition(":")
-        new = (self.edit.replacement or "").partition(":")[2]
-        body: list[cst.BaseSmallStatement] = []
-        for small in line.body:
-            if (
-                isinstance(small, cst.ImportFrom)
-                and not isinstance(small.names, cst.ImportStar)
-                and small.module is not None
-                and get_full_name_for_node(small.module) == module
-                and self.inside
-            ):
-                small = small.with_changes(names=self._rename_aliases(small.names, old, new))
-            body.append(small)
-        return line.with_changes(body=body) if self.found else line
-
-    def _rename_aliases(self, aliases: Sequence[cst.ImportAlias], old: str, new: str) -> list[cst.ImportAlias]:
-        out = []
-        for alias in aliases:
-            if get_full_name_for_node(alias.name) == old:
-                self.found += 1
-                asname = alias.asname or cst.AsName(name=cst.Name(old))
-                alias = alias.with_changes(name=cst.Name(new), asname=asname)
-            out.append(alias)
-        return out

@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from extractor.pipeline.index import Index, NameUses
 from extractor.pipeline.slicer.definitions import STUBS
-from extractor.pipeline.slicer.places import Places
 from extractor.pipeline.slicer.search import Search
 from extractor.pipeline.slicer.slice import Edge, KeptModule, NotKept, Resolver, Stub, Substitute, Target
 from extractor.values.manifest import OWN_MANIFEST, Manifest
+from extractor.values.modules import name_module
 from extractor.values.options import Options
 
 __all__ = [
@@ -40,8 +40,8 @@ class Slice:
     """
 
     def __init__(self, search: Search) -> None:
-        found = search.found
-        self._places = Places(found, search.definitions)
+        self._found = found = search.found
+        self._definitions = search.definitions
         self.modules: tuple[KeptModule, ...] = search.list_kept_modules()
         self.edges: Mapping[str, Edge] = dict(sorted((found.edges | search.members.edges).items()))
         self.dropped: Mapping[str, tuple[str, ...]] = {
@@ -58,7 +58,26 @@ class Slice:
         """See `Resolver.resolve_import`."""
         if imported.partition(".")[0] != "verl":
             return None
-        return self._places.resolve(imported, name)
+        if name is None:
+            return self._place_module(imported)
+        kept, found = self._found, self._definitions.define(imported, name)
+        symbol = f"{found.module}:{found.name}"
+        if found.kind == "ours" and symbol in kept.replaced:
+            return found.target
+        if found.kind == "module":
+            return self._place_module(found.module)
+        is_kept = found.kind == "local" and symbol in kept.edges
+        if is_kept or (found.kind == "external" and found.name in kept.reexports.get(found.module, ())):
+            return Target(self._name_place(found.module), found.name)
+        raise NotKept(f"{imported}:{name}")
+
+    def _place_module(self, module: str) -> Target:
+        if module not in self._found.kept:
+            raise NotKept(module)
+        return Target(self._name_place(module), None)
+
+    def _name_place(self, module: str) -> str:
+        return name_module(self._found.manifest.target_path(self._found.index[module].path))
 
 
 def slice_source(

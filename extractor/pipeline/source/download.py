@@ -23,20 +23,11 @@ _HINT = (
 
 
 def download_wheel(pin: SourcePin, into: Path) -> Path:
-    """Download the wheel of a release with a manifest."""
-    found = download_any_wheel(pin.release, into)
-    if found.name != pin.wheel_filename:
-        raise SourceError(
-            f"pip downloaded {found.name} for verl {pin.release}, expected {pin.wheel_filename}", hint=_HINT
-        )
-    return found
-
-
-def download_any_wheel(release: str, into: Path) -> Path:
     """Download a release's wheel, checked against the index's digest.
 
     Only ever a wheel: to fetch an sdist pip would run its build script, and nothing of upstream is executed here.
     """
+    release = pin.release
     options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--progress-bar", "off", "--dest", str(into)]
     # The version rule of whichever pip runs must not decide: the wheel is read, not installed.
     options.append("--ignore-requires-python")
@@ -68,9 +59,10 @@ def download_any_wheel(release: str, into: Path) -> Path:
         hint = "free some space, or name another cache directory: VEXTRACT_CACHE_DIR=DIR" if full else _HINT
         raise SourceError(f"verl {release} could not be downloaded: {read_reason(done.stdout)}", hint=hint)
     found = sorted(path for path in into.iterdir() if path.name.endswith((".whl", ".tar.gz")))
-    if len(found) != 1:
+    if len(found) != 1 or found[0].name != (pin.wheel_filename or found[0].name):
         names = ", ".join(path.name for path in found) or "nothing"
-        raise SourceError(f"pip downloaded {names} for verl {release}, expected one wheel", hint=_HINT)
+        wanted = pin.wheel_filename or "one wheel"
+        raise SourceError(f"pip downloaded {names} for verl {release}, expected {wanted}", hint=_HINT)
     return found[0]
 
 

@@ -23,6 +23,7 @@ class Source:
         tests: The files below tests/ that the source carries, by path, sorted.
         licence: Text of the licence.
         notice: Text of the notice file, where the source has one.
+        filename: The name of the wheel or sdist; empty for a directory.
         requires: What the distribution says that it requires, without extras, as PEP 508 requirements; None where the
             source does not say.
     """
@@ -35,6 +36,7 @@ class Source:
     licence: str = field(repr=False)
     notice: str | None = field(repr=False, default=None)
     requires: tuple[str, ...] | None = field(repr=False, default=None)
+    filename: str = ""
 
     def read(self, path: str) -> str:
         """Return a file's text, line ends kept, without byte order mark.

@@ -12,7 +12,10 @@ VENDORED = "vendored"
 
 @dataclass(frozen=True)
 class SourcePin:
-    """The release's files on the package index, and their digests."""
+    """The release's files on the package index, and their digests.
+
+    Both are empty for a release that nothing is known of in advance.
+    """
 
     release: str
     wheel_filename: str

@@ -18,15 +18,7 @@ from extractor.values.toml_table import Reader, Table
 
 SCHEMA = 1
 PARITIES = ("exact", "met")
-EDIT_OPS = (
-    "replace",
-    "drop_argument",
-    "set_argument",
-    "rename_import",
-    "drop_decorator",
-    "drop_statement",
-    "re_export",
-)
+EDIT_OPS = ("replace", "drop_argument", "set_argument", "drop_statement", "re_export")
 
 
 def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
