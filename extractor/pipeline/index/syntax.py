@@ -2,7 +2,9 @@
 
 import ast
 import symtable
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+
+LINE_LENGTH = 120  # as templates/base/pyproject.toml.jinja tells ruff
 
 
 def read_attribute_chain(node: ast.AST) -> tuple[str, ...]:
@@ -71,6 +73,14 @@ def list_definitions(
             yield f"{above}{node.name}", node
         if isinstance(node, ast.ClassDef):
             yield from list_definitions(node.body, f"{above}{node.name}.")
+
+
+def write_import(start: str, names: Sequence[str], width: int = LINE_LENGTH) -> str:
+    """Write "from a import b, c" as ruff does: too long, one name a line."""
+    flat = f"{start} import {', '.join(names)}"
+    if len(flat) <= width:
+        return flat
+    return f"{start} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
 
 
 def is_main_guard(node: ast.stmt) -> bool:

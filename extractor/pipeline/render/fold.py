@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from extractor.pipeline.index.syntax import write_import
 from extractor.values.readers import parse_python_cached, split_lines
 
 SWITCHES = "switches"
-LINE_LENGTH = 120
 _ITSELF = r"from (?:\w+|\.)\.*switches import (?:\([^)]*\)|[^(\n]*)\n"
 _IMPORT = re.compile(rf"(?<=\n\n){_ITSELF}\n|^{_ITSELF}", re.MULTILINE)  # one of two blank lines around it goes too
 
@@ -225,8 +225,4 @@ def _write_import(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> 
     words = [f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names]
     if isinstance(node, ast.Import):
         return f"import {', '.join(words)}\n"
-    start = f"from {'.' * node.level}{node.module or ''} import "
-    line = f"{start}{', '.join(words)}\n"
-    if len(line) <= LINE_LENGTH + 1:
-        return line
-    return f"{start}(\n" + "".join(f"    {word},\n" for word in words) + ")\n"
+    return write_import(f"from {'.' * node.level}{node.module or ''}", words) + "\n"

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
+from extractor.pipeline.index.syntax import LINE_LENGTH, write_import
 from extractor.pipeline.rewrite.commas import has_comment, keep_only
 from extractor.pipeline.rewrite.plan_imports import ImportLine, ImportPlan
 
-WIDTH = 120
 _NOQA = "# noqa: F401"
 
 
@@ -136,7 +136,7 @@ class RedirectImports(cst.CSTTransformer):
         return self._parse(_lay_out(line, 4 * self.depth))
 
     def _fits(self, code: str) -> bool:
-        return 4 * self.depth + len(code) <= WIDTH
+        return 4 * self.depth + len(code) <= LINE_LENGTH
 
     def _parse(self, text: str) -> cst.BaseSmallStatement:
         statement = cst.parse_statement(text, config=self.config)
@@ -246,7 +246,4 @@ def _lay_out(line: ImportLine, indent: int) -> str:
             return f"from {parent} import {leaf}"
         return f"import {line.module}" + (f" as {line.local}" if line.local else "")
     names = [name if name == local else f"{name} as {local}" for name, local in line.names]
-    flat = f"from {line.module} import {', '.join(names)}"
-    if indent + len(flat) <= WIDTH:
-        return flat
-    return f"from {line.module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+    return write_import(f"from {line.module}", names, LINE_LENGTH - indent)

@@ -1,5 +1,6 @@
 """Replace definitions of upstream by imports of ours."""
 
+from extractor.pipeline.index.syntax import write_import
 from extractor.pipeline.slicer import Substitute, Target
 
 
@@ -22,12 +23,4 @@ def substitute_imports(substitutes: tuple[Substitute, ...], package: str) -> lis
             lines.append(head)
         if name not in by_module.setdefault(head, []):
             by_module[head].append(name)
-    return [lay_out_import(head, by_module[head]) for head in lines]
-
-
-def lay_out_import(head: str, names: list[str], width: int = 120) -> str:
-    """Write `from a import b, c`, in parentheses if too long."""
-    flat = f"{head} import {', '.join(names)}"
-    if len(flat) <= width:
-        return flat
-    return f"{head} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+    return [write_import(head, by_module[head]) for head in lines]
