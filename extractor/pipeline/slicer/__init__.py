@@ -3,25 +3,18 @@
 from collections.abc import Mapping
 
 from extractor.pipeline.index import Index, NameUses
-from extractor.pipeline.slicer.definitions import STUBS
+from extractor.pipeline.slicer.definitions import STUBS as STUBS
 from extractor.pipeline.slicer.search import Search
-from extractor.pipeline.slicer.slice import Edge, KeptModule, NotKept, Resolver, Stub, Substitute, Target
+from extractor.pipeline.slicer.slice import Edge as Edge
+from extractor.pipeline.slicer.slice import KeptModule as KeptModule
+from extractor.pipeline.slicer.slice import NotKept as NotKept
+from extractor.pipeline.slicer.slice import Resolver as Resolver
+from extractor.pipeline.slicer.slice import Stub as Stub
+from extractor.pipeline.slicer.slice import Substitute as Substitute
+from extractor.pipeline.slicer.slice import Target as Target
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.modules import name_module
 from extractor.values.options import Options
-
-__all__ = [
-    "STUBS",
-    "Edge",
-    "KeptModule",
-    "NotKept",
-    "Resolver",
-    "Slice",
-    "Stub",
-    "Substitute",
-    "Target",
-    "slice_source",
-]
 
 
 class Slice:
