@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from extractor.pipeline.rewrite.commas import keep_only
+from extractor.pipeline.rewrite.nodes import keep_only
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Edit, Fix
 

@@ -6,24 +6,23 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from extractor.pipeline.rewrite.add_imports import add_imports
+from extractor.pipeline.rewrite.add_imports import add_imports, substitute_imports
 from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, write_re_exports
-from extractor.pipeline.rewrite.changes import describe_dropped_methods
+from extractor.pipeline.rewrite.changes import describe_dropped_methods, join_names
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.rewrite.header import add_header
-from extractor.pipeline.rewrite.lines import join_names, unify_newlines
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.placeholders import Placeholders, may_mention_ray
 from extractor.pipeline.rewrite.plan_imports import plan_imports
 from extractor.pipeline.rewrite.redirect_imports import redirect_imports
 from extractor.pipeline.rewrite.redirect_strings import find_paths, redirect_strings
 from extractor.pipeline.rewrite.strip_ray import check_no_ray, strip_ray
-from extractor.pipeline.rewrite.substitute_definitions import substitute_imports
 from extractor.pipeline.rewrite.trim_exports import drop_computed_exports, trim_exports
 from extractor.pipeline.slicer import KeptModule, Resolver
 from extractor.values.errors import InternalError, SourceError
 from extractor.values.manifest import Fix
 
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 _SUSPECT = re.compile(r"^[ \t]*(?:from[ \t]+\.|(?:from|import)[ \t].*\b(?:verl|ray)\b)", re.MULTILINE)
 
 
@@ -57,7 +56,7 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         CannotRewrite: a use of Ray or of an unkept name, with file and line.
         CheckFailed: a fix that no longer applies.
     """
-    source, newline = unify_newlines(module.source.removeprefix("\ufeff"))
+    source, newline = _unify_newlines(module.source.removeprefix("\ufeff"))
     dropped = drop_statements(source, frozenset(module.kept), module.body, dict(module.dropped))
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
     changes = _describe_dropped([name for name in dropped.names if name not in ours])
@@ -104,6 +103,20 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         changes=tuple(changes),
         warnings=strings.warnings,
     )
+
+
+def _unify_newlines(text: str) -> tuple[str, str]:
+    """Convert line ends to the most frequent; return it too.
+
+    A text that is consistent already comes back unchanged.
+    """
+    found = _NEWLINE.findall(text)
+    kinds = sorted(set(found), key=lambda kind: (-found.count(kind), kind))
+    if not kinds:
+        return text, "\n"
+    if len(kinds) > 1:
+        text = _NEWLINE.sub(kinds[0], text)
+    return text, kinds[0]
 
 
 def _remove_ray(

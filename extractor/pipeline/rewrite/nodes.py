@@ -1,6 +1,11 @@
 """Helpers for libcst nodes, without the slow import of `libcst.matchers`."""
 
+from collections.abc import Sequence
+from typing import TypeVar
+
 import libcst as cst
+
+Item = TypeVar("Item", cst.ImportAlias, cst.BaseElement, cst.Arg)
 
 
 def is_import(statement: cst.CSTNode) -> bool:
@@ -30,3 +35,16 @@ def is_method_call(node: cst.CSTNode, name: str) -> bool:
 def is_name(node: cst.CSTNode | None, name: str) -> bool:
     """Return True for the name itself."""
     return isinstance(node, cst.Name) and node.value == name
+
+
+def keep_only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
+    """Keep marked items; the last gets the former last comma."""
+    left = [item for item, stays in zip(items, keep, strict=True) if stays]
+    if left and not keep[-1]:
+        left[-1] = left[-1].with_changes(comma=items[-1].comma)
+    return left
+
+
+def has_comment(node: cst.CSTNode) -> bool:
+    """Return True where a comment stands between the elements."""
+    return isinstance(node, cst.Comment) or any(has_comment(child) for child in node.children)

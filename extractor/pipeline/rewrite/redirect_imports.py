@@ -6,7 +6,7 @@ import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
 from extractor.pipeline.index.syntax import LINE_LENGTH, write_import
-from extractor.pipeline.rewrite.commas import has_comment, keep_only
+from extractor.pipeline.rewrite.nodes import has_comment, keep_only
 from extractor.pipeline.rewrite.plan_imports import ImportLine, ImportPlan
 
 _NOQA = "# noqa: F401"

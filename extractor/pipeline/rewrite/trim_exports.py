@@ -2,9 +2,8 @@
 
 import libcst as cst
 
-from extractor.pipeline.rewrite.commas import keep_only
 from extractor.pipeline.rewrite.names import Names
-from extractor.pipeline.rewrite.nodes import is_name
+from extractor.pipeline.rewrite.nodes import is_name, keep_only
 
 _ALL = "__all__"
 
