@@ -79,8 +79,8 @@ def record(release: str) -> Record:
 def statements(before: dict[str, Any], whole: dict[str, Any]) -> Iterator[str]:
     """List what a manifest states beyond the one before it, a line for each thing said, in any order."""
     for line in _leaves(difference(before, whole), ""):
-        # The sdist cannot be looked at, and these are the same in every manifest.
-        if not line.startswith(("follows", "schema", "source.sdist")):
+        # These are the same in every manifest.
+        if not line.startswith(("follows", "schema")):
             yield line
 
 

@@ -60,7 +60,7 @@ InProject = Annotated[Path, option("--project PATH", "The project, or a director
 AllowDirty = Annotated[bool, option("--allow-dirty", "Go on although managed files have uncommitted changes.")]
 From = Annotated[
     Path | None,
-    option("--from PATH", "Read verl from a wheel, an sdist, a checkout or an installed package."),
+    option("--from PATH", "Read verl from a wheel, a checkout or an installed package."),
 ]
 Offline = Annotated[bool, option("--offline", "Never download; use the cache.")]
 Output = Annotated[Path | None, option("--output,-o FILE", "Write to a file; without it, to stdout.")]

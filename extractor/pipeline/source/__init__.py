@@ -31,7 +31,7 @@ def open_source(
 
     Args:
         pin: The release, its files on the package index and their digests; without these, whatever the index has.
-        origin: A wheel, an sdist, a checkout or an installed package to read instead of the cache and the index.
+        origin: A wheel, a checkout or an installed package to read instead of the cache and the index.
         offline: Use what the cache holds; never start a download.
         cache_dir: The cache; the user's own where it is None.
 
@@ -41,7 +41,7 @@ def open_source(
     if origin is None:
         download_to = None if offline else partial(download.download_wheel, pin)
         name, data = cache.fetch(pin, cache.find_location(cache_dir), download_to)
-        return _open_archive(data, "wheel", name, pin.release)
+        return _open_wheel(data, name, pin.release)
     path = origin.expanduser()
     if path.is_dir():
         source = directory.read(path)
@@ -49,14 +49,19 @@ def open_source(
             source = replace(source, release=pin.release)
         _check_release(source, pin.release, str(origin))
         return source
-    kind, data = _read_file(path)
+    _check_wheel(path)
+    try:
+        data = readers.read_bytes(path)
+    except OSError as error:
+        hint = "check the path given to --from, and its permissions"
+        raise SourceError(f"{path}: {error.strerror}", hint=hint) from None
     if pin.wheel_sha256:
-        _check_pinned(path, kind, data, pin)
-    return _open_archive(data, kind, str(path), pin.release)
+        _check_pinned(path, data, pin)
+    return _open_wheel(data, str(path), pin.release)
 
 
 def detect_release(origin: Path) -> str:
-    """Return the release of a wheel, sdist or directory, without unpacking.
+    """Return the release of a wheel or directory, without unpacking.
 
     Raises:
         SourceError: it does not say.
@@ -64,7 +69,7 @@ def detect_release(origin: Path) -> str:
     path = origin.expanduser()
     if path.is_dir():
         return directory.read(path).release
-    _check_exists(path)
+    _check_wheel(path)
     release = archive.release_in_name(path.name)
     if release is None:
         raise SourceError(
@@ -74,47 +79,23 @@ def detect_release(origin: Path) -> str:
     return release
 
 
-def _check_pinned(path: Path, kind: SourceKind, data: bytes, pin: SourcePin) -> None:
-    """Refuse a file that is not the pinned one."""
-    wanted = pin.wheel_sha256 if kind == "wheel" else pin.sdist_sha256
-    if wanted is None:
-        raise SourceError(
-            f"{path}: no {kind} of verl {pin.release} is pinned, so it cannot be verified",
-            hint="pass the wheel, or unpack it and pass the directory",
-        )
+def _check_pinned(path: Path, data: bytes, pin: SourcePin) -> None:
+    """Refuse a wheel that is not the pinned one."""
     found = compute_digest(data)
-    if found != wanted:
+    if found != pin.wheel_sha256:
         said = archive.release_in_name(path.name)
         if said is not None and said != pin.release:
             raise SourceError(f"{path}: verl {said}, not {pin.release}", hint=f"pass --verl {said}, or another file")
         raise SourceError(
-            f"{path}: not the {kind} of verl {pin.release} as released: sha256 {found}, pinned {wanted}",
+            f"{path}: not the wheel of verl {pin.release} as released: sha256 {found}, pinned {pin.wheel_sha256}",
             hint="download it again; to vendor a modified verl, unpack it and pass the directory",
         )
 
 
-def _read_file(path: Path) -> tuple[SourceKind, bytes]:
-    """Return what a file is by its name, and its bytes."""
-    _check_exists(path)
-    kind: SourceKind = "wheel" if path.suffix == ".whl" else "sdist"
-    if kind == "sdist" and not path.name.endswith((".tar.gz", ".tgz")):
-        raise SourceError(
-            f"{path}: neither a wheel nor an sdist",
-            hint="pass a .whl, a .tar.gz, a checkout of verl or an installed verl",
-        )
-    try:
-        return kind, readers.read_bytes(path)
-    except OSError as error:
-        raise SourceError(
-            f"{path}: {error.strerror}", hint="check the path given to --from, and its permissions"
-        ) from None
-
-
-def _open_archive(data: bytes, kind: SourceKind, name: str, release: str) -> Source:
-    members = archive.read_zip(data, name) if kind == "wheel" else archive.read_tar(data, name)
-    source = replace(archive.build_source(members, kind, compute_digest(data), name), filename=Path(name).name)
+def _open_wheel(data: bytes, name: str, release: str) -> Source:
+    source = archive.build_source(archive.read_zip(data, name), "wheel", compute_digest(data), name)
     _check_release(source, release, name)
-    return source
+    return replace(source, filename=Path(name).name)
 
 
 def _check_release(source: Source, release: str, name: str) -> None:
@@ -132,8 +113,13 @@ def _is_ahead(release: str, wanted: str) -> bool:
         return False
 
 
-def _check_exists(path: Path) -> None:
+def _check_wheel(path: Path) -> None:
+    """Refuse what is no wheel."""
     if not path.exists():
         raise SourceError(f"{path}: no such file or directory", hint="check the path given to --from")
     if not path.is_file():
         raise SourceError(f"{path}: neither a file nor a directory", hint="check the path given to --from")
+    if path.name.endswith((".tar.gz", ".tgz")):
+        raise SourceError(f"{path}: an sdist is not read", hint=f"unpack it, and pass the directory: tar xzf {path}")
+    if path.suffix != ".whl":
+        raise SourceError(f"{path}: not a wheel", hint="pass a .whl, a checkout of verl or an installed verl")

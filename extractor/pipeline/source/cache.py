@@ -69,7 +69,7 @@ def _download_into(
     if download is None:
         raise SourceError(
             f"verl {release} {state}, and --offline forbids a download",
-            hint="run once without --offline, or pass the source with --from WHEEL|SDIST|DIRECTORY",
+            hint="run once without --offline, or pass the source with --from WHEEL|DIRECTORY",
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)

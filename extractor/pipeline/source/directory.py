@@ -63,7 +63,7 @@ def _find_root(path: Path) -> Path:
             return resolved.parent
     raise SourceError(
         f"{path}: not a source of verl: it has no verl/__init__.py",
-        hint="pass a wheel, an sdist, a checkout (the directory that holds verl/) or an installed verl",
+        hint="pass a wheel, a checkout (the directory that holds verl/) or an installed verl",
     )
 
 

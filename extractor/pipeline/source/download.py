@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _HINT = (
     "check the network and pip's index settings (`pip config list`), or pass the source with --from"
-    " WHEEL|SDIST|DIRECTORY; a release that is in the cache needs no network (--offline)"
+    " WHEEL|DIRECTORY; a release that is in the cache needs no network (--offline)"
 )
 
 
@@ -58,7 +58,7 @@ def download_wheel(pin: SourcePin, into: Path) -> Path:
         full = "No space left on device" in done.stdout
         hint = "free some space, or name another cache directory: VEXTRACT_CACHE_DIR=DIR" if full else _HINT
         raise SourceError(f"verl {release} could not be downloaded: {read_reason(done.stdout)}", hint=hint)
-    found = sorted(path for path in into.iterdir() if path.name.endswith((".whl", ".tar.gz")))
+    found = sorted(path for path in into.iterdir() if path.suffix == ".whl")
     if len(found) != 1 or found[0].name != (pin.wheel_filename or found[0].name):
         names = ", ".join(path.name for path in found) or "nothing"
         wanted = pin.wheel_filename or "one wheel"
@@ -76,7 +76,7 @@ def _find_pip() -> list[str]:
             return [found]
     raise SourceError(
         "pip is needed to download verl, and neither this Python nor PATH has it",
-        hint=f"run `{sys.executable} -m ensurepip`, or pass the source with --from WHEEL|SDIST|DIRECTORY",
+        hint=f"run `{sys.executable} -m ensurepip`, or pass the source with --from WHEEL|DIRECTORY",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from extractor.values import readers
 from extractor.values.errors import SourceError
 
-SourceKind = Literal["wheel", "sdist", "checkout", "installed"]
+SourceKind = Literal["wheel", "checkout", "installed"]
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class Source:
     Attributes:
         release: "0.6.1", as the source itself says.
         kind: Where it came from.
-        sha256: Hex digest of the wheel or sdist; for a directory that of its Python files and licence.
+        sha256: Hex digest of the wheel; for a directory that of its Python files and licence.
         files: The files below verl/, by POSIX path ("verl/protocol.py"), sorted.
         tests: The files below tests/ that the source carries, by path, sorted.
         licence: Text of the licence.
         notice: Text of the notice file, where the source has one.
-        filename: The name of the wheel or sdist; empty for a directory.
+        filename: The name of the wheel; empty for a directory.
         requires: What the distribution says that it requires, without extras, as PEP 508 requirements; None where the
             source does not say.
     """

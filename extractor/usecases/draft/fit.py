@@ -118,10 +118,6 @@ def _try_slicing(manifest: Manifest, source: Source, progress: Step) -> tuple[Fi
 
 
 def _rewrite_source(source: Source) -> dict[str, str]:
-    wheel = f"verl-{source.release}-py3-none-any.whl"
     if source.kind == "wheel":
         return {"wheel": source.filename, "wheel_sha256": source.sha256}
-    stated = {"wheel": wheel, "wheel_sha256": NO_DIGEST}
-    if source.kind == "sdist":
-        stated |= {"sdist": source.filename, "sdist_sha256": source.sha256}
-    return stated
+    return {"wheel": f"verl-{source.release}-py3-none-any.whl", "wheel_sha256": NO_DIGEST}

@@ -20,8 +20,6 @@ class SourcePin:
     release: str
     wheel_filename: str
     wheel_sha256: str
-    sdist_filename: str | None = None
-    sdist_sha256: str | None = None
 
 
 @dataclass(frozen=True)

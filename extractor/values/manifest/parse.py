@@ -43,8 +43,8 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
         raise top.error("release", f"{release!r} is no release number", hint="write it as in 0.6.1")
     pin = top.table("source").read(
         SourcePin,
-        {"wheel_sha256": Table.digest, "sdist_sha256": Table.digest},
-        {"wheel_filename": "wheel", "sdist_filename": "sdist"},
+        {"wheel_sha256": Table.digest},
+        {"wheel_filename": "wheel"},
         release=release,
     )
     effects = top.table("effects", optional=True)
