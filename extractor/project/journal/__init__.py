@@ -316,8 +316,3 @@ def _remove_if_empty(folder: Path) -> None:
             raise
     else:
         disk.sync_directory(folder.parent)
-
-
-def paths(conflicts: Iterable[Conflict]) -> tuple[str, ...]:
-    """Return the files that are to be resolved."""
-    return tuple(item.path for item in conflicts)
