@@ -3,6 +3,14 @@
 import ast
 import symtable
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from extractor.values.readers import split_lines
+
+# A line, counted from 1, and a column in bytes.
+Position = tuple[int, int]
+# From where to where, and by what it is replaced.
+Span = tuple[Position, Position, str]
 
 LINE_LENGTH = 120  # as templates/base/pyproject.toml.jinja tells ruff
 
@@ -81,6 +89,20 @@ def write_import(start: str, names: Sequence[str], width: int = LINE_LENGTH) -> 
     if len(flat) <= width:
         return flat
     return f"{start} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+def find_span(node: ast.AST) -> tuple[Position, Position]:
+    """Return where a node's text begins and ends."""
+    assert isinstance(node, (ast.expr, ast.stmt, ast.keyword))
+    return (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
+
+
+def replace_spans(text: str, spans: Iterable[Span]) -> str:
+    """Replace parts of a text that do not overlap."""
+    data, starts = text.encode(), [0, *accumulate(len(line.encode()) for line in split_lines(text))]
+    for (row, column), (last, end), new in sorted(spans, reverse=True):
+        data = data[: starts[row - 1] + column] + new.encode() + data[starts[last - 1] + end :]
+    return data.decode()
 
 
 def is_main_guard(node: ast.stmt) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
-from extractor.pipeline.index.syntax import write_import
+from extractor.pipeline.index.syntax import find_span, replace_spans, write_import
 from extractor.values.readers import parse_python_cached, split_lines
 
 SWITCHES = "switches"
@@ -193,11 +193,7 @@ def _reduce_expression(node: ast.AST, constants: Mapping[str, bool]) -> str | as
 
 def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
     new = kept if isinstance(kept, str) else ast.get_source_segment(text, kept) or ""
-    lines = [line.encode() for line in split_lines(text)]
-    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
-    end = sum(map(len, lines[: (node.end_lineno or 1) - 1])) + (node.end_col_offset or 0)
-    data = text.encode()
-    return (data[:start] + new.encode() + data[end:]).decode()
+    return replace_spans(text, [(*find_span(node), new)])
 
 
 def _collect_names(text: str) -> set[str]:

@@ -64,21 +64,21 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     if ours:
         changes.append(f"taken from this project's own code: {join_names(ours, 80)}")
 
-    names = Names(dropped.text)
+    text, needed = dropped.text, substitute_imports(module.substitutes, package)
     mine = [fix for fix in fixes if fix.id in module.fixes]
-    kept = Placeholders(dropped.text, names.tree.body, [edit for fix in mine for edit in fix.edits])
-    tree = _parse(kept.compact, module)
-    needed = substitute_imports(module.substitutes, package)
     for fix in mine:
-        tree, applied = apply_fix(tree, fix, dropped.rest, module.upstream_path)
+        text, applied = apply_fix(text, fix, dropped.rest, module.upstream_path)
         if applied:
             needed += fix_imports(fix, package)
             changes.append(f"fix {fix.id}: {fix.why}")
-    tree, computed = drop_computed_exports(tree, dropped.text)
+    names = Names(text)
+    kept = Placeholders(text, names.tree.body)
+    tree = _parse(kept.compact, module)
+    tree, computed = drop_computed_exports(tree, text)
     if computed:
         changes.append("a computed __all__ dropped: star imports are spelt out")
     tree = add_imports(tree, needed)
-    if needed or computed or mine:
+    if needed or computed:
         names = Names(kept.whole(tree.code))
 
     tree, names, notes = _remove_ray(tree, names, kept, package, source, module.upstream_path)
