@@ -97,6 +97,22 @@ def find_span(node: ast.AST) -> tuple[Position, Position]:
     return (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
 
 
+def find_lines(text: str, node: ast.stmt) -> tuple[Position, Position]:
+    """Return where a statement's lines are, with the comments and empty lines above it.
+
+    What stands above the first statement of a file belongs to the file.
+    """
+    lines, first = split_lines(text), find_first_line(node)
+    while first and (not (bare := lines[first - 1].lstrip()) or _is_comment(lines[first - 1], bare, node.col_offset)):
+        first -= 1
+    first = first or find_first_line(node)
+    return (first + 1, 0), ((node.end_lineno or node.lineno) + 1, 0)
+
+
+def _is_comment(line: str, bare: str, indent: int) -> bool:
+    return bare.startswith("#") and len(line) - len(bare) == indent
+
+
 def replace_spans(text: str, spans: Iterable[Span]) -> str:
     """Replace parts of a text that do not overlap."""
     data, starts = text.encode(), [0, *accumulate(len(line.encode()) for line in split_lines(text))]

@@ -4,7 +4,7 @@ import ast
 from collections.abc import Iterator
 from dataclasses import replace
 
-from extractor.pipeline.index.syntax import Span, find_span, replace_spans
+from extractor.pipeline.index.syntax import Span, find_lines, find_span, replace_spans
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Edit, Fix
 from extractor.values.readers import split_lines
@@ -104,7 +104,7 @@ class _Finder:
 
     def __init__(self, text: str, edit: Edit) -> None:
         self.nests = edit.op.endswith("_argument")  # calls in calls count
-        self._lines = split_lines(text)
+        self._text = text
         self._edit = edit
         self._new = edit.replacement or ""
         self._expression = _write(edit.match or "", "eval")
@@ -155,7 +155,7 @@ class _Finder:
         if not call.args and not call.keywords:
             return close, close, made
         end = max(find_span(item)[1] for item in (*call.args, *call.keywords))
-        behind = self._lines[end[0] - 1].encode()[end[1] :].lstrip()
+        behind = split_lines(self._text)[end[0] - 1].encode()[end[1] :].lstrip()
         return end, close if behind.startswith(b",") else end, f", {made}"
 
     def _is_dropped(self, node: ast.stmt) -> bool:
@@ -167,17 +167,9 @@ class _Finder:
         return not hasattr(node, "body") and ast.unparse(node) == self._statement
 
     def _drop(self, node: ast.stmt, parent: ast.AST) -> Span:
-        """Drop a statement's lines, with the comments and empty lines above it."""
-        first = node.lineno
-        while first > 1 and self._goes_along(self._lines[first - 2], node.col_offset):
-            first -= 1
+        """Drop a statement's lines; an empty block says `pass`."""
         alone = any(block == [node] for block in vars(parent).values())
-        return (first, 0), ((node.end_lineno or first) + 1, 0), f"{' ' * node.col_offset}pass\n" if alone else ""
-
-    @staticmethod
-    def _goes_along(line: str, indent: int) -> bool:
-        bare = line.lstrip()
-        return not bare or (bare.startswith("#") and len(line) - len(bare) == indent)
+        return (*find_lines(self._text, node), f"{' ' * node.col_offset}pass\n" if alone else "")
 
 
 def _find_spans(node: ast.AST, finder: _Finder, within: list[str], indent: int = 0) -> Iterator[Span]:

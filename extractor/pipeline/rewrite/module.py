@@ -15,7 +15,7 @@ from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.placeholders import Placeholders, may_mention_ray
 from extractor.pipeline.rewrite.plan_imports import plan_imports
 from extractor.pipeline.rewrite.redirect_imports import redirect_imports
-from extractor.pipeline.rewrite.redirect_strings import find_paths, redirect_strings
+from extractor.pipeline.rewrite.redirect_strings import redirect_strings
 from extractor.pipeline.rewrite.strip_ray import check_no_ray, strip_ray
 from extractor.pipeline.rewrite.trim_exports import drop_computed_exports, trim_exports
 from extractor.pipeline.slicer import KeptModule, Resolver
@@ -71,31 +71,30 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         if applied:
             needed += fix_imports(fix, package)
             changes.append(f"fix {fix.id}: {fix.why}")
+    strings = redirect_strings(Names(text), module, resolver, package)
+    text = drop_computed_exports(strings.text, ast.parse(strings.text))
+    if text != strings.text:
+        changes.append("a computed __all__ dropped: star imports are spelt out")
     names = Names(text)
     kept = Placeholders(text, names.tree.body)
     tree = _parse(kept.compact, module)
-    tree, computed = drop_computed_exports(tree, text)
-    if computed:
-        changes.append("a computed __all__ dropped: star imports are spelt out")
     tree = add_imports(tree, needed)
-    if needed or computed:
+    if needed:
         names = Names(kept.whole(tree.code))
 
     tree, names, notes = _remove_ray(tree, names, kept, package, source, module.upstream_path)
     if notes:
         changes.append(f"Ray removed: {', '.join(notes)}")
 
-    strings = find_paths(names, module, resolver, package)
     if strings.moved:
-        tree = redirect_strings(tree, strings)
         changes.append(f"paths in strings redirected: {join_names(list(strings.moved), 80)}")
-        names = Names(kept.whole(tree.code))
 
     tree, text, what = _rewrite_imports(tree, names, kept, module, resolver, package)
     if what:
         changes.append(what)
-    tree, text = _add_re_exports(tree, text, kept, [line for fix in mine for line in write_re_exports(fix, package)])
-    text = _trim_exports(tree, text, kept)
+    if lines := [line for fix in mine for line in write_re_exports(fix, package)]:
+        text = kept.whole(add_imports(tree, lines).code)
+    text = trim_exports(Names(text)) if "__all__" in text else text
     _check(text, module)
     return Emitted(
         path=module.target_path,
@@ -164,14 +163,6 @@ def _rewrite_imports(
     return tree, text, what
 
 
-def _add_re_exports(tree: cst.Module, text: str, kept: Placeholders, lines: list[str]) -> tuple[cst.Module, str]:
-    """Add the imports that only other modules use."""
-    if not lines:
-        return tree, text
-    tree = add_imports(tree, lines)
-    return tree, kept.whole(tree.code)
-
-
 def _parse(text: str, module: KeptModule) -> cst.Module:
     try:
         return cst.parse_module(text)
@@ -180,11 +171,6 @@ def _parse(text: str, module: KeptModule) -> cst.Module:
             f"{module.upstream_path}: valid Python that cannot be rewritten: {error.message}",
             hint="check that the source is an unmodified release of verl",
         ) from None
-
-
-def _trim_exports(tree: cst.Module, text: str, kept: Placeholders) -> str:
-    trimmed = trim_exports(tree, Names(text)) if "__all__" in text else tree
-    return text if trimmed is tree else kept.whole(trimmed.code)
 
 
 def _check(text: str, module: KeptModule) -> None:
