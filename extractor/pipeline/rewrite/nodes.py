@@ -32,11 +32,6 @@ def is_method_call(node: cst.CSTNode, name: str) -> bool:
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
 
 
-def is_name(node: cst.CSTNode | None, name: str) -> bool:
-    """Return True for the name itself."""
-    return isinstance(node, cst.Name) and node.value == name
-
-
 def keep_only(items: Sequence[Item], keep: Sequence[bool]) -> list[Item]:
     """Keep marked items; the last gets the former last comma."""
     left = [item for item, stays in zip(items, keep, strict=True) if stays]

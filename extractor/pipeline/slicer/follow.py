@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 from extractor.pipeline.index import Import, Module, Uses
 from extractor.pipeline.slicer.definitions import MISSING, STUBS, Definition, Definitions
-from extractor.pipeline.slicer.slice import Edge, Stub, Substitute
-from extractor.pipeline.slicer.state import Found
+from extractor.pipeline.slicer.slice import Edge, Found, Stub, Substitute
 from extractor.values.errors import SourceError, UsageError
 
 

@@ -7,8 +7,7 @@ from extractor.pipeline.index import Index, Module, NameUses
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.follow import Follower
 from extractor.pipeline.slicer.members import Members
-from extractor.pipeline.slicer.slice import KeptModule
-from extractor.pipeline.slicer.state import Found, Part
+from extractor.pipeline.slicer.slice import Found, KeptModule, Part
 from extractor.values.errors import MissingRoot, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.options import Options

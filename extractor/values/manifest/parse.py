@@ -125,24 +125,13 @@ def _read_renamed_keys(table: Table) -> dict[str, str]:
 
 
 def _check_references(manifest: Manifest, top: Table) -> None:
-    features = [feature.name for feature in manifest.features]
-    for feature in manifest.features:
-        for needed in feature.needs:
-            if needed not in features:
-                raise top.error(
-                    f"features.{feature.name}.needs", f"no feature {needed!r}", hint="features: " + ", ".join(features)
-                )
+    known = {"feature": [feature.name for feature in manifest.features], "engine": list(manifest.engines)}
+    named = [(f"features.{item.name}.needs", "feature", name) for item in manifest.features for name in item.needs]
     for role in manifest.roles:
-        if role.feature is not None and role.feature not in features:
-            raise top.error(
-                f"roles.{role.name}.feature", f"no feature {role.feature!r}", hint="features: " + ", ".join(features)
-            )
-        if role.engine is not None and role.engine not in manifest.engines:
-            raise top.error(
-                f"roles.{role.name}.engine",
-                f"no engine {role.engine!r}",
-                hint="engines: " + ", ".join(manifest.engines),
-            )
+        named += [(f"roles.{role.name}.{what}", what, getattr(role, what)) for what in known if getattr(role, what)]
+    for where, what, name in named:
+        if name not in known[what]:
+            raise top.error(where, f"no {what} {name!r}", hint=f"{what}s: {', '.join(known[what])}")
     ids = [fix.id for fix in manifest.fixes]
     for index, fix_id in enumerate(ids):
         if fix_id in ids[:index]:
