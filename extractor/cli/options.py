@@ -77,6 +77,10 @@ Recipe = Annotated[
         "--recipe", "Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings."
     ),
 ]
+Package = Annotated[
+    str | None,
+    option("--package NAME", "Name of the Python package; by default the directory's, my_proj for my-proj."),
+]
 With = Annotated[
     list[str] | None,
     make_features_option("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
