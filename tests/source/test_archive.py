@@ -30,7 +30,6 @@ def test_wheel(tmp_path: Path) -> None:
     assert source.release == "0.6.1"
     assert source.kind == "wheel"
     assert list(source.files) == ["verl/__init__.py", "verl/protocol.py", "verl/version/version"]
-    assert list(source.tests) == ["tests/test_protocol.py"]
     assert source.read("verl/protocol.py") == "class Protocol:\n    pass\n"
     assert source.licence == "a licence\n"
     assert source.notice is None
@@ -121,9 +120,7 @@ def test_archive_that_is_not_that_verl(tmp_path: Path, change: dict[str, bytes |
 def test_materialise(tmp_path: Path) -> None:
     source = open_wheel(tmp_path, archives.wheel())
     source.materialise(tmp_path / "one")
-    source.materialise(tmp_path / "two", tests=True)
     assert (tmp_path / "one/verl/protocol.py").read_bytes() == archives.FILES["verl/protocol.py"]
     assert not (tmp_path / "one/tests").exists()
-    assert (tmp_path / "two/tests/test_protocol.py").exists()
     with pytest.raises(ValueError, match="not empty"):
         source.materialise(tmp_path / "one")

@@ -263,7 +263,7 @@ def test_real_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: st
 
 @pytest.mark.network
 def test_unpacked_real_wheel_is_a_source_too(tmp_path: Path, verl_0_6_1: Source) -> None:
-    verl_0_6_1.materialise(tmp_path / "a", tests=True)
+    verl_0_6_1.materialise(tmp_path / "a")
     (tmp_path / "a/LICENSE").write_text(verl_0_6_1.licence)
     again = open_source(releases.load("0.6.1").pin, tmp_path / "a")
-    assert (again.kind, again.files, again.tests) == ("checkout", verl_0_6_1.files, verl_0_6_1.tests)
+    assert (again.kind, again.files) == ("checkout", verl_0_6_1.files)

@@ -16,7 +16,6 @@ def test_checkout(tmp_path: Path) -> None:
     source = open_source(archives.pin(), root)
     assert source.kind == "checkout"
     assert list(source.files) == ["verl/__init__.py", "verl/protocol.py", "verl/version/version"]
-    assert list(source.tests) == ["tests/test_protocol.py"]
 
 
 def test_the_package_directory_itself(tmp_path: Path) -> None:
@@ -30,7 +29,6 @@ def test_installed(tmp_path: Path) -> None:
     source = open_source(archives.pin(), site)
     assert source.kind == "installed"
     assert source.licence == "a licence\n"
-    assert source.tests == {}
     assert open_source(archives.pin(), site / "verl") == source
 
 

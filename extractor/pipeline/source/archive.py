@@ -76,7 +76,6 @@ def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name:
         kind=kind,
         sha256=sha,
         files=_select_below("verl/", members),
-        tests=_select_below("tests/", members),
         licence=licence,
         notice=_read_text_of(members, _NOTICE),
         requires=_read_requirements(members),
