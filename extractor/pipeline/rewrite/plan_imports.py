@@ -198,7 +198,7 @@ class _Planner:
             return self._plan_external(site, node, imported)
         pairs = [(alias.name, alias.asname or alias.name) for alias in node.names]
         if pairs == [("*", "*")]:
-            pairs = [(name, name) for name in self._expand_star(site, imported)]
+            pairs = [(name, name) for name in self._expand_star(imported)]
         found: dict[tuple[str, bool], list[tuple[str, str]]] = {}
         for name, local in pairs:
             if not self._is_used(site.scope, local):
@@ -247,7 +247,7 @@ class _Planner:
             return None
         return (ImportLine(imported, tuple(kept), unused=unused),) if kept else ()
 
-    def _expand_star(self, site: ImportSite, imported: str) -> list[str]:
+    def _expand_star(self, imported: str) -> list[str]:
         """Return the names that a star import must bind."""
         wanted = [use.chain[0] for use in self.names.unbound()]
         wanted += sorted(self.module.reexports) + sorted(self.names.exported)

@@ -94,7 +94,7 @@ def slice_source(
         for symbol in role.symbols:
             search.add_root(f"role {role.name}", symbol)
         for module in role.modules:
-            search.found.touch(module, f"role {role.name}")
+            search.found.touch(module)
     for symbol in manifest.own:
         search.add_root(OWN_MANIFEST, symbol)
     for symbol in options.roots:

@@ -129,7 +129,7 @@ class Search:
                         if found.kind == "local" and f"{module}:{found.name}" not in self.found.edges:
                             continue
                         if holder in packages or item.name is None:
-                            self.found.touch(holder, f"registration in {module}")
+                            self.found.touch(holder)
                             self.found.reexport(holder, item.local)
                             changed = True
         return changed

@@ -174,7 +174,7 @@ class Found:
     reexports: dict[str, set[str]] = field(default_factory=dict)
     pending: deque[Part] = field(default_factory=deque)
 
-    def touch(self, module: str, origin: str) -> None:
+    def touch(self, module: str) -> None:
         """Mark a module as partly kept; keep its effects too."""
         if module in self.kept:
             return

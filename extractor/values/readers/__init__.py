@@ -18,7 +18,6 @@ from extractor.values.readers.files import list_files_below as list_files_below
 from extractor.values.readers.files import list_python_below as list_python_below
 from extractor.values.readers.files import read_bytes as read_bytes
 from extractor.values.readers.files import read_commented as read_commented
-from extractor.values.readers.files import read_start as read_start
 from extractor.values.readers.files import read_text as read_text
 from extractor.values.readers.files import show_path as show_path
 from extractor.values.readers.files import write_size as write_size
