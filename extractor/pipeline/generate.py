@@ -51,8 +51,7 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = (), 
     Raises:
         UsageError: an option names nothing that exists, or the engine does not have the feature.
     """
-    flag = "vextract upgrade --to" if upgrading else "--verl"
-    refuse_unknown = partial(_refuse_unknown, manifest=manifest, flag=flag)
+    refuse_unknown = partial(_refuse_unknown, manifest=manifest, upgrading=upgrading)
     refuse_unknown("engine", options.engine, manifest.engines)
     refuse_unknown("algorithm", options.algorithm, manifest.algorithms)
     if options.recipe != ENVIRONMENT:
@@ -65,7 +64,7 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = (), 
     withheld = {feature.name: feature.withheld for feature in manifest.withheld}
     for feature in options.features:
         if feature in withheld:
-            hint = _say_where_offered("feature", feature, flag) or f"leave {feature} out"
+            hint = _say_where_offered("feature", feature, upgrading) or f"leave {feature} out"
             problem = f"verl {manifest.release} has no feature {feature!r} here: {withheld[feature]}"
             raise UsageError(problem, hint=hint)
         refuse_unknown("feature", feature, names)
@@ -74,7 +73,7 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = (), 
         if feature not in names:
             raise UsageError(
                 f"recipe {options.recipe} needs feature {feature!r}, which verl {manifest.release} has not here",
-                hint=_say_where_offered("feature", feature, flag),
+                hint=_say_where_offered("feature", feature, upgrading),
             )
     of_algorithm = (item.name for item in manifest.features if options.algorithm in item.algorithms)
     chosen = {*options.features, *of_algorithm, *of_recipe}
@@ -180,11 +179,14 @@ def _find_licence(source: Source) -> File:
     return File("LICENSE.verl", FileKind.VENDORED, source.licence.encode(), "LICENSE")
 
 
-def _say_where_offered(what: str, name: str, flag: str) -> str:
+def _say_where_offered(what: str, name: str, upgrading: bool) -> str:
     """Say which releases offer something; empty if none does."""
     having = [release for release in releases.list_supported() if name in _list_offers(release)[what]]
     others = f"; so {'has' if len(having) == 2 else 'have'} {', '.join(having[:-1])}" if having[:-1] else ""
-    return f"`{flag} {having[-1]}` has it{others}" if having else ""
+    if not having:
+        return ""
+    command = f"vextract upgrade --to {having[-1]}" if upgrading else f"--verl {having[-1]}"
+    return f"`{command}` has it{others}"
 
 
 def _list_offers(release: str) -> dict[str, set[str]]:
@@ -194,11 +196,11 @@ def _list_offers(release: str) -> dict[str, set[str]]:
     return {"engine": engines, "algorithm": algorithms, "recipe": set(RECIPES), "feature": features}
 
 
-def _refuse_unknown(what: str, name: str, known: Collection[str], manifest: Manifest, flag: str) -> None:
+def _refuse_unknown(what: str, name: str, known: Collection[str], manifest: Manifest, upgrading: bool) -> None:
     from extractor.values.nearest import find_nearest
 
     if name not in known:
-        near, elsewhere = find_nearest(name, known), _say_where_offered(what, name, flag)
+        near, elsewhere = find_nearest(name, known), _say_where_offered(what, name, upgrading)
         first = f"{elsewhere}. " if elsewhere else f"did you mean `{near[0]}`? " if near else ""
         raise UsageError(
             f"verl {manifest.release} has no {what} {name!r} here", hint=f"{first}{what}s: {', '.join(sorted(known))}"
