@@ -62,7 +62,7 @@ def record(release: str) -> Record:
     print(f"drafting {release} after {follows}", file=sys.stderr)
     real = releases.load(release)
     old, new = open_source(releases.load(follows).pin), open_source(real.pin)
-    made = draft(fit(follows, old, new, real.pin.wheel_filename, lambda step: None))
+    made = draft(fit(follows, old, new, lambda step: None))
     before = releases.merge_predecessors(follows)
     drafted = set(statements(before, combine(before, made.stated)))
     written = set(statements(before, releases.merge_predecessors(release)))
@@ -79,8 +79,8 @@ def record(release: str) -> Record:
 def statements(before: dict[str, Any], whole: dict[str, Any]) -> Iterator[str]:
     """List what a manifest states beyond the one before it, a line for each thing said, in any order."""
     for line in _leaves(difference(before, whole), ""):
-        # The sdist cannot be looked at, and these are the same in every manifest.
-        if not line.startswith(("follows", "schema", "source.sdist")):
+        # These are the same in every manifest.
+        if not line.startswith(("follows", "schema")):
             yield line
 
 

@@ -28,7 +28,7 @@ BEGIN, END = "<!-- figures: written by scripts/security.py -->\n", "<!-- end of 
 ROW = re.compile(r"^\| (.+?) \| ([\d,]+) \| (\d+) \|$", re.MULTILINE)
 # A threat, and the tests that try it: files, directories or nodes of pytest's.
 THREATS: Mapping[str, tuple[str, ...]] = {
-    "a hostile wheel or sdist": ("tests/source/test_archive.py",),
+    "a hostile wheel": ("tests/source/test_archive.py",),
     "a project, source or fork that holds anything": ("tests/hostile/test_commands.py",),
     "hostile Python, YAML, TOML, JSON, archives": ("tests/hostile/test_readers.py",),
     "a lock, journal or repository from elsewhere": ("tests/lifecycle/test_gate.py",),

@@ -21,9 +21,6 @@ Target = Annotated[Path | None, argument("", "Directory of the project; without 
 Release = Annotated[
     str | None, option("--verl RELEASE", "Release of verl that was copied; the nearest one by default.")
 ]
-Package = Annotated[
-    str | None, option("--package NAME", "Name of the Python package; the last part of TARGET by default.")
-]
 
 
 @from_run.takes_run
@@ -35,7 +32,7 @@ def adopt(
     verl: Release = None,
     algorithm: options.Algorithm = "grpo",
     with_: options.With = None,
-    package: Package = None,
+    package: options.Package = None,
     run: Any = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
@@ -187,10 +184,9 @@ Idea = Annotated[
     str,
     argument("FORK[::SYMBOL]", "A copy of verl; ::SYMBOL names one of its methods or functions."),
 ]
-Recipient = Annotated[Path, argument("PROJECT", "The project; the one here by default.")]
 
 
-def graft(fork: Idea, path: Recipient = Path(), offline: Offline = False, json: Json = False) -> int:
+def graft(fork: Idea, path: options.Project = Path(), offline: Offline = False, json: Json = False) -> int:
     """Take one method of a fork into a project, as a hook.
 
     Without ::SYMBOL, lists what the fork has and upstream has not. A method becomes a hook in custom/algorithms.py,

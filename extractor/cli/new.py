@@ -23,10 +23,6 @@ NewPath = Annotated[
 ]
 Release = Annotated[str | None, option("--verl RELEASE", "Release of verl; the newest supported one by default.")]
 Without = Annotated[list[str] | None, options.make_features_option("--without", "Leave a feature out")]
-Package = Annotated[
-    str | None,
-    option("--package NAME", "Name of the Python package; by default the last part of PATH, my_proj for my-proj."),
-]
 OwnManifest = Annotated[
     Path | None,
     option("--manifest FILE", "Begin with this vextract.toml: what of verl is wanted beyond the features."),
@@ -62,7 +58,7 @@ def new(
     with_: options.With = None,
     without: Without = None,
     agent: options.Agent = None,
-    package: Package = None,
+    package: options.Package = None,
     manifest: OwnManifest = None,
     from_: options.From = None,
     experimental: Experimental = False,

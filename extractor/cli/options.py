@@ -60,7 +60,7 @@ InProject = Annotated[Path, option("--project PATH", "The project, or a director
 AllowDirty = Annotated[bool, option("--allow-dirty", "Go on although managed files have uncommitted changes.")]
 From = Annotated[
     Path | None,
-    option("--from PATH", "Read verl from a wheel, an sdist, a checkout or an installed package."),
+    option("--from PATH", "Read verl from a wheel, a checkout or an installed package."),
 ]
 Offline = Annotated[bool, option("--offline", "Never download; use the cache.")]
 Output = Annotated[Path | None, option("--output,-o FILE", "Write to a file; without it, to stdout.")]
@@ -76,6 +76,10 @@ Recipe = Annotated[
     option(
         "--recipe", "Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings."
     ),
+]
+Package = Annotated[
+    str | None,
+    option("--package NAME", "Name of the Python package; by default the directory's, my_proj for my-proj."),
 ]
 With = Annotated[
     list[str] | None,

@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from extractor.cli import output, screen
-from extractor.cli.options import Json, Offline, Verbose, argument, make_features_option, option
+from extractor.cli.options import Algorithm, Engine, Json, Offline, Verbose, argument, make_features_option, option
 from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -25,8 +25,6 @@ _FOLDERS = ("/algorithms/", "/protocol", "/workers/", "/data/")  # those that co
 Old = Annotated[str, argument("", "The release of verl to compare from.")]
 New = Annotated[str, argument("", "The release to compare to.")]
 Names = Annotated[list[str] | None, argument("NAME", "Only these functions, classes or files.")]
-Engine = Annotated[str, option("--engine", "Rollout engine: hf or vllm.")]
-Algorithm = Annotated[str, option("--algorithm", "Preset: grpo or ppo.")]
 With = Annotated[list[str] | None, make_features_option("--with", "Compare with an optional feature")]
 
 

@@ -210,7 +210,7 @@ def _continue(root: Path, json: bool) -> int:
         raise _refuse(root, "continue")
     if journal.read_phase(root, entry) is journal.Phase.HALF_WAY:
         apply.resume(root, entry)
-        if conflicts := journal.paths(entry.conflicts):
+        if conflicts := [item.path for item in entry.conflicts]:
             if json:
                 output.data_json({"upgrade": entry.title, "finished": False, "conflicts": conflicts})
             else:

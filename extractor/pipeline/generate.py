@@ -1,8 +1,9 @@
 """Generate a project's tree from a source and options."""
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from extractor.pipeline.index import Index
 from extractor.pipeline.render import render
@@ -38,21 +39,23 @@ class Generated:
     warnings: tuple[str, ...]
 
 
-def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) -> Options:
+def complete(options: Options, manifest: Manifest, without: Iterable[str] = (), *, upgrading: bool = False) -> Options:
     """Check options against the release, and add what the algorithm needs.
 
     Args:
         options: As asked for.
         manifest: The release.
         without: Features that ALL leaves out.
+        upgrading: The options are those of a project that is there; hints name `vextract upgrade`.
 
     Raises:
         UsageError: an option names nothing that exists, or the engine does not have the feature.
     """
-    _refuse_unknown("engine", options.engine, manifest.engines, manifest)
-    _refuse_unknown("algorithm", options.algorithm, manifest.algorithms, manifest)
+    refuse_unknown = partial(_refuse_unknown, manifest=manifest, upgrading=upgrading)
+    refuse_unknown("engine", options.engine, manifest.engines)
+    refuse_unknown("algorithm", options.algorithm, manifest.algorithms)
     if options.recipe != ENVIRONMENT:
-        _refuse_unknown("recipe", options.recipe, RECIPES, manifest)
+        refuse_unknown("recipe", options.recipe, RECIPES)
     names = [feature.name for feature in manifest.features]
     if ALL in options.features:
         fitting = (item for item in manifest.features if not item.engines or options.engine in item.engines)
@@ -61,15 +64,16 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
     withheld = {feature.name: feature.withheld for feature in manifest.withheld}
     for feature in options.features:
         if feature in withheld:
-            hint = _say_where_offered("feature", feature) or f"drop `--with {feature}`"
-            raise UsageError(f"feature {feature} is not offered: {withheld[feature]}", hint=hint)
-        _refuse_unknown("feature", feature, names, manifest)
+            hint = _say_where_offered("feature", feature, upgrading) or f"leave {feature} out"
+            problem = f"verl {manifest.release} has no feature {feature!r} here: {withheld[feature]}"
+            raise UsageError(problem, hint=hint)
+        refuse_unknown("feature", feature, names)
     of_recipe = list_recipe_features(options.recipe)
     for feature in of_recipe:
         if feature not in names:
             raise UsageError(
-                f"recipe {options.recipe} needs feature {feature}, which vextract has not for verl {manifest.release}",
-                hint=_say_where_offered("feature", feature),
+                f"recipe {options.recipe} needs feature {feature!r}, which verl {manifest.release} has not here",
+                hint=_say_where_offered("feature", feature, upgrading),
             )
     of_algorithm = (item.name for item in manifest.features if options.algorithm in item.algorithms)
     chosen = {*options.features, *of_algorithm, *of_recipe}
@@ -79,7 +83,7 @@ def complete(options: Options, manifest: Manifest, without: Iterable[str] = ()) 
         if item.name in features and item.engines and options.engine not in item.engines:
             raise UsageError(
                 f"feature {item.name} needs engine {' or '.join(item.engines)}, not {options.engine}",
-                hint=f"drop `--with {item.name}`, or choose `--engine {item.engines[0]}`",
+                hint=f"leave {item.name} out, or choose `{'vextract upgrade ' * upgrading}--engine {item.engines[0]}`",
             )
     return replace(options, features=tuple(sorted(features)))
 
@@ -175,11 +179,14 @@ def _find_licence(source: Source) -> File:
     return File("LICENSE.verl", FileKind.VENDORED, source.licence.encode(), "LICENSE")
 
 
-def _say_where_offered(what: str, name: str) -> str:
+def _say_where_offered(what: str, name: str, upgrading: bool) -> str:
     """Say which releases offer something; empty if none does."""
     having = [release for release in releases.list_supported() if name in _list_offers(release)[what]]
     others = f"; so {'has' if len(having) == 2 else 'have'} {', '.join(having[:-1])}" if having[:-1] else ""
-    return f"`--verl {having[-1]}` has it{others}" if having else ""
+    if not having:
+        return ""
+    command = f"vextract upgrade --to {having[-1]}" if upgrading else f"--verl {having[-1]}"
+    return f"`{command}` has it{others}"
 
 
 def _list_offers(release: str) -> dict[str, set[str]]:
@@ -189,11 +196,11 @@ def _list_offers(release: str) -> dict[str, set[str]]:
     return {"engine": engines, "algorithm": algorithms, "recipe": set(RECIPES), "feature": features}
 
 
-def _refuse_unknown(what: str, name: str, known: list[str] | tuple[str, ...], manifest: Manifest) -> None:
+def _refuse_unknown(what: str, name: str, known: Collection[str], manifest: Manifest, upgrading: bool) -> None:
     from extractor.values.nearest import find_nearest
 
     if name not in known:
-        near, elsewhere = find_nearest(name, known), _say_where_offered(what, name)
+        near, elsewhere = find_nearest(name, known), _say_where_offered(what, name, upgrading)
         first = f"{elsewhere}. " if elsewhere else f"did you mean `{near[0]}`? " if near else ""
         raise UsageError(
             f"verl {manifest.release} has no {what} {name!r} here", hint=f"{first}{what}s: {', '.join(sorted(known))}"

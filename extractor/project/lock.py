@@ -14,7 +14,7 @@ from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
 from extractor.values.shell import write_pip_command
-from extractor.values.toml_table import Reader, Table
+from extractor.values.toml_table import Table
 from extractor.values.tree import FileKind, Tree
 
 NAME = "vextract.lock"
@@ -175,7 +175,7 @@ def parse(data: bytes, file: str = NAME) -> Lock:
     body, _, _ = text.rpartition("\n[integrity]\n")
     if top.pop("integrity", None) != {"sha256": _compute_body_digest(body)}:
         raise UsageError(f"{file}: changed by hand: its checksum does not match what it says", hint=_RESTORE)
-    return _read_lock(_LockReader(top, file).top)
+    return _read_lock(_LockTable(top, file))
 
 
 def _compute_body_digest(body: str) -> str:
@@ -197,18 +197,19 @@ def _write_value(value: str | int | tuple[str, ...]) -> str:
     return '"' + "".join(char if char.isprintable() else f"\\U{ord(char):08X}" for char in escaped) + '"'
 
 
-class _LockReader(Reader):
+class _LockTable(Table):
     """A lock, of which every error is mended alike."""
 
-    def error(self, key: str, problem: str, *, hint: str) -> UsageError:
-        said = f"key `{key:.{_LONGEST}}` {problem:.{_LONGEST}}"
+    def error(self, name: str, problem: str, *, hint: str) -> UsageError:
+        """Return the error of a key."""
+        said = f"key `{self.key(name):.{_LONGEST}}` {problem:.{_LONGEST}}"
         return UsageError(f"{self.file}: {said} ({hint:.{_LONGEST}})", hint=_RESTORE)
 
 
 def _read_lock(top: Table) -> Lock:
     top.keys_are("schema vextract verl options files")
     if top.integer("schema") not in _READ:
-        raise top.reader.error("schema", f"is {top.data['schema']}", hint=f"one of {_READ} is read")
+        raise top.error("schema", f"is {top.data['schema']}", hint=f"one of {_READ} is read")
     verl, chosen = top.table("verl"), top.table("options")
     verl.keys_are("release source sha256 manifest_of")
     chosen.keys_are("package engine algorithm features recipe methods roots manifest")
@@ -244,7 +245,7 @@ def _read_files(top: Table) -> tuple[LockedFile, ...]:
             {"upstream_path": "upstream"},
         )
         if found and file.path <= found[-1].path:
-            raise top.reader.error(entry.key("path"), f"is {file.path!r}", hint="it stands twice or out of order")
+            raise entry.error("path", f"is {file.path!r}", hint="it stands twice or out of order")
         found.append(file)
     return tuple(found)
 
@@ -252,14 +253,14 @@ def _read_files(top: Table) -> tuple[LockedFile, ...]:
 def _check_entry(table: Table, name: str, check: Callable[[str], bool], wanted: str) -> str:
     value = table.string(name)
     if not check(value):
-        raise table.reader.error(table.key(name), f"is {value!r}", hint=f"it must be {wanted}")
+        raise table.error(name, f"is {value!r}", hint=f"it must be {wanted}")
     return value
 
 
 def _require_sorted(table: Table, name: str, *, optional: bool = False) -> tuple[str, ...]:
     value = table.strings(name, optional)
     if value != tuple(sorted({*value})):
-        raise table.reader.error(table.key(name), "is not sorted", hint="each name once")
+        raise table.error(name, "is not sorted", hint="each name once")
     return value
 
 

@@ -81,17 +81,18 @@ def open_upstream(lock: Lock, *, origin: Path | None = None, offline: bool = Fal
     Raises:
         SourceError: verl is not available.
     """
-    from extractor.pipeline.source import open_source, open_unpinned
+    from extractor.pipeline.source import open_source
     from extractor.values import releases
+    from extractor.values.manifest import SourcePin
 
     if lock.borrowed_from is None:
         manifest = releases.load(lock.options.verl)
         return manifest, open_source(manifest.pin, origin, offline=offline)
     from extractor.usecases.draft import fit
 
-    opened = open_unpinned(lock.options.verl, origin, offline=offline)
+    source = open_source(SourcePin(lock.options.verl, "", ""), origin, offline=offline)
     old = open_source(releases.load(lock.borrowed_from).pin, offline=offline)
-    return fit(lock.borrowed_from, old, opened.source, opened.filename, lambda step: None).manifest, opened.source
+    return fit(lock.borrowed_from, old, source, lambda step: None).manifest, source
 
 
 def list_differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:

@@ -100,8 +100,7 @@ def _make_verl_package(lock: Lock) -> _Element:
     name = None  # that of verl on the package index
     if lock.options.verl in releases.list_supported():
         pin = releases.load(lock.options.verl).pin
-        named = {pin.wheel_sha256: pin.wheel_filename, pin.sdist_sha256: pin.sdist_filename}
-        name = named.get(lock.source_sha256)
+        name = pin.wheel_filename if lock.source_sha256 == pin.wheel_sha256 else None
     return _make_package(
         VERL,
         "verl",

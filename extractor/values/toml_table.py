@@ -29,24 +29,17 @@ def read_toml(text: str, file: str) -> dict[str, object]:
     return data
 
 
-class Reader:
-    """A parsed TOML file that remembers where it came from."""
-
-    def __init__(self, data: Mapping[str, object], file: str) -> None:
-        self.file = file
-        self.top = Table(self, "", data)
-
-    def error(self, key: str, problem: str, *, hint: str) -> UsageError:
-        return UsageError(f"{self.file}: key `{key}`: {problem}", hint=hint)
-
-
 class Table:
-    """Typed access to a table; errors name the key."""
+    """Typed access to a table; errors name file and key."""
 
-    def __init__(self, reader: Reader, path: str, data: Mapping[str, object]) -> None:
-        self.reader = reader
-        self.path = path
+    def __init__(self, data: Mapping[str, object], file: str, path: str = "") -> None:
         self.data = data
+        self.file = file
+        self.path = path
+
+    def error(self, name: str, problem: str, *, hint: str) -> UsageError:
+        """Return the error of a key; with "" that of the table."""
+        return UsageError(f"{self.file}: key `{self.key(name)}`: {problem}", hint=hint)
 
     @property
     def name(self) -> str:
@@ -67,7 +60,7 @@ class Table:
             if name not in names:
                 near = find_nearest(name, names)
                 hint = f"did you mean `{near[0]}`?" if near else "known keys here: " + ", ".join(names)
-                raise self.reader.error(self.key(name), "unknown key", hint=hint)
+                raise self.error(name, "unknown key", hint=hint)
 
     def read(
         self,
@@ -94,17 +87,17 @@ class Table:
 
     def get(self, name: str, kind: type, wanted: str) -> object:
         if name not in self.data:
-            raise self.reader.error(self.key(name), "is missing", hint=f"add it: {wanted}")
+            raise self.error(name, "is missing", hint=f"add it: {wanted}")
         value = self.data[name]
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            raise self.reader.error(self.key(name), f"is {value!r}", hint=f"it must be {wanted}")
+            raise self.error(name, f"is {value!r}", hint=f"it must be {wanted}")
         return value
 
     def string(self, name: str) -> str:
         value = self.get(name, str, "a string")
         assert isinstance(value, str)
         if not value.strip():
-            raise self.reader.error(self.key(name), "is empty", hint="it must be a non-empty string")
+            raise self.error(name, "is empty", hint="it must be a non-empty string")
         return value
 
     def optional_string(self, name: str) -> str | None:
@@ -118,7 +111,7 @@ class Table:
     def digest(self, name: str) -> str:
         value = self.string(name)
         if not re.fullmatch(r"[0-9a-f]{64}", value):
-            raise self.reader.error(self.key(name), f"{value!r} is no sha256", hint="64 lower-case hex digits")
+            raise self.error(name, f"{value!r} is no sha256", hint="64 lower-case hex digits")
         return value
 
     def strings(self, name: str, optional: bool = False) -> tuple[str, ...]:
@@ -128,7 +121,7 @@ class Table:
         assert isinstance(value, list)
         for item in value:
             if not isinstance(item, str):
-                raise self.reader.error(self.key(name), f"holds {item!r}", hint="it must be an array of strings")
+                raise self.error(name, f"holds {item!r}", hint="it must be an array of strings")
         return tuple(value)
 
     def symbols(self, name: str, optional: bool = False) -> tuple[str, ...]:
@@ -136,9 +129,7 @@ class Table:
         found = self.strings(name, optional)
         for item in found:
             if not re.fullmatch(r"verl(\.[\w*]+)*:[\w*]+", item):
-                raise self.reader.error(
-                    self.key(name), f"{item!r} is no symbol", hint="write verl.package.module:name (or :* for all)"
-                )
+                raise self.error(name, f"{item!r} is no symbol", hint="write verl.package.module:name (or :* for all)")
         return found
 
     def requirements(self, name: str, optional: bool = False) -> tuple[str, ...]:
@@ -150,17 +141,17 @@ class Table:
             try:
                 Requirement(item)
             except InvalidRequirement as error:
-                raise self.reader.error(
-                    self.key(name), f"{item!r} is no requirement: {error}", hint="write it as in `torch>=2.6,<3`"
+                raise self.error(
+                    name, f"{item!r} is no requirement: {error}", hint="write it as in `torch>=2.6,<3`"
                 ) from None
         return found
 
     def table(self, name: str, optional: bool = False) -> Table:
         if optional and not self.has(name):
-            return Table(self.reader, self.key(name), {})
+            return type(self)({}, self.file, self.key(name))
         value = self.get(name, dict, "a table")
         assert isinstance(value, dict)
-        return Table(self.reader, self.key(name), value)
+        return type(self)(value, self.file, self.key(name))
 
     def tables(self, name: str, optional: bool = False) -> list[Table]:
         parent = self.table(name, optional)
@@ -173,8 +164,8 @@ class Table:
         assert isinstance(value, list)
         for item in value:
             if not isinstance(item, dict):
-                raise self.reader.error(self.key(name), f"holds {item!r}", hint="it must be an array of tables")
-        return [Table(self.reader, f"{self.key(name)}[{index}]", item) for index, item in enumerate(value)]
+                raise self.error(name, f"holds {item!r}", hint="it must be an array of tables")
+        return [type(self)(item, self.file, f"{self.key(name)}[{index}]") for index, item in enumerate(value)]
 
     def strings_by_name(self, name: str, optional: bool = False) -> dict[str, str]:
         table = self.table(name, optional)

@@ -13,8 +13,10 @@ import pytest
 from extractor import __version__
 from extractor.pipeline.source import Source
 from extractor.project import base, location, lock
+from extractor.usecases.upgrade.choices import UpgradeRequest, resolve
 from extractor.values import releases
 from extractor.values.errors import UsageError
+from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
 
@@ -153,8 +155,8 @@ def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
         (["--algorithm", "grop"], "no algorithm 'grop'", "did you mean `grpo`?"),
         (["--algorithm", "gpro"], "no algorithm 'gpro'", "did you mean `grpo`?"),
         (["--with", "critc"], "no feature 'critc'", "did you mean `critic`?"),
-        (["--with", "sequence_parallel"], "is not offered: it changes", "drop `--with sequence_parallel`"),
-        (["--agent", "a:b", "--verl", "0.8.0"], "feature agents is not offered", "`--verl 0.9.1` has it"),
+        (["--with", "sequence_parallel"], "'sequence_parallel' here: it changes", "leave sequence_parallel out"),
+        (["--agent", "a:b", "--verl", "0.8.0"], "verl 0.8.0 has no feature 'agents' here", "`--verl 0.9.1` has it"),
         (["--without", "critc"], "no feature 'critc'", "did you mean `critic`?"),
         (["--with", "lora", "--without", "lora"], "contradict", "drop one"),
         (["--with", "qlora", "--without", "lora"], "feature qlora needs it", "`--without qlora` as well"),
@@ -306,3 +308,9 @@ def test_a_feature_says_what_it_does_and_what_it_does_not(run, tmp_path: Path) -
     assert "with tools: tools that the model calls" in said
     earlier = run("new", tmp_path / "toy", "--with", "tools", "--verl", "0.7.1", "--dry-run")
     assert (earlier.code, "since 0.8.0" in earlier.err) == (2, True)
+
+
+def test_a_feature_of_a_later_release_names_the_upgrade() -> None:
+    with pytest.raises(UsageError, match=r"verl 0\.8\.0 has no feature 'agents' here: ") as caught:
+        resolve(Options("toy", "0.8.0"), UpgradeRequest(added=("agents",)))
+    assert caught.value.hint.startswith("`vextract upgrade --to 0.9.1` has it")

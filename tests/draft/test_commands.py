@@ -134,19 +134,19 @@ def test_a_project_that_cannot_stand_is_not_made(
 def test_the_index_has_no_such_release(
     run, older: Path, empty_cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def nothing(release: str, into: Path) -> Path:
+    def nothing(pin, into: Path) -> Path:
         raise download.SourceError("no connection: refused", hint="check the network")
 
-    monkeypatch.setattr(download, "download_any_wheel", nothing)
+    monkeypatch.setattr(download, "download_wheel", nothing)
     result = run("new", tmp_path / "toy", "--verl", "0.6.2")
     assert result.code == 3
     assert "verl 0.6.2 is not supported by this vextract, and its source could not be read: no connection" in result.err
     assert "supported: " in result.err
 
-    def unknown(release: str, into: Path) -> Path:
+    def unknown(pin, into: Path) -> Path:
         raise download.SourceError("no version satisfies verl==0.6.2 (from versions: 0.6.1, 0.8.0.dev0)", hint="")
 
-    monkeypatch.setattr(download, "download_any_wheel", unknown)
+    monkeypatch.setattr(download, "download_wheel", unknown)
     result = run("new", tmp_path / "toy", "--verl", "0.6.2")
     assert "and the package index has no such release\nhint: did you mean 0.5.0? supported: " in result.err
     assert "0.8.0.dev0" not in result.err
@@ -161,8 +161,8 @@ def test_a_wheel_from_the_index_is_kept(
     monkeypatch.setenv("VEXTRACT_CACHE_DIR", str(cache))
     monkeypatch.setattr(
         download,
-        "download_any_wheel",
-        lambda release, into: Path(shutil.copy(wheel, into / "verl-0.6.1-py3-none-any.whl")),
+        "download_wheel",
+        lambda pin, into: Path(shutil.copy(wheel, into / "verl-0.6.1-py3-none-any.whl")),
     )
     first = drafting("0.6.1")
     assert first.code == 0

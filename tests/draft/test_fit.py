@@ -45,7 +45,7 @@ def test_fixes_follow_their_code_or_go(found: ManifestFit) -> None:
 
 @pytest.mark.thorough
 def test_a_release_holds_against_itself(verl_0_6_1: Source) -> None:
-    found = fit("0.6.1", verl_0_6_1, verl_0_6_1, None, lambda step: None)
+    found = fit("0.6.1", verl_0_6_1, verl_0_6_1, lambda step: None)
     assert found.holds
     made = draft(found)
     assert not made.todo

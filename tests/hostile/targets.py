@@ -54,7 +54,7 @@ def sliced(data: bytes) -> str:
     """Vendor a module that holds this text; what is emitted."""
     end = b"\r" if data.endswith(b"\r") else b"\n"
     files = {"verl/__init__.py": b"", "verl/a.py": data + end + b"def f(): return x" + end}
-    source = Source("1.2.3", "wheel", "0" * 64, files, {}, "a licence")
+    source = Source("1.2.3", "wheel", "0" * 64, files, "a licence")
     found = slice_source(Index(source), manifest({"algorithms": ("verl.a:f",)}), Options("proj", "1.2.3"))
     (emitted,) = (rewrite_module(module, found, "proj", ()).text for module in found.modules if module.kept)
     ast.parse(emitted)

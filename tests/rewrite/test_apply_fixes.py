@@ -35,9 +35,7 @@ def fix(*edits: Edit) -> Fix:
         (Edit("replace", "Engine.go", "value", "other", 3), "run(value", "run(other"),
         (Edit("drop_argument", None, "run", None, 1, "extra"), ", extra=1)", ")"),
         (Edit("drop_argument", None, "run", None, 1, "dtype"), "dtype=low . precision, ", ""),
-        (Edit("drop_decorator", "Engine", "slow"), "    @slow\n", ""),
         (Edit("drop_statement", "Engine.go", "log(value)"), "        log(value)\n", ""),
-        (Edit("rename_import", None, "lib:Old", "lib:New"), "import Old, run", "import New as Old, run"),
     ],
 )
 def test_each_operation(edit: Edit, old: str, new: str) -> None:

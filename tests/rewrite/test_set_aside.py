@@ -4,7 +4,6 @@ import ast
 from textwrap import dedent
 
 from extractor.pipeline.rewrite.placeholders import Placeholders
-from extractor.values.manifest import Edit
 
 TEXT = dedent(
     '''\
@@ -37,8 +36,8 @@ TEXT = dedent(
 )
 
 
-def aside(text: str = TEXT, *edits: Edit) -> Placeholders:
-    return Placeholders(text, ast.parse(text).body, edits)
+def aside(text: str = TEXT) -> Placeholders:
+    return Placeholders(text, ast.parse(text).body)
 
 
 def test_what_comes_back_is_the_text() -> None:
@@ -58,12 +57,6 @@ def test_imports_and_shared_lines_stay_in_sight() -> None:
     assert "LIMIT = 3; OTHER = 4" in compact
     assert "from verl.a import b" in compact
     assert "# About plain." in compact
-
-
-def test_what_an_edit_names_stays_in_sight() -> None:
-    assert "class Fixed" not in aside().compact
-    assert "class Fixed" in aside(TEXT, Edit("replace", "Fixed.go", "low", "high")).compact
-    assert "class Fixed" in aside(TEXT, Edit("replace", None, "low", "high")).compact
 
 
 def test_of_a_class_in_sight_the_other_methods_go() -> None:
@@ -91,8 +84,6 @@ def test_of_a_class_in_sight_the_other_methods_go() -> None:
     assert "from verl.a import b" in made.compact
     assert "size = 3" in made.compact
     assert made.whole(made.compact) == text
-    assert "def plain" in aside(text, Edit("replace", "Batch.plain", "1", "2")).compact
-    assert "def plain" in aside(text, Edit("replace", "Batch", "1", "2")).compact
 
 
 def test_a_text_that_mentions_ray_stays_whole() -> None:

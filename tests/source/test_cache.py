@@ -9,9 +9,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from extractor.pipeline.source import Source, cache, download, open_source, open_unpinned
+from extractor.pipeline.source import Source, cache, download, open_source
 from extractor.values import releases
 from extractor.values.errors import SourceError
+from extractor.values.manifest import SourcePin
 from tests.source import archives
 
 DATA = archives.wheel()
@@ -82,29 +83,28 @@ def test_a_damaged_entry_that_cannot_be_fetched_again_is_named(tmp_path: Path, i
 
 
 def test_a_failed_download_leaves_nothing(tmp_path: Path, monkeypatch) -> None:
-    def unreachable(pin_or_release, into: Path) -> Path:
+    def unreachable(pin, into: Path) -> Path:
         raise SourceError("no connection", hint="check the network")
 
     monkeypatch.setattr(download, "download_wheel", unreachable)
-    monkeypatch.setattr(download, "download_any_wheel", unreachable)
-    for opened in (lambda: open_source(PIN, cache_dir=tmp_path), lambda: open_unpinned("9.9", cache_dir=tmp_path)):
+    for pin in (PIN, SourcePin("9.9", "", "")):
         with pytest.raises(SourceError, match="no connection"):
-            opened()
+            open_source(pin, cache_dir=tmp_path)
     assert not list(tmp_path.iterdir())
 
 
 def test_a_damaged_entry_of_a_release_without_manifest_is_fetched_again(tmp_path: Path, monkeypatch) -> None:
-    def any_wheel(release: str, into: Path) -> Path:
+    def any_wheel(pin, into: Path) -> Path:
         (into / archives.WHEEL).write_bytes(DATA)
         return into / archives.WHEEL
 
-    monkeypatch.setattr(download, "download_any_wheel", any_wheel)
-    first = open_unpinned("0.6.1", cache_dir=tmp_path)
-    assert open_unpinned("0.6.1", offline=True, cache_dir=tmp_path) == first
+    monkeypatch.setattr(download, "download_wheel", any_wheel)
+    first = open_source(SourcePin("0.6.1", "", ""), cache_dir=tmp_path)
+    assert open_source(SourcePin("0.6.1", "", ""), offline=True, cache_dir=tmp_path) == first
     damage(tmp_path, DATA[: len(DATA) // 2])
     with pytest.raises(SourceError, match="is damaged in the cache"):
-        open_unpinned("0.6.1", offline=True, cache_dir=tmp_path)
-    assert open_unpinned("0.6.1", cache_dir=tmp_path) == first
+        open_source(SourcePin("0.6.1", "", ""), offline=True, cache_dir=tmp_path)
+    assert open_source(SourcePin("0.6.1", "", ""), cache_dir=tmp_path) == first
     assert entry(tmp_path).read_bytes() == DATA
 
 
@@ -155,8 +155,7 @@ def _fetch(directory: str) -> str:
                 os.sched_yield()
         return path
 
-    found = cache.fetch(archives.WHEEL, PIN.wheel_sha256, Path(directory), slow, release="0.6.1")
-    return sha256(found).hexdigest()
+    return sha256(cache.fetch(PIN, Path(directory), slow)[1]).hexdigest()
 
 
 def test_two_runs_at_once(tmp_path: Path) -> None:
@@ -264,7 +263,7 @@ def test_real_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, release: st
 
 @pytest.mark.network
 def test_unpacked_real_wheel_is_a_source_too(tmp_path: Path, verl_0_6_1: Source) -> None:
-    verl_0_6_1.materialise(tmp_path / "a", tests=True)
+    verl_0_6_1.materialise(tmp_path / "a")
     (tmp_path / "a/LICENSE").write_text(verl_0_6_1.licence)
     again = open_source(releases.load("0.6.1").pin, tmp_path / "a")
-    assert (again.kind, again.files, again.tests) == ("checkout", verl_0_6_1.files, verl_0_6_1.tests)
+    assert (again.kind, again.files) == ("checkout", verl_0_6_1.files)

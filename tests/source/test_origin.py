@@ -16,7 +16,6 @@ def test_checkout(tmp_path: Path) -> None:
     source = open_source(archives.pin(), root)
     assert source.kind == "checkout"
     assert list(source.files) == ["verl/__init__.py", "verl/protocol.py", "verl/version/version"]
-    assert list(source.tests) == ["tests/test_protocol.py"]
 
 
 def test_the_package_directory_itself(tmp_path: Path) -> None:
@@ -30,7 +29,6 @@ def test_installed(tmp_path: Path) -> None:
     source = open_source(archives.pin(), site)
     assert source.kind == "installed"
     assert source.licence == "a licence\n"
-    assert source.tests == {}
     assert open_source(archives.pin(), site / "verl") == source
 
 
@@ -91,28 +89,26 @@ def test_file_of_another_release(tmp_path: Path) -> None:
     assert "--verl 0.5.0" in caught.value.hint
 
 
-def test_sdist_of_a_release_without_one(tmp_path: Path) -> None:
-    path = tmp_path / archives.SDIST
-    path.write_bytes(archives.sdist())
-    with pytest.raises(SourceError, match=r"no sdist of verl 0\.6\.1 is pinned"):
-        open_source(archives.pin(), path)
-
-
 @pytest.mark.parametrize(
-    ("name", "problem"), [("nothing.whl", "no such file"), ("notes.txt", "neither a wheel nor an sdist")]
+    ("name", "problem"),
+    [
+        ("nothing.whl", "no such file"),
+        ("notes.txt", "not a wheel"),
+        ("verl-0.6.1.tar.gz", "an sdist is not read"),
+    ],
 )
 def test_no_such_file(tmp_path: Path, name: str, problem: str) -> None:
-    (tmp_path / "notes.txt").write_text("x")
+    for other in ("notes.txt", "verl-0.6.1.tar.gz"):
+        (tmp_path / other).write_text("x")
     with pytest.raises(SourceError, match=problem):
         open_source(archives.pin(), tmp_path / name)
 
 
 def test_release_of(tmp_path: Path) -> None:
-    for name in (archives.WHEEL, archives.SDIST):
-        (tmp_path / name).write_bytes(b"not read")
-        assert detect_release(tmp_path / name) == "0.6.1"
+    (tmp_path / archives.WHEEL).write_bytes(b"not read")
+    assert detect_release(tmp_path / archives.WHEEL) == "0.6.1"
     assert detect_release(archives.write_tree(tmp_path / "checkout", CHECKOUT)) == "0.6.1"
-    for name in ("some.whl", "torch-2.6.0-py3-none-any.whl", "verl.tar.gz"):
+    for name in ("some.whl", "torch-2.6.0-py3-none-any.whl"):
         (tmp_path / name).write_bytes(b"")
         with pytest.raises(SourceError, match="does not say which release"):
             detect_release(tmp_path / name)

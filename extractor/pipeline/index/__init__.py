@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from functools import cached_property
 from typing import Protocol
 
-from extractor.pipeline.index.module import Module
-from extractor.pipeline.index.statement import Import, Method, NameUses, Statement, Uses
+from extractor.pipeline.index.module import Module as Module
+from extractor.pipeline.index.statement import Import as Import
+from extractor.pipeline.index.statement import Method as Method
+from extractor.pipeline.index.statement import NameUses as NameUses
+from extractor.pipeline.index.statement import Statement as Statement
+from extractor.pipeline.index.statement import Uses as Uses
 from extractor.values.modules import name_module
-
-__all__ = ["Import", "Index", "Method", "Module", "SourceText", "Statement", "Uses", "NameUses"]
 
 
 class SourceText(Protocol):

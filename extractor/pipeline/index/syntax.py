@@ -2,7 +2,17 @@
 
 import ast
 import symtable
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate
+
+from extractor.values.readers import split_lines
+
+# A line, counted from 1, and a column in bytes.
+Position = tuple[int, int]
+# From where to where, and by what it is replaced.
+Span = tuple[Position, Position, str]
+
+LINE_LENGTH = 120  # as templates/base/pyproject.toml.jinja tells ruff
 
 
 def read_attribute_chain(node: ast.AST) -> tuple[str, ...]:
@@ -71,6 +81,44 @@ def list_definitions(
             yield f"{above}{node.name}", node
         if isinstance(node, ast.ClassDef):
             yield from list_definitions(node.body, f"{above}{node.name}.")
+
+
+def write_import(start: str, names: Sequence[str], width: int = LINE_LENGTH) -> str:
+    """Write "from a import b, c" as ruff does: too long, one name a line."""
+    flat = f"{start} import {', '.join(names)}"
+    if len(flat) <= width:
+        return flat
+    return f"{start} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+
+
+def find_span(node: ast.AST) -> tuple[Position, Position]:
+    """Return where a node's text begins and ends."""
+    assert isinstance(node, (ast.expr, ast.stmt, ast.keyword))
+    return (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
+
+
+def find_lines(text: str, node: ast.stmt) -> tuple[Position, Position]:
+    """Return where a statement's lines are, with the comments and empty lines above it.
+
+    What stands above the first statement of a file belongs to the file.
+    """
+    lines, first = split_lines(text), find_first_line(node)
+    while first and (not (bare := lines[first - 1].lstrip()) or _is_comment(lines[first - 1], bare, node.col_offset)):
+        first -= 1
+    first = first or find_first_line(node)
+    return (first + 1, 0), ((node.end_lineno or node.lineno) + 1, 0)
+
+
+def _is_comment(line: str, bare: str, indent: int) -> bool:
+    return bare.startswith("#") and len(line) - len(bare) == indent
+
+
+def replace_spans(text: str, spans: Iterable[Span]) -> str:
+    """Replace parts of a text that do not overlap."""
+    data, starts = text.encode(), [0, *accumulate(len(line.encode()) for line in split_lines(text))]
+    for (row, column), (last, end), new in sorted(spans, reverse=True):
+        data = data[: starts[row - 1] + column] + new.encode() + data[starts[last - 1] + end :]
+    return data.decode()
 
 
 def is_main_guard(node: ast.stmt) -> bool:

@@ -1,11 +1,11 @@
 """Split a Python module into pieces: top-level statements and class members."""
 
 import ast
-import symtable
 from collections.abc import Iterator, Sequence
 
-from extractor.pipeline.index.syntax import find_first_line, find_global_names, list_bound_names
+from extractor.pipeline.index.syntax import find_first_line, list_bound_names
 from extractor.pipeline.merge.pieces import Piece, Unsupported, make_distinct
+from extractor.pipeline.rewrite.names import Names
 from extractor.values import readers
 
 _TOP, _END, _DOCSTRING = "comments at the top", "comments at the end", "docstring"
@@ -150,17 +150,4 @@ def _map_imports(node: ast.stmt) -> Iterator[tuple[str, str]]:
 
 def _find_unbound(text: str) -> set[str]:
     """Return unbound names that a module reads, including builtins."""
-    if "import *" in text:
-        return set()
-    module = symtable.symtable(text, "module", "exec")
-    tables = [module]
-    for table in tables:
-        tables += table.get_children()
-    bound = {
-        symbol.get_name()
-        for table in tables
-        for symbol in table.get_symbols()
-        if (symbol.is_assigned() and (table is module or symbol.is_declared_global()))
-        or (symbol.is_imported() and table is module)
-    }
-    return find_global_names(text, "module") - bound
+    return set() if "import *" in text else {use.chain[0] for use in Names(text).unbound()}

@@ -2,8 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import cache, lru_cache, partial
 from pathlib import PurePosixPath
 from typing import cast
 
@@ -70,15 +69,6 @@ _SETS = re.compile(r"config/(preset|recipe|objective|scale)/")
 _MARKER = re.compile(r"vextract:(template|hook)\b")
 
 
-@dataclass(frozen=True)
-class VendoredNote:
-    """Holds what NOTICE says about one vendored file."""
-
-    path: str
-    upstream_path: str
-    changes: tuple[str, ...]
-
-
 def render(
     manifest: Manifest, options: Options, found: Slice, emitted: Iterable[Emitted], source: Source
 ) -> list[File]:
@@ -119,35 +109,24 @@ def render(
     return [File(path, _choose_kind(path, text), text.encode()) for path, text in sorted((texts | python).items())]
 
 
-def render_config(manifest: Manifest, options: Options) -> dict[str, str]:
+def render_config(manifest: Manifest, options: Options, *, sections_only: bool = False) -> dict[str, str]:
     """Render a project's `config/` alone; no source of verl is needed.
 
     Args:
         manifest: The release.
         options: The project's choices, completed.
+        sections_only: Leave out presets, recipes and the like, which set what other files have.
 
     Returns:
-        Path in the project to text.
+        Path in the project to text, sorted.
     """
-    return dict(
-        sorted(
-            _render_layers(
-                list_layers(manifest, options), manifest, _collect_choices(manifest, options), "config"
-            ).items()
-        )
-    )
+    layers, choices = list_layers(manifest, options), _collect_choices(manifest, options)
+    return dict(sorted(_render_layers(layers, manifest, choices, "config", sections_only=sections_only).items()))
 
 
 def map_settings_to_features(manifest: Manifest, options: Options) -> dict[str, str]:
     """Map settings that a project lacks to features that add them."""
-    return map_absent_settings(manifest, options, _render_sections)
-
-
-def _render_sections(manifest: Manifest, options: Options) -> dict[str, str]:
-    """Render the config files that hold sections."""
-    return _render_layers(
-        list_layers(manifest, options), manifest, _collect_choices(manifest, options), "config", sections_only=True
-    )
+    return map_absent_settings(manifest, options, partial(render_config, sections_only=True))
 
 
 def map_templates(manifest: Manifest, options: Options) -> dict[str, tuple[str, ...]]:
@@ -200,7 +179,8 @@ def _make_context(
         "withheld": [feature.name for feature in manifest.withheld],
         "fixes": list(list_applied_fixes(manifest, found)),
         "vendored": [
-            VendoredNote(f"{options.package}/{item.path}", upstream[item.path], item.changes) for item in vendored
+            {"path": f"{options.package}/{item.path}", "upstream_path": upstream[item.path], "changes": item.changes}
+            for item in vendored
         ],
     }
 

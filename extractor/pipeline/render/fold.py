@@ -10,10 +10,10 @@ from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 
+from extractor.pipeline.index.syntax import find_span, replace_spans, write_import
 from extractor.values.readers import parse_python_cached, split_lines
 
 SWITCHES = "switches"
-LINE_LENGTH = 120
 _ITSELF = r"from (?:\w+|\.)\.*switches import (?:\([^)]*\)|[^(\n]*)\n"
 _IMPORT = re.compile(rf"(?<=\n\n){_ITSELF}\n|^{_ITSELF}", re.MULTILINE)  # one of two blank lines around it goes too
 
@@ -193,11 +193,7 @@ def _reduce_expression(node: ast.AST, constants: Mapping[str, bool]) -> str | as
 
 def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
     new = kept if isinstance(kept, str) else ast.get_source_segment(text, kept) or ""
-    lines = [line.encode() for line in split_lines(text)]
-    start = sum(map(len, lines[: node.lineno - 1])) + node.col_offset
-    end = sum(map(len, lines[: (node.end_lineno or 1) - 1])) + (node.end_col_offset or 0)
-    data = text.encode()
-    return (data[:start] + new.encode() + data[end:]).decode()
+    return replace_spans(text, [(*find_span(node), new)])
 
 
 def _collect_names(text: str) -> set[str]:
@@ -225,8 +221,4 @@ def _write_import(node: ast.Import | ast.ImportFrom, names: list[ast.alias]) -> 
     words = [f"{alias.name} as {alias.asname}" if alias.asname else alias.name for alias in names]
     if isinstance(node, ast.Import):
         return f"import {', '.join(words)}\n"
-    start = f"from {'.' * node.level}{node.module or ''} import "
-    line = f"{start}{', '.join(words)}\n"
-    if len(line) <= LINE_LENGTH + 1:
-        return line
-    return f"{start}(\n" + "".join(f"    {word},\n" for word in words) + ")\n"
+    return write_import(f"from {'.' * node.level}{node.module or ''}", words) + "\n"

@@ -3,10 +3,11 @@
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import TypeGuard
 
+from extractor.pipeline.index.syntax import list_bound_names
 from extractor.pipeline.render.fold import drop_imports
 from extractor.values.errors import InternalError
 from extractor.values.readers import parse_python_cached, split_lines
@@ -51,7 +52,7 @@ def slice_module(text: str, wanted: AbstractSet[str]) -> str:
     body = parse_python_cached(text).body
     if _EVERYTHING in wanted or len(body) < 2:
         return text
-    bound = [set(_find_bound(node)) for node in body]
+    bound = [set() if _is_future(node) else set(list_bound_names(node)) for node in body]
     used = [{part.id for part in ast.walk(node) if isinstance(part, ast.Name)} for node in body]
     names, before = set(wanted), set[str]()
     while names != before:
@@ -91,19 +92,8 @@ def _write_list(names: str) -> set[str]:
 
 
 def _is_import(node: ast.stmt) -> TypeGuard[ast.Import | ast.ImportFrom]:
-    return isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", None) != "__future__"
+    return isinstance(node, (ast.Import, ast.ImportFrom)) and not _is_future(node)
 
 
-def _find_bound(node: ast.stmt) -> Iterator[str]:
-    """Yield the names that a statement of a module binds."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        yield node.name
-    elif _is_import(node):
-        yield from ((alias.asname or alias.name).partition(".")[0] for alias in node.names)
-    elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        yield from (part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name))
-    elif isinstance(node, (ast.If, ast.Try)):
-        inner = [*node.body, *node.orelse, *(part for one in getattr(node, "handlers", ()) for part in one.body)]
-        for part in inner:
-            yield from _find_bound(part)
+def _is_future(node: ast.stmt) -> bool:
+    return isinstance(node, ast.ImportFrom) and node.module == "__future__"

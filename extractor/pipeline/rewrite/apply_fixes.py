@@ -1,54 +1,42 @@
 """Apply the manifest's named fixes: small, counted edits of upstream code."""
 
 import ast
-import re
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
-import libcst as cst
-from libcst.helpers import get_full_name_for_node
-
-from extractor.pipeline.rewrite.commas import keep_only
+from extractor.pipeline.index.syntax import Span, find_lines, find_span, replace_spans
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Edit, Fix
+from extractor.values.readers import split_lines
 
+# What stands for another expression without parentheses around it.
 _ATOMS = (
-    cst.Name,
-    cst.Attribute,
-    cst.Call,
-    cst.Subscript,
-    cst.SimpleString,
-    cst.Integer,
-    cst.Float,
-    cst.List,
-    cst.Dict,
-    cst.Set,
-    cst.ListComp,
-    cst.DictComp,
-    cst.SetComp,
+    *(ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant),
+    *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
 )
+_DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
-def apply_fix(module: cst.Module, fix: Fix, rest: str, upstream_path: str) -> tuple[cst.Module, bool]:
+def apply_fix(text: str, fix: Fix, rest: str, upstream_path: str) -> tuple[str, bool]:
     """Apply every edit of one fix.
 
     The counts speak of upstream's whole file: places in code that was not kept need no repair.
 
     Args:
-        module: What was kept of the file.
+        text: What was kept of the file.
         fix: The fix.
         rest: The statements of the file that were not kept.
         upstream_path: Its path, for messages.
 
     Returns:
-        The module, and whether anything in it was changed.
+        The text, and whether anything in it was changed.
 
     Raises:
         CheckFailed: an edit matches more or fewer places than it says; the fix no longer fits this release.
     """
-    changed, found = _apply_fix(module, fix)
+    changed, found = _apply_fix(text, fix)
     if found != [edit.count for edit in fix.edits]:
-        _, elsewhere = _apply_fix(cst.parse_module(rest), fix)
+        _, elsewhere = _apply_fix(rest, fix)
         for position, edit in enumerate(fix.edits):
             count = found[position] + elsewhere[position]
             if count != edit.count:
@@ -61,26 +49,21 @@ def apply_fix(module: cst.Module, fix: Fix, rest: str, upstream_path: str) -> tu
     return changed, any(found)
 
 
-def _apply_fix(module: cst.Module, fix: Fix) -> tuple[cst.Module, list[int]]:
+def _apply_fix(text: str, fix: Fix) -> tuple[str, list[int]]:
     found = []
     for edit in fix.edits:
         if edit.op == "re_export":
             found.append(edit.count)
             continue
-        transform = FixTransform(module, edit)
-        body: list[cst.BaseStatement] = []
-        for statement in module.body:
-            made = statement.visit(transform) if transform.concerns(statement) else statement
-            if isinstance(made, cst.BaseStatement):
-                body.append(made)
-        module = module.with_changes(body=body)
-        found.append(transform.found)
-    return module, found
+        spans = list(_find_spans(ast.parse(text), _Finder(text, edit), edit.within.split(".") if edit.within else []))
+        text = replace_spans(text, spans)
+        found.append(len(spans))
+    return text, found
 
 
 def count_matches(source: str, fix: Fix) -> list[int]:
     """Count the matches of each edit of a fix."""
-    return _apply_fix(cst.parse_module(source), fix)[1]
+    return _apply_fix(source, fix)[1]
 
 
 def touches(fix: Fix, definition: str) -> bool:
@@ -116,202 +99,98 @@ def _say_times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def shape(code: str, mode: str = "eval") -> str | None:
-    """Return code as a syntax tree's text, equal for any layout."""
+class _Finder:
+    """Says what an edit makes of a node."""
+
+    def __init__(self, text: str, edit: Edit) -> None:
+        self.nests = edit.op.endswith("_argument")  # calls in calls count
+        self._text = text
+        self._edit = edit
+        self._new = edit.replacement or ""
+        self._expression = _write(edit.match or "", "eval")
+        self._statement = _write(edit.match or "", "exec")
+        self._loop = _write(f"{edit.match}: pass", "exec")
+
+    def find(self, node: ast.AST, parent: ast.AST, indent: int) -> Span | None:
+        """Return the part to replace, and by what; None where the node stays."""
+        if self._edit.op == "replace":
+            new = self._parenthesize(node).replace("\n", f"\n{' ' * indent}") if self._matches(node) else ""
+            return (*find_span(node), new) if new else None
+        if self._edit.op == "drop_statement":
+            return self._drop(node, parent) if isinstance(node, ast.stmt) and self._is_dropped(node) else None
+        if not isinstance(node, ast.Call) or not self._matches(node.func):
+            return None
+        return self._set_argument(node) if self._edit.op == "set_argument" else self._drop_argument(node)
+
+    def _matches(self, node: ast.AST) -> bool:
+        return isinstance(node, ast.expr) and ast.unparse(node) == self._expression
+
+    def _parenthesize(self, node: ast.AST) -> str:
+        """Return the replacement, in parentheses where it needs them."""
+        made = ast.parse(self._new, mode="eval").body
+        bare = isinstance(made, (*_ATOMS, type(node))) or self._new.startswith("(")
+        return self._new if bare else f"({self._new})"
+
+    def _drop_argument(self, call: ast.Call) -> Span | None:
+        spans = sorted(map(find_span, (*call.args, *call.keywords)))
+        gone = [find_span(item) for item in call.keywords if item.arg == self._edit.keyword]
+        if not gone:
+            return None
+        at = spans.index(gone[0])
+        if at + 1 < len(spans):
+            return spans[at][0], spans[at + 1][0], ""
+        return spans[at - 1][1] if at else spans[at][0], spans[at][1], ""
+
+    def _set_argument(self, call: ast.Call) -> Span:
+        """Set a keyword argument of a call; add it if missing."""
+        for item in call.keywords:
+            if item.arg == self._edit.keyword:
+                return (*find_span(item.value), self._new)
+        made = f"{self._edit.keyword}={self._new}"
+        for item in call.keywords:
+            if item.arg is None:
+                return find_span(item)[0], find_span(item)[0], f"{made}, "
+        row, column = find_span(call)[1]
+        close = (row, column - 1)
+        if not call.args and not call.keywords:
+            return close, close, made
+        end = max(find_span(item)[1] for item in (*call.args, *call.keywords))
+        behind = split_lines(self._text)[end[0] - 1].encode()[end[1] :].lstrip()
+        return end, close if behind.startswith(b",") else end, f", {made}"
+
+    def _is_dropped(self, node: ast.stmt) -> bool:
+        if isinstance(node, ast.For):
+            bare = ast.For(node.target, node.iter, [ast.Pass()], [], lineno=1)
+            return ast.unparse(bare) == self._loop
+        if isinstance(node, (ast.Expr, ast.Assign)) and self._matches(node.value):
+            return True
+        return not hasattr(node, "body") and ast.unparse(node) == self._statement
+
+    def _drop(self, node: ast.stmt, parent: ast.AST) -> Span:
+        """Drop a statement's lines; an empty block says `pass`."""
+        alone = any(block == [node] for block in vars(parent).values())
+        return (*find_lines(self._text, node), f"{' ' * node.col_offset}pass\n" if alone else "")
+
+
+def _find_spans(node: ast.AST, finder: _Finder, within: list[str], indent: int = 0) -> Iterator[Span]:
+    """Yield what an edit replaces in a function or class, outermost first."""
+    indent = node.col_offset if isinstance(node, ast.stmt) else indent
+    for child in ast.iter_child_nodes(node):
+        left = within
+        if within and isinstance(child, _DEFINITIONS):
+            if child.name != within[0]:
+                continue
+            left = within[1:]
+        span = finder.find(child, node, indent) if not left else None
+        if span is not None:
+            yield span
+        if span is None or finder.nests:
+            yield from _find_spans(child, finder, left, indent)
+
+
+def _write(code: str, mode: str) -> str | None:
+    """Return code in Python's own layout; None where it is none of that mode."""
     try:
-        return ast.dump(ast.parse(code.strip(), mode=mode))
+        return ast.unparse(ast.parse(code.strip(), mode=mode))
     except SyntaxError:
         return None
-
-
-class FixTransform(cst.CSTTransformer):
-    """Applies one edit in a function or class, counting matches."""
-
-    def __init__(self, module: cst.Module, edit: Edit) -> None:
-        super().__init__()
-        self.edit = edit
-        self.code: Callable[[cst.CSTNode], str] = module.code_for_node
-        self.found = 0
-        self.path: list[str] = []
-        match = edit.match or ""
-        self.shape = shape(match)
-        self.statement_shape = shape(match, "exec")
-        self.words = re.findall(r"\w+", match)
-        self.pattern: type[cst.CSTNode] | None = type(cst.parse_expression(match)) if self.shape else None
-        self.hits: set[int] = set()
-        self.labels: set[int] = set()
-        self.passed: set[int] = set()
-
-    def concerns(self, statement: cst.BaseStatement) -> bool:
-        """Return False if a statement cannot hold a match."""
-        if self.edit.within and isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
-            return statement.name.value == self.edit.within.partition(".")[0]
-        return self._has_words(statement)
-
-    def _has_words(self, statement: cst.BaseStatement) -> bool:
-        code = self.code(statement)
-        return all(word in code for word in self.words)
-
-    @property
-    def inside(self) -> bool:
-        """Tell whether the walk is in the edit's function or class."""
-        wanted = self.edit.within.split(".") if self.edit.within else []
-        return self.path[: len(wanted)] == wanted
-
-    def _matches(self, node: cst.CSTNode) -> bool:
-        return self.pattern is not None and isinstance(node, self.pattern) and shape(self.code(node)) == self.shape
-
-    # where
-
-    def on_visit(self, node: cst.CSTNode) -> bool:
-        if isinstance(node, (cst.Import, cst.ImportFrom)):
-            return False
-        if isinstance(node, cst.Attribute):
-            self.labels.add(id(node.attr))
-        elif isinstance(node, cst.Arg) and node.keyword is not None:
-            self.labels.add(id(node.keyword))
-        elif isinstance(node, (cst.Param, cst.FunctionDef, cst.ClassDef)) and node.name is not None:
-            self.labels.add(id(node.name))
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
-            self.path.append(node.name.value)
-            wanted = self.edit.within.split(".") if self.edit.within else []
-            length = min(len(wanted), len(self.path))
-            if self.path[:length] != wanted[:length]:
-                return False
-        elif isinstance(node, cst.BaseStatement) and not self._has_words(node):
-            self.passed.add(id(node))  # walking it takes longer than writing it
-            return False
-        replaces = self.edit.op == "replace" and isinstance(node, cst.BaseExpression) and id(node) not in self.labels
-        if replaces and self.inside and self._matches(node):
-            self.hits.add(id(node))
-            return False
-        return super().on_visit(node)
-
-    def on_leave(self, original_node, updated_node):  # type: ignore[no-untyped-def]
-        if id(original_node) in self.passed:
-            return updated_node
-        if id(original_node) in self.hits:
-            self.found += 1
-            return self._find_replacement(original_node)
-        result = super().on_leave(original_node, updated_node)
-        if isinstance(original_node, (cst.FunctionDef, cst.ClassDef)):
-            self.path.pop()
-        return result
-
-    def _find_replacement(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        new = cst.parse_expression(self.edit.replacement or "")
-        if node.lpar:
-            return new.with_changes(lpar=node.lpar, rpar=node.rpar)
-        if not isinstance(new, (*_ATOMS, type(node))) and not new.lpar:
-            return new.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-        return new
-
-    # drop_argument, set_argument
-
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
-        if not self.edit.op.endswith("_argument") or not self.inside or not self._matches(original_node.func):
-            return updated_node
-        if self.edit.op == "set_argument":
-            return self._set_argument(updated_node)
-        keep = [arg.keyword is None or arg.keyword.value != self.edit.keyword for arg in updated_node.args]
-        if all(keep):
-            return updated_node
-        self.found += 1
-        return updated_node.with_changes(args=keep_only(updated_node.args, keep))
-
-    def _set_argument(self, call: cst.Call) -> cst.Call:
-        """Set a keyword argument of a call; add it if missing."""
-        self.found += 1
-        value = cst.parse_expression(self.edit.replacement or "")
-        args = list(call.args)
-        for index, arg in enumerate(args):
-            if arg.keyword is not None and arg.keyword.value == self.edit.keyword:
-                args[index] = arg.with_changes(value=value)
-                return call.with_changes(args=args)
-        equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
-        made = cst.Arg(value, keyword=cst.Name(self.edit.keyword or ""), equal=equal)
-        at = next((index for index, arg in enumerate(args) if arg.star == "**"), len(args))
-        if at == len(args) and args:
-            args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-        elif at < len(args):
-            made = made.with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
-        return call.with_changes(args=[*args[:at], made, *args[at:]])
-
-    # drop_decorator
-
-    def leave_Decorator(
-        self, original_node: cst.Decorator, updated_node: cst.Decorator
-    ) -> cst.Decorator | cst.RemovalSentinel:
-        if self.edit.op != "drop_decorator" or not self.inside:
-            return updated_node
-        decorator = original_node.decorator
-        callee = decorator.func if isinstance(decorator, cst.Call) else decorator
-        if not self._matches(decorator) and not self._matches(callee):
-            return updated_node
-        self.found += 1
-        return cst.RemoveFromParent()
-
-    # drop_statement
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> cst.BaseStatement | cst.RemovalSentinel:
-        if self.edit.op == "rename_import":
-            return self._rename_imported(updated_node)
-        if self.edit.op != "drop_statement" or not self.inside:
-            return updated_node
-        keep = [not self._is_match(small) for small in original_node.body]
-        self.found += keep.count(False)
-        if all(keep):
-            return updated_node
-        if not any(keep):
-            return cst.RemoveFromParent()
-        left = [small for small, stays in zip(updated_node.body, keep, strict=True) if stays]
-        left[-1] = left[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
-        return updated_node.with_changes(body=left)
-
-    def leave_For(self, original_node: cst.For, updated_node: cst.For) -> cst.BaseStatement | cst.RemovalSentinel:
-        """Name a loop by its first line."""
-        if self.edit.op != "drop_statement" or not self.inside:
-            return updated_node
-        bare = cst.For(original_node.target, original_node.iter, cst.SimpleStatementSuite([cst.Pass()]))
-        if shape(self.code(bare), "exec") != shape(f"{self.edit.match}: pass", "exec"):
-            return updated_node
-        self.found += 1
-        return cst.RemoveFromParent()
-
-    def _is_match(self, small: cst.BaseSmallStatement) -> bool:
-        bare = small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(small, "semicolon") else small
-        if self.statement_shape is not None and shape(self.code(bare), "exec") == self.statement_shape:
-            return True
-        if isinstance(small, (cst.Expr, cst.Assign)):
-            return self._matches(small.value)
-        return False
-
-    # rename_import
-
-    def _rename_imported(self, line: cst.SimpleStatementLine) -> cst.SimpleStatementLine:
-        module, _, old = (self.edit.match or "").partition(":")
-        new = (self.edit.replacement or "").partition(":")[2]
-        body: list[cst.BaseSmallStatement] = []
-        for small in line.body:
-            if (
-                isinstance(small, cst.ImportFrom)
-                and not isinstance(small.names, cst.ImportStar)
-                and small.module is not None
-                and get_full_name_for_node(small.module) == module
-                and self.inside
-            ):
-                small = small.with_changes(names=self._rename_aliases(small.names, old, new))
-            body.append(small)
-        return line.with_changes(body=body) if self.found else line
-
-    def _rename_aliases(self, aliases: Sequence[cst.ImportAlias], old: str, new: str) -> list[cst.ImportAlias]:
-        out = []
-        for alias in aliases:
-            if get_full_name_for_node(alias.name) == old:
-                self.found += 1
-                asname = alias.asname or cst.AsName(name=cst.Name(old))
-                alias = alias.with_changes(name=cst.Name(new), asname=asname)
-            out.append(alias)
-        return out

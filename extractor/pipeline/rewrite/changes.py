@@ -36,3 +36,14 @@ def read_dropped_methods(changes: Iterable[str]) -> tuple[str, ...]:
 def read_named_fixes(changes: Iterable[str]) -> tuple[str, ...]:
     """Return the ids of the named fixes among changes."""
     return tuple(found[1] for found in map(_FIX.match, changes) if found)
+
+
+def join_names(names: list[str], width: int) -> str:
+    """Join names up to a width: "a, b and 3 more"."""
+    shown = ""
+    for index, name in enumerate(names):
+        longer = f"{shown}, {name}" if shown else name
+        if index > 2 and len(longer) > width:
+            return f"{shown} and {len(names) - index} more"
+        shown = longer
+    return shown

@@ -10,9 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 
-from extractor.pipeline.index.syntax import find_first_line
+from extractor.pipeline.index.syntax import find_first_line, list_bound_names
 from extractor.values.readers import split_lines
 
+_BINDING = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Assign, ast.AnnAssign, ast.AugAssign)
 _NONE: Mapping[int, Sequence[int]] = MappingProxyType({})
 
 
@@ -228,15 +229,4 @@ def _keep_some_of_line(source: str, body: list[ast.stmt], chunk: _Chunk, stays: 
 
 def _list_bound(node: ast.stmt) -> list[str]:
     """Return the names that a definition or assignment binds."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-        return [node.name]
-    if isinstance(node, ast.Assign):
-        return [
-            item.id
-            for target in node.targets
-            for item in ast.walk(target)
-            if isinstance(item, ast.Name) and isinstance(item.ctx, ast.Store)
-        ]
-    if isinstance(node, (ast.AnnAssign, ast.AugAssign)) and isinstance(node.target, ast.Name):
-        return [node.target.id]
-    return []
+    return list(list_bound_names(node)) if isinstance(node, _BINDING) else []

@@ -6,24 +6,23 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from extractor.pipeline.rewrite.add_imports import add_imports
+from extractor.pipeline.rewrite.add_imports import add_imports, substitute_imports
 from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, write_re_exports
-from extractor.pipeline.rewrite.changes import describe_dropped_methods
+from extractor.pipeline.rewrite.changes import describe_dropped_methods, join_names
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.rewrite.header import add_header
-from extractor.pipeline.rewrite.lines import join_names, unify_newlines
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.placeholders import Placeholders, may_mention_ray
 from extractor.pipeline.rewrite.plan_imports import plan_imports
 from extractor.pipeline.rewrite.redirect_imports import redirect_imports
-from extractor.pipeline.rewrite.redirect_strings import find_paths, redirect_strings
+from extractor.pipeline.rewrite.redirect_strings import redirect_strings
 from extractor.pipeline.rewrite.strip_ray import check_no_ray, strip_ray
-from extractor.pipeline.rewrite.substitute_definitions import substitute_imports
 from extractor.pipeline.rewrite.trim_exports import drop_computed_exports, trim_exports
 from extractor.pipeline.slicer import KeptModule, Resolver
 from extractor.values.errors import InternalError, SourceError
 from extractor.values.manifest import Fix
 
+_NEWLINE = re.compile(r"\r\n|\r|\n")
 _SUSPECT = re.compile(r"^[ \t]*(?:from[ \t]+\.|(?:from|import)[ \t].*\b(?:verl|ray)\b)", re.MULTILINE)
 
 
@@ -57,7 +56,7 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         CannotRewrite: a use of Ray or of an unkept name, with file and line.
         CheckFailed: a fix that no longer applies.
     """
-    source, newline = unify_newlines(module.source.removeprefix("\ufeff"))
+    source, newline = _unify_newlines(module.source.removeprefix("\ufeff"))
     dropped = drop_statements(source, frozenset(module.kept), module.body, dict(module.dropped))
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
     changes = _describe_dropped([name for name in dropped.names if name not in ours])
@@ -65,38 +64,37 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     if ours:
         changes.append(f"taken from this project's own code: {join_names(ours, 80)}")
 
-    names = Names(dropped.text)
+    text, needed = dropped.text, substitute_imports(module.substitutes, package)
     mine = [fix for fix in fixes if fix.id in module.fixes]
-    kept = Placeholders(dropped.text, names.tree.body, [edit for fix in mine for edit in fix.edits])
-    tree = _parse(kept.compact, module)
-    needed = substitute_imports(module.substitutes, package)
     for fix in mine:
-        tree, applied = apply_fix(tree, fix, dropped.rest, module.upstream_path)
+        text, applied = apply_fix(text, fix, dropped.rest, module.upstream_path)
         if applied:
             needed += fix_imports(fix, package)
             changes.append(f"fix {fix.id}: {fix.why}")
-    tree, computed = drop_computed_exports(tree, dropped.text)
-    if computed:
+    strings = redirect_strings(Names(text), module, resolver, package)
+    text = drop_computed_exports(strings.text, ast.parse(strings.text))
+    if text != strings.text:
         changes.append("a computed __all__ dropped: star imports are spelt out")
+    names = Names(text)
+    kept = Placeholders(text, names.tree.body)
+    tree = _parse(kept.compact, module)
     tree = add_imports(tree, needed)
-    if needed or computed or mine:
+    if needed:
         names = Names(kept.whole(tree.code))
 
     tree, names, notes = _remove_ray(tree, names, kept, package, source, module.upstream_path)
     if notes:
         changes.append(f"Ray removed: {', '.join(notes)}")
 
-    strings = find_paths(names, module, resolver, package)
     if strings.moved:
-        tree = redirect_strings(tree, strings)
         changes.append(f"paths in strings redirected: {join_names(list(strings.moved), 80)}")
-        names = Names(kept.whole(tree.code))
 
     tree, text, what = _rewrite_imports(tree, names, kept, module, resolver, package)
     if what:
         changes.append(what)
-    tree, text = _add_re_exports(tree, text, kept, [line for fix in mine for line in write_re_exports(fix, package)])
-    text = _trim_exports(tree, text, kept)
+    if lines := [line for fix in mine for line in write_re_exports(fix, package)]:
+        text = kept.whole(add_imports(tree, lines).code)
+    text = trim_exports(Names(text)) if "__all__" in text else text
     _check(text, module)
     return Emitted(
         path=module.target_path,
@@ -104,6 +102,20 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         changes=tuple(changes),
         warnings=strings.warnings,
     )
+
+
+def _unify_newlines(text: str) -> tuple[str, str]:
+    """Convert line ends to the most frequent; return it too.
+
+    A text that is consistent already comes back unchanged.
+    """
+    found = _NEWLINE.findall(text)
+    kinds = sorted(set(found), key=lambda kind: (-found.count(kind), kind))
+    if not kinds:
+        return text, "\n"
+    if len(kinds) > 1:
+        text = _NEWLINE.sub(kinds[0], text)
+    return text, kinds[0]
 
 
 def _remove_ray(
@@ -151,14 +163,6 @@ def _rewrite_imports(
     return tree, text, what
 
 
-def _add_re_exports(tree: cst.Module, text: str, kept: Placeholders, lines: list[str]) -> tuple[cst.Module, str]:
-    """Add the imports that only other modules use."""
-    if not lines:
-        return tree, text
-    tree = add_imports(tree, lines)
-    return tree, kept.whole(tree.code)
-
-
 def _parse(text: str, module: KeptModule) -> cst.Module:
     try:
         return cst.parse_module(text)
@@ -167,11 +171,6 @@ def _parse(text: str, module: KeptModule) -> cst.Module:
             f"{module.upstream_path}: valid Python that cannot be rewritten: {error.message}",
             hint="check that the source is an unmodified release of verl",
         ) from None
-
-
-def _trim_exports(tree: cst.Module, text: str, kept: Placeholders) -> str:
-    trimmed = trim_exports(tree, Names(text)) if "__all__" in text else tree
-    return text if trimmed is tree else kept.whole(trimmed.code)
 
 
 def _check(text: str, module: KeptModule) -> None:

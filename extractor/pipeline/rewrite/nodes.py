@@ -25,8 +25,3 @@ def is_docstring(statement: cst.CSTNode) -> bool:
 def is_method_call(node: cst.CSTNode, name: str) -> bool:
     """Return True for `anything.name(...)`."""
     return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name
-
-
-def is_name(node: cst.CSTNode | None, name: str) -> bool:
-    """Return True for the name itself."""
-    return isinstance(node, cst.Name) and node.value == name

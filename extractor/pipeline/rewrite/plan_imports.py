@@ -4,10 +4,9 @@ import ast
 import builtins
 from dataclasses import dataclass
 
-from extractor.pipeline.rewrite.import_usage import Usage
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.problems import CannotRewrite, find_upstream_line
-from extractor.pipeline.rewrite.scopes import ImportSite, Scope
+from extractor.pipeline.rewrite.scopes import ImportSite, Scope, is_import_guard
 from extractor.pipeline.slicer import KeptModule, NotKept, Resolver, Target
 from extractor.values.modules import is_package, name_module, resolve_absolute
 
@@ -76,7 +75,6 @@ class _Planner:
         self.resolver = resolver
         self.package = package
         self.names = names
-        self.usage = Usage(names, module.reexports)
         self.replaced = {substitute.name for substitute in module.substitutes}
         self.root = module.module.partition(".")[0]
         self.lines: dict[int, tuple[ImportLine, ...]] = {}
@@ -87,7 +85,7 @@ class _Planner:
         self.missing: list[tuple[str, int]] = []
 
     def plan(self) -> ImportPlan:
-        dead = frozenset(index for index, node in enumerate(self.names.tree.body) if self.usage.is_dead(node))
+        dead = frozenset(index for index, node in enumerate(self.names.tree.body) if self._is_dead(node))
         for site in self.names.imports:
             if site.top in dead:
                 continue
@@ -116,7 +114,7 @@ class _Planner:
 
     def _note_missing(self, site: ImportSite, scope: Scope, local: str, shown: str) -> None:
         """Record a name not kept as missing, or gone if unread."""
-        if not self.usage.read(scope, local) and scope.kind != "class":
+        if not self._is_read(scope, local) and scope.kind != "class":
             self.gone.add(local)
             return
         uses = self.names.uses(scope, local)
@@ -141,23 +139,23 @@ class _Planner:
             if top == "ray":
                 return self._plan_ray(site, local)
             if alias.asname is None and "." in alias.name:
-                keep = self.usage.is_submodule_used(site, alias.name)
+                keep = self._is_submodule_used(site, alias.name)
             else:
-                keep = self.usage.used(site.scope, local)
-            if keep or self.usage.find_kept_unused(site):
-                unused = self.usage.idle(site.scope, local)
+                keep = self._is_used(site.scope, local)
+            if keep or self._is_kept_unused(site):
+                unused = self._is_idle(site.scope, local)
                 return [ImportLine(alias.name, local=alias.asname, unused=unused)]
             return []
         if alias.asname is None:
             return self._resolve_chains(site)
-        if not self.usage.used(site.scope, local):
+        if not self._is_used(site.scope, local):
             return []
         target = self._resolve(alias.name, None)
         if target is None:
             self._note_missing(site, site.scope, local, alias.name)
             return []
         self.redirected = True
-        unused = self.usage.idle(site.scope, local)
+        unused = self._is_idle(site.scope, local)
         if target.name is None:
             return [ImportLine(f"{self.package}.{target.module}", local=local, unused=unused)]
         return [ImportLine(f"{self.package}.{target.module}", ((target.name, local),), unused=unused)]
@@ -200,10 +198,10 @@ class _Planner:
             return self._plan_external(site, node, imported)
         pairs = [(alias.name, alias.asname or alias.name) for alias in node.names]
         if pairs == [("*", "*")]:
-            pairs = [(name, name) for name in self._expand_star(site, imported)]
+            pairs = [(name, name) for name in self._expand_star(imported)]
         found: dict[tuple[str, bool], list[tuple[str, str]]] = {}
         for name, local in pairs:
-            if not self.usage.used(site.scope, local):
+            if not self._is_used(site.scope, local):
                 continue
             target = self._resolve(imported, name)
             if target is None:
@@ -214,7 +212,7 @@ class _Planner:
                 continue
             if not self._is_first(site, local, f"{home}.{leaf}"):
                 continue
-            unused = self.usage.idle(site.scope, local)
+            unused = self._is_idle(site.scope, local)
             found.setdefault((home, unused), []).append((leaf, local))
         self.redirected = self.redirected or bool(found)
         return tuple(ImportLine(home, tuple(names), unused=unused) for (home, unused), names in found.items())
@@ -240,16 +238,16 @@ class _Planner:
         every = [(alias.name, alias.asname or alias.name) for alias in node.names]
         if imported.partition(".")[0] != self.package:
             every = [pair for pair in every if pair[1] not in self.replaced]
-        kept = [pair for pair in every if self.usage.used(site.scope, pair[1])]
-        if not kept and self.usage.find_kept_unused(site):
+        kept = [pair for pair in every if self._is_used(site.scope, pair[1])]
+        if not kept and self._is_kept_unused(site):
             kept = every
         kept = [pair for pair in kept if self._is_first(site, pair[1], f"{imported}.{pair[0]}")]
-        unused = any(self.usage.idle(site.scope, local) for _, local in kept)
+        unused = any(self._is_idle(site.scope, local) for _, local in kept)
         if len(kept) == len(node.names) and not unused:
             return None
         return (ImportLine(imported, tuple(kept), unused=unused),) if kept else ()
 
-    def _expand_star(self, site: ImportSite, imported: str) -> list[str]:
+    def _expand_star(self, imported: str) -> list[str]:
         """Return the names that a star import must bind."""
         wanted = [use.chain[0] for use in self.names.unbound()]
         wanted += sorted(self.module.reexports) + sorted(self.names.exported)
@@ -261,6 +259,75 @@ class _Planner:
                 self.names.adopt(name)
                 found.append(name)
         return sorted(found)
+
+    # what needs a name
+
+    def _is_used(self, scope: Scope, name: str) -> bool:
+        """Tell whether the name is read, re-exported or in `__all__`."""
+        if scope.kind == "class" or self.names.uses(scope, name):
+            return True
+        return scope is self.names.module and (name in self.names.exported or name in self.module.reexports)
+
+    def _is_read(self, scope: Scope, name: str) -> bool:
+        """Tell whether code reads the name or others import it."""
+        return bool(self.names.uses(scope, name)) or (scope is self.names.module and name in self.module.reexports)
+
+    def _is_idle(self, scope: Scope, name: str) -> bool:
+        """Return True if the module itself does not need the name."""
+        mentioned = scope is self.names.module and name in self.names.exported
+        return not (scope.kind == "class" or self.names.uses(scope, name) or mentioned)
+
+    def _is_dead(self, node: ast.stmt) -> bool:
+        """Return True for a guarded import whose names nobody uses."""
+        if not isinstance(node, ast.Try) or not is_import_guard(node) or node.finalbody:
+            return False
+        inner = [*node.body, *node.orelse, *(part for handler in node.handlers for part in handler.body)]
+        imports_something = False
+        for statement in inner:
+            if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                imports_something = True
+                if any(alias.name == "*" for alias in statement.names):
+                    return False
+                bound = [alias.asname or alias.name.partition(".")[0] for alias in statement.names]
+            elif isinstance(statement, ast.Assign):
+                if not all(isinstance(target, ast.Name) for target in statement.targets):
+                    return False
+                if not isinstance(statement.value, ast.Constant):
+                    return False
+                bound = [target.id for target in statement.targets if isinstance(target, ast.Name)]
+            elif isinstance(statement, ast.Pass):
+                bound = []
+            else:
+                return False
+            if any(self._is_used(self.names.module, name) for name in bound):
+                return False
+        return imports_something
+
+    def _is_kept_unused(self, site: ImportSite) -> bool:
+        """Return the imports outside verl that stay although nothing reads them."""
+        if site.checked:
+            return True
+        line = self.names.text.splitlines()[site.node.lineno - 1] if site.scope is not self.names.module else ""
+        return "noqa" in line
+
+    def _is_submodule_used(self, site: ImportSite, dotted: str) -> bool:
+        """Tell whether `import a.b` is needed, for `a.b` or for `a`."""
+        parts = tuple(dotted.split("."))
+        top = parts[0]
+        if not self._is_used(site.scope, top):
+            return False
+        if any(use.chain[: len(parts)] == parts or len(use.chain) == 1 for use in self.names.uses(site.scope, top)):
+            return True
+        if top in self.names.exported or top in self.module.reexports:
+            return True
+        for other in self.names.imports:
+            if other is site or other.scope is not site.scope or not isinstance(other.node, ast.Import):
+                continue
+            for alias in other.node.names:
+                parent = dotted.startswith(alias.name + ".") or (alias.name != dotted and other.ordinal < site.ordinal)
+                if alias.asname is None and alias.name.partition(".")[0] == top and parent:
+                    return False
+        return True
 
     # elsewhere
 

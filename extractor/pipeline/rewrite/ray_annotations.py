@@ -38,20 +38,17 @@ class AnnotationRules(cst.CSTTransformer):
         self.note("annotations became Any")
         return cst.Name("Any")
 
+    def _replace_ray(self, named: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+        return self._any() if self._in_annotation and self.meaning.ray(named) is not None else updated
+
     def leave_Subscript(self, original_node: cst.Subscript, updated_node: cst.Subscript) -> cst.BaseExpression:
-        if self._in_annotation and self.meaning.ray(original_node.value) is not None:
-            return self._any()
-        return updated_node
+        return self._replace_ray(original_node.value, updated_node)
 
     def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        if self._in_annotation and self.meaning.ray(original_node) is not None:
-            return self._any()
-        return updated_node
+        return self._replace_ray(original_node, updated_node)
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        if self._in_annotation and self.meaning.ray(original_node) is not None:
-            return self._any()
-        return updated_node
+        return self._replace_ray(original_node, updated_node)
 
     def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.BaseExpression:
         scope = self.meaning.scopes.get(original_node)

@@ -5,10 +5,9 @@ from collections.abc import Sequence
 import libcst as cst
 from libcst.helpers import get_full_name_for_node
 
-from extractor.pipeline.rewrite.commas import has_comment, keep_only
+from extractor.pipeline.index.syntax import LINE_LENGTH, write_import
 from extractor.pipeline.rewrite.plan_imports import ImportLine, ImportPlan
 
-WIDTH = 120
 _NOQA = "# noqa: F401"
 
 
@@ -129,14 +128,14 @@ class RedirectImports(cst.CSTTransformer):
             moved = original.with_changes(module=dotted, relative=())
             if pairs == list(line.names) and (original.lpar is not None or self._fits(self.code(moved))):
                 return moved
-            if has_comment(original):
-                left = keep_only(original.names, [pair in line.names for pair in pairs])
+            if _has_comment(original):
+                left = _keep_only(original.names, [pair in line.names for pair in pairs])
                 if [(_name(alias), _name_local(alias)) for alias in left] == list(line.names):
                     return moved.with_changes(names=left)
         return self._parse(_lay_out(line, 4 * self.depth))
 
     def _fits(self, code: str) -> bool:
-        return 4 * self.depth + len(code) <= WIDTH
+        return 4 * self.depth + len(code) <= LINE_LENGTH
 
     def _parse(self, text: str) -> cst.BaseSmallStatement:
         statement = cst.parse_statement(text, config=self.config)
@@ -246,7 +245,17 @@ def _lay_out(line: ImportLine, indent: int) -> str:
             return f"from {parent} import {leaf}"
         return f"import {line.module}" + (f" as {line.local}" if line.local else "")
     names = [name if name == local else f"{name} as {local}" for name, local in line.names]
-    flat = f"from {line.module} import {', '.join(names)}"
-    if indent + len(flat) <= WIDTH:
-        return flat
-    return f"from {line.module} import (\n" + "".join(f"    {name},\n" for name in names) + ")"
+    return write_import(f"from {line.module}", names, LINE_LENGTH - indent)
+
+
+def _keep_only(items: Sequence[cst.ImportAlias], keep: Sequence[bool]) -> list[cst.ImportAlias]:
+    """Keep marked items; the last gets the former last comma."""
+    left = [item for item, stays in zip(items, keep, strict=True) if stays]
+    if left and not keep[-1]:
+        left[-1] = left[-1].with_changes(comma=items[-1].comma)
+    return left
+
+
+def _has_comment(node: cst.CSTNode) -> bool:
+    """Return True where a comment stands between the elements."""
+    return isinstance(node, cst.Comment) or any(_has_comment(child) for child in node.children)

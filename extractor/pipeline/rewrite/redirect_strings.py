@@ -4,8 +4,7 @@ import ast
 import re
 from dataclasses import dataclass
 
-import libcst as cst
-
+from extractor.pipeline.index.syntax import Span, find_span, replace_spans
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.problems import find_upstream_line
 from extractor.pipeline.slicer import KeptModule, NotKept, Resolver
@@ -19,57 +18,45 @@ class Strings:
     """Holds the paths that were found.
 
     Attributes:
+        text: The module's text with the new paths.
         moved: Path -> new path.
-        tops: Indices of the top-level statements that hold such strings.
         warnings: One for each path that leads nowhere.
     """
 
+    text: str
     moved: dict[str, str]
-    tops: frozenset[int]
     warnings: tuple[str, ...]
 
 
-def find_paths(names: Names, module: KeptModule, resolver: Resolver, package: str) -> Strings:
-    """Find every string that is exactly a dotted path into verl."""
+def redirect_strings(names: Names, module: KeptModule, resolver: Resolver, package: str) -> Strings:
+    """Redirect every string that is exactly a dotted path into verl."""
     if _QUOTED.search(names.text) is None:
-        return Strings({}, frozenset(), ())
+        return Strings(names.text, {}, ())
     moved: dict[str, str] = {}
-    tops: set[int] = set()
+    spans: list[Span] = []
     lost: set[tuple[int, str]] = set()
-    for top, statement in enumerate(names.tree.body):
-        prose: set[int] = set()
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Expr):
-                prose.add(id(node.value))
-            if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in prose:
-                continue
-            if not _PATH.fullmatch(node.value):
-                continue
-            new = moved.get(node.value) or _lookup(node.value, module.module, resolver, package)
-            if new is None:
-                lost.add((node.lineno, node.value))
-            else:
-                moved[node.value] = new
-                tops.add(top)
+    prose: set[int] = set()
+    for node in ast.walk(names.tree):
+        if isinstance(node, ast.Expr):
+            prose.add(id(node.value))
+        elif isinstance(node, ast.JoinedStr):
+            prose.update(map(id, node.values))
+        if not isinstance(node, ast.Constant) or not isinstance(node.value, str) or id(node) in prose:
+            continue
+        if not _PATH.fullmatch(node.value):
+            continue
+        new = moved.get(node.value) or _lookup(node.value, module.module, resolver, package)
+        written = ast.get_source_segment(names.text, node) or ""
+        if new is None:
+            lost.add((node.lineno, node.value))
+        else:
+            moved[node.value] = new
+            spans.append((*find_span(node), written.replace(node.value, new)))
     warnings = []
     for line, path in sorted(lost):
         place = find_upstream_line(module.source, names.text, line)
         warnings.append(f"{module.upstream_path}:{place}: the string {path!r} names nothing vendored")
-    return Strings(dict(sorted(moved.items())), frozenset(tops), tuple(warnings))
-
-
-def redirect_strings(module: cst.Module, strings: Strings) -> cst.Module:
-    """Put the new paths in."""
-    transform = RedirectStrings(strings.moved)
-    body: list[cst.BaseStatement] = []
-    top = 0
-    for statement in module.body:
-        tops = range(top, top + (len(statement.body) if isinstance(statement, cst.SimpleStatementLine) else 1))
-        top = tops.stop
-        made = statement.visit(transform) if strings.tops.intersection(tops) else statement
-        assert isinstance(made, cst.BaseStatement)
-        body.append(made)
-    return module.with_changes(body=body)
+    return Strings(replace_spans(names.text, spans), dict(sorted(moved.items())), tuple(warnings))
 
 
 def _lookup(path: str, importer: str, resolver: Resolver, package: str) -> str | None:
@@ -84,23 +71,3 @@ def _lookup(path: str, importer: str, resolver: Resolver, package: str) -> str |
             home = f"{package}.{target.module}"
             return ".".join([home if target.name is None else f"{home}.{target.name}", *rest])
     return None
-
-
-class RedirectStrings(cst.CSTTransformer):
-    """Replaces the found paths, whatever their quotes."""
-
-    def __init__(self, moved: dict[str, str]) -> None:
-        super().__init__()
-        self.moved = moved
-
-    def visit_Expr(self, node: cst.Expr) -> bool:
-        return not isinstance(node.value, (cst.SimpleString, cst.ConcatenatedString))
-
-    def visit_ConcatenatedString(self, node: cst.ConcatenatedString) -> bool:
-        return False
-
-    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.BaseExpression:
-        new = self.moved.get(updated_node.raw_value)
-        if new is None or "b" in updated_node.prefix:
-            return updated_node
-        return updated_node.with_changes(value=f"{updated_node.prefix}{updated_node.quote}{new}{updated_node.quote}")

@@ -7,11 +7,15 @@ from __future__ import annotations
 
 import ast
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from extractor.pipeline.index.syntax import read_attribute_chain
 from extractor.values import readers
 
 _PATH = re.compile(r"[A-Za-z_]")
+_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
+_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
 
 
 @dataclass(eq=False)
@@ -83,26 +87,46 @@ class Walk(ast.NodeVisitor):
             self.top_node = node
             self.visit(node)
 
+    def _visit_all(self, nodes: Iterable[ast.AST | None], scope: Scope | None = None) -> None:
+        """Visit nodes, perhaps in another scope."""
+        outer, self.scope = self.scope, scope or self.scope
+        for node in nodes:
+            if node is not None:
+                self.visit(node)
+        self.scope = outer
+
+    def _visit_as(self, node: ast.expr | None, *, annotation: bool) -> None:
+        """Visit an expression; in an annotation strings are code."""
+        outer, self.in_annotation = self.in_annotation, annotation
+        self._visit_all([node])
+        self.in_annotation = outer
+
+    def generic_visit(self, node: ast.AST) -> None:
+        """Visit what a node holds; some bind a name."""
+        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar) and node.name:
+            self.bind(node.name)
+        if isinstance(node, _Comprehension):
+            self._comprehension(node)
+        else:
+            super().generic_visit(node)
+
     # names
 
     def visit_Name(self, node: ast.Name) -> None:
-        if isinstance(node.ctx, ast.Load):
-            self.uses.append(Use((node.id,), self.scope, node.lineno))
-        else:
+        if not isinstance(node.ctx, ast.Load):
             self.bind(node.id)
-            if isinstance(node.ctx, ast.Del):
-                self.uses.append(Use((node.id,), self.scope, node.lineno))
+        if not isinstance(node.ctx, ast.Store):
+            self.uses.append(Use((node.id,), self.scope, node.lineno))
 
     def visit_Attribute(self, node: ast.Attribute) -> None:
-        names = [node.attr]
+        chain = read_attribute_chain(node)
+        if not chain:
+            self.generic_visit(node)
+            return
         value = node.value
         while isinstance(value, ast.Attribute):
-            names.append(value.attr)
             value = value.value
-        if isinstance(value, ast.Name):
-            self.uses.append(Use((value.id, *reversed(names)), self.scope, value.lineno))
-        else:
-            self.visit(value)
+        self.uses.append(Use(chain, self.scope, value.lineno))
 
     def visit_AugAssign(self, node: ast.AugAssign) -> None:
         if isinstance(node.target, ast.Name):
@@ -126,159 +150,83 @@ class Walk(ast.NodeVisitor):
         elif declared is None:
             self.scope.bound.add(name)
 
-    def visit_Global(self, node: ast.Global) -> None:
+    def visit_Global(self, node: ast.Global | ast.Nonlocal) -> None:
         for name in node.names:
-            self.scope.shared[name] = "global"
+            self.scope.shared[name] = "global" if isinstance(node, ast.Global) else "nonlocal"
             self.scope.bound.discard(name)
-            self.uses.append(Use((name,), self.module, node.lineno))
+            if isinstance(node, ast.Global):
+                self.uses.append(Use((name,), self.module, node.lineno))
 
-    def visit_Nonlocal(self, node: ast.Nonlocal) -> None:
-        for name in node.names:
-            self.scope.shared[name] = "nonlocal"
-            self.scope.bound.discard(name)
+    visit_Nonlocal = visit_Global
 
     # imports
 
-    def visit_Import(self, node: ast.Import) -> None:
-        for alias in node.names:
-            self.bind(alias.asname or alias.name.partition(".")[0])
-        self._site(node)
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
+    def visit_Import(self, node: ast.Import | ast.ImportFrom) -> None:
         for alias in node.names:
             if alias.name != "*":
-                self.bind(alias.asname or alias.name)
-        self._site(node)
-
-    def _site(self, node: ast.Import | ast.ImportFrom) -> None:
+                self.bind(alias.asname or alias.name.partition(".")[0])
         nested = node is not self.top_node
         self.imports.append(ImportSite(len(self.imports), node, self.scope, self.checked, self.top, nested))
 
+    visit_ImportFrom = visit_Import
+
     def visit_Try(self, node: ast.Try) -> None:
-        outer = self.checked
-        self.checked = outer or is_import_guard(node)
-        for statement in node.body:
-            self.visit(statement)
+        outer, self.checked = self.checked, self.checked or is_import_guard(node)
+        self._visit_all(node.body)
         self.checked = outer
-        for part in (*node.handlers, *node.orelse, *node.finalbody):
-            self.visit(part)
+        self._visit_all((*node.handlers, *node.orelse, *node.finalbody))
 
-    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> None:
-        if node.name:
-            self.bind(node.name)
-        self.generic_visit(node)
-
-    def visit_MatchAs(self, node: ast.MatchAs) -> None:
-        if node.name:
-            self.bind(node.name)
-        self.generic_visit(node)
-
-    def visit_MatchStar(self, node: ast.MatchStar) -> None:
-        if node.name:
-            self.bind(node.name)
-
-    # scopes
-
-    def annotation(self, node: ast.expr | None) -> None:
-        if node is None:
-            return
-        outer, self.in_annotation = self.in_annotation, True
-        self.visit(node)
-        self.in_annotation = outer
+    # annotations
 
     def visit_Subscript(self, node: ast.Subscript) -> None:
         self.visit(node.value)
         literal = node.value.attr if isinstance(node.value, ast.Attribute) else getattr(node.value, "id", "")
-        outer = self.in_annotation
-        self.in_annotation = outer and literal != "Literal"
-        self.visit(node.slice)
-        self.in_annotation = outer
+        self._visit_as(node.slice, annotation=self.in_annotation and literal != "Literal")
 
     def visit_Call(self, node: ast.Call) -> None:
         name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
         self.visit(node.func)
         for position, argument in enumerate(node.args):
             typed = (name == "cast" and position == 0) or (name == "TypeVar" and position > 0)
-            self.annotation(argument) if typed else self.plain(argument)
+            self._visit_as(argument, annotation=typed)
         for keyword in node.keywords:
-            typed = name == "TypeVar" and keyword.arg == "bound"
-            self.annotation(keyword.value) if typed else self.plain(keyword.value)
-
-    def plain(self, node: ast.expr) -> None:
-        outer, self.in_annotation = self.in_annotation, False
-        self.visit(node)
-        self.in_annotation = outer
+            self._visit_as(keyword.value, annotation=name == "TypeVar" and keyword.arg == "bound")
 
     def visit_AnnAssign(self, node: ast.AnnAssign) -> None:
         self.visit(node.target)
-        self.annotation(node.annotation)
-        if node.value is not None:
-            self.visit(node.value)
+        self._visit_as(node.annotation, annotation=True)
+        self._visit_all([node.value])
 
-    def arguments(self, node: ast.arguments) -> list[str]:
-        """Visit defaults and annotations outside; return the parameters' names."""
-        every = [*node.posonlyargs, *node.args, *node.kwonlyargs]
-        every += [extra for extra in (node.vararg, node.kwarg) if extra is not None]
-        for parameter in every:
-            self.annotation(parameter.annotation)
-        for default in (*node.defaults, *node.kw_defaults):
-            if default is not None:
-                self.visit(default)
-        return [parameter.arg for parameter in every]
+    # scopes
 
-    def _function(self, node: ast.FunctionDef | ast.AsyncFunctionDef) -> None:
-        self.bind(node.name)
-        for decorator in node.decorator_list:
-            self.visit(decorator)
-        names = self.arguments(node.args)
-        self.annotation(node.returns)
-        outer, self.scope = self.scope, Scope("function", self.scope, set(names))
-        for statement in node.body:
-            self.visit(statement)
-        self.scope = outer
+    def visit_FunctionDef(self, node: _Function) -> None:
+        """Visit the body in a new scope; defaults, annotations and decorators outside."""
+        named, given = None if isinstance(node, ast.Lambda) else node, node.args
+        if named is not None:
+            self.bind(named.name)
+            self._visit_all(named.decorator_list)
+        every = [*given.posonlyargs, *given.args, *given.kwonlyargs]
+        every += [extra for extra in (given.vararg, given.kwarg) if extra is not None]
+        for annotation in (parameter.annotation for parameter in every):
+            self._visit_as(annotation, annotation=True)
+        self._visit_all((*given.defaults, *given.kw_defaults))
+        if named is not None:
+            self._visit_as(named.returns, annotation=True)
+        body = [node.body] if isinstance(node, ast.Lambda) else node.body
+        self._visit_all(body, Scope("function", self.scope, {parameter.arg for parameter in every}))
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
-        self._function(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> None:
-        self._function(node)
-
-    def visit_Lambda(self, node: ast.Lambda) -> None:
-        names = self.arguments(node.args)
-        outer, self.scope = self.scope, Scope("function", self.scope, set(names))
-        self.visit(node.body)
-        self.scope = outer
+    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
 
     def visit_ClassDef(self, node: ast.ClassDef) -> None:
         self.bind(node.name)
-        for part in (*node.decorator_list, *node.bases, *node.keywords):
-            self.visit(part)
-        outer, self.scope = self.scope, Scope("class", self.scope)
-        for statement in node.body:
-            self.visit(statement)
-        self.scope = outer
+        self._visit_all((*node.decorator_list, *node.bases, *node.keywords))
+        self._visit_all(node.body, Scope("class", self.scope))
 
-    def _comprehension(self, node: ast.expr, generators: list[ast.comprehension], parts: list[ast.expr]) -> None:
-        self.visit(generators[0].iter)
-        outer, self.scope = self.scope, Scope("function", self.scope)
-        for position, generator in enumerate(generators):
-            self.visit(generator.target)
-            if position:
+    def _comprehension(self, node: _Comprehension) -> None:
+        inner = Scope("function", self.scope)
+        for position, generator in enumerate(node.generators):
+            # The first iterable is evaluated outside.
+            if not position:
                 self.visit(generator.iter)
-            for condition in generator.ifs:
-                self.visit(condition)
-        for part in parts:
-            self.visit(part)
-        self.scope = outer
-
-    def visit_ListComp(self, node: ast.ListComp) -> None:
-        self._comprehension(node, node.generators, [node.elt])
-
-    def visit_SetComp(self, node: ast.SetComp) -> None:
-        self._comprehension(node, node.generators, [node.elt])
-
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> None:
-        self._comprehension(node, node.generators, [node.elt])
-
-    def visit_DictComp(self, node: ast.DictComp) -> None:
-        self._comprehension(node, node.generators, [node.key, node.value])
+            self._visit_all([generator.target, *([generator.iter] if position else []), *generator.ifs], inner)
+        self._visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt], inner)

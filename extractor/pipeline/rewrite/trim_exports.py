@@ -1,82 +1,64 @@
 """Remove names that are gone from `__all__`."""
 
-import libcst as cst
+import ast
 
-from extractor.pipeline.rewrite.commas import keep_only
+from extractor.pipeline.index.syntax import Span, find_lines, find_span, replace_spans
 from extractor.pipeline.rewrite.names import Names
-from extractor.pipeline.rewrite.nodes import is_name
 
 _ALL = "__all__"
 
 
-def drop_computed_exports(module: cst.Module, text: str) -> tuple[cst.Module, bool]:
+def drop_computed_exports(text: str, tree: ast.Module) -> str:
     """Drop a computed `__all__`; star imports are spelt out anyway.
 
-    Returns:
-        The module, and whether something went.
+    Args:
+        text: The module's.
+        tree: The same, parsed.
     """
-    if "__all__" not in text:
-        return module, False
-    body = [statement for statement in module.body if not _is_computed(statement)]
-    if len(body) == len(module.body):
-        return module, False
-    return module.with_changes(body=body), True
+    if _ALL not in text:
+        return text
+    return replace_spans(text, [(*find_lines(text, node), "") for node in tree.body if _is_computed(node)])
 
 
-def trim_exports(module: cst.Module, names: Names) -> cst.Module:
-    """Remove names that are gone from a literal `__all__`.
+def trim_exports(names: Names) -> str:
+    """Return a module's text without gone names in a literal `__all__`.
 
     Args:
-        module: The module, imports already pruned.
-        names: Its names.
+        names: Those of the module, imports already pruned.
     """
     bound = names.module.bound
     if names.exported <= bound or any(alias.name == "*" for site in names.imports for alias in site.node.names):
-        return module
-    body: list[cst.BaseStatement] = []
-    for statement in module.body:
+        return names.text
+    spans: list[Span] = []
+    for statement in names.tree.body:
         value = _find_value(statement)
-        if not isinstance(value, (cst.List, cst.Tuple)):
-            body.append(statement)
+        if not isinstance(value, (ast.List, ast.Tuple)):
             continue
-        keep = [_read_string(item) in bound for item in value.elements]
-        if all(keep):
-            body.append(statement)
-        elif any(keep):
-            assert isinstance(statement, cst.SimpleStatementLine)
-            trimmed = value.with_changes(elements=keep_only(value.elements, keep))
-            body.append(statement.with_changes(body=[statement.body[0].with_changes(value=trimmed)]))
-    return module.with_changes(body=body)
+        places = [find_span(item) for item in value.elts]
+        kept = [index for index, item in enumerate(value.elts) if ast.literal_eval(item) in bound]
+        if not kept:
+            spans.append((*find_lines(names.text, statement), ""))
+            continue
+        last = kept[-1]
+        spans += [(places[i][0], places[i + 1][0], "") for i in range(last) if i not in kept]
+        spans += [(places[last][1], places[-1][1], "")] if last + 1 < len(places) else []
+    return replace_spans(names.text, spans)
 
 
-def _find_value(statement: cst.BaseStatement) -> cst.BaseExpression | None:
+def _find_value(statement: ast.stmt) -> ast.expr | None:
     """Return what a statement assigns to `__all__`, or adds to it."""
-    small = _find_only_part(statement)
-    if isinstance(small, cst.Assign) and len(small.targets) == 1 and is_name(small.targets[0].target, _ALL):
-        return small.value
-    if isinstance(small, (cst.AnnAssign, cst.AugAssign)) and is_name(small.target, _ALL):
-        return small.value
+    if isinstance(statement, ast.Assign) and len(statement.targets) == 1:
+        return statement.value if ast.unparse(statement.targets[0]) == _ALL else None
+    if isinstance(statement, (ast.AnnAssign, ast.AugAssign)):
+        return statement.value if ast.unparse(statement.target) == _ALL else None
     return None
 
 
-def _find_only_part(statement: cst.BaseStatement) -> cst.BaseSmallStatement | None:
-    one = isinstance(statement, cst.SimpleStatementLine) and len(statement.body) == 1
-    return statement.body[0] if one and isinstance(statement, cst.SimpleStatementLine) else None
-
-
-def _is_computed(statement: cst.BaseStatement) -> bool:
+def _is_computed(statement: ast.stmt) -> bool:
     value = _find_value(statement)
     if value is None:
-        small = _find_only_part(statement)
-        call = small.value if isinstance(small, cst.Expr) else None
-        return isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and is_name(call.func.value, _ALL)
-    return not (isinstance(value, (cst.List, cst.Tuple)) and all(_read_literal(item) for item in value.elements))
-
-
-def _read_literal(element: cst.BaseElement) -> bool:
-    return isinstance(element, cst.Element) and isinstance(element.value, cst.SimpleString)
-
-
-def _read_string(element: cst.BaseElement) -> str:
-    assert isinstance(element.value, cst.SimpleString)
-    return element.value.raw_value
+        call = statement.value if isinstance(statement, ast.Expr) else None
+        return isinstance(call, ast.Call) and ast.unparse(call.func).startswith(f"{_ALL}.")
+    return not isinstance(value, (ast.List, ast.Tuple)) or not all(
+        isinstance(item, ast.Constant) for item in value.elts
+    )

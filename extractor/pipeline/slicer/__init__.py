@@ -3,25 +3,18 @@
 from collections.abc import Mapping
 
 from extractor.pipeline.index import Index, NameUses
-from extractor.pipeline.slicer.definitions import STUBS
-from extractor.pipeline.slicer.places import Places
+from extractor.pipeline.slicer.definitions import STUBS as STUBS
 from extractor.pipeline.slicer.search import Search
-from extractor.pipeline.slicer.slice import Edge, KeptModule, NotKept, Resolver, Stub, Substitute, Target
+from extractor.pipeline.slicer.slice import Edge as Edge
+from extractor.pipeline.slicer.slice import KeptModule as KeptModule
+from extractor.pipeline.slicer.slice import NotKept as NotKept
+from extractor.pipeline.slicer.slice import Resolver as Resolver
+from extractor.pipeline.slicer.slice import Stub as Stub
+from extractor.pipeline.slicer.slice import Substitute as Substitute
+from extractor.pipeline.slicer.slice import Target as Target
 from extractor.values.manifest import OWN_MANIFEST, Manifest
+from extractor.values.modules import name_module
 from extractor.values.options import Options
-
-__all__ = [
-    "STUBS",
-    "Edge",
-    "KeptModule",
-    "NotKept",
-    "Resolver",
-    "Slice",
-    "Stub",
-    "Substitute",
-    "Target",
-    "slice_source",
-]
 
 
 class Slice:
@@ -40,8 +33,8 @@ class Slice:
     """
 
     def __init__(self, search: Search) -> None:
-        found = search.found
-        self._places = Places(found, search.definitions)
+        self._found = found = search.found
+        self._definitions = search.definitions
         self.modules: tuple[KeptModule, ...] = search.list_kept_modules()
         self.edges: Mapping[str, Edge] = dict(sorted((found.edges | search.members.edges).items()))
         self.dropped: Mapping[str, tuple[str, ...]] = {
@@ -58,7 +51,26 @@ class Slice:
         """See `Resolver.resolve_import`."""
         if imported.partition(".")[0] != "verl":
             return None
-        return self._places.resolve(imported, name)
+        if name is None:
+            return self._place_module(imported)
+        kept, found = self._found, self._definitions.define(imported, name)
+        symbol = f"{found.module}:{found.name}"
+        if found.kind == "ours" and symbol in kept.replaced:
+            return found.target
+        if found.kind == "module":
+            return self._place_module(found.module)
+        is_kept = found.kind == "local" and symbol in kept.edges
+        if is_kept or (found.kind == "external" and found.name in kept.reexports.get(found.module, ())):
+            return Target(self._name_place(found.module), found.name)
+        raise NotKept(f"{imported}:{name}")
+
+    def _place_module(self, module: str) -> Target:
+        if module not in self._found.kept:
+            raise NotKept(module)
+        return Target(self._name_place(module), None)
+
+    def _name_place(self, module: str) -> str:
+        return name_module(self._found.manifest.target_path(self._found.index[module].path))
 
 
 def slice_source(
@@ -82,7 +94,7 @@ def slice_source(
         for symbol in role.symbols:
             search.add_root(f"role {role.name}", symbol)
         for module in role.modules:
-            search.found.touch(module, f"role {role.name}")
+            search.found.touch(module)
     for symbol in manifest.own:
         search.add_root(OWN_MANIFEST, symbol)
     for symbol in options.roots:

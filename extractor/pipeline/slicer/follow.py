@@ -5,8 +5,7 @@ from collections.abc import Iterable
 
 from extractor.pipeline.index import Import, Module, Uses
 from extractor.pipeline.slicer.definitions import MISSING, STUBS, Definition, Definitions
-from extractor.pipeline.slicer.slice import Edge, Stub, Substitute
-from extractor.pipeline.slicer.state import Found
+from extractor.pipeline.slicer.slice import Edge, Found, Stub, Substitute
 from extractor.values.errors import SourceError, UsageError
 
 
@@ -41,7 +40,7 @@ class Follower:
         if symbol in self._found.edges:
             return
         self._found.edges[symbol] = Edge(symbol, origin, how, line)
-        self._found.touch(module, origin)
+        self._found.touch(module)
         found = self._index[module]
         for statement in (*found.bindings[name], *found.effects_on.get(name, ())):
             self._found.keep(module, statement, symbol)
@@ -109,7 +108,7 @@ class Follower:
 
     def _follow_attribute(self, module: str, chain: tuple[str, ...], origin: str, how: str, line: int) -> None:
         """Follow an attribute of a module to its definition."""
-        self._found.touch(module, origin)
+        self._found.touch(module)
         if not chain:
             return
         found = self._definitions.define(module, chain[0])
@@ -131,7 +130,7 @@ class Follower:
         elif found.kind == "module":
             self._follow_attribute(found.module, (), origin, how, line)
         elif found.kind == "external":
-            self._found.touch(found.module, origin)
+            self._found.touch(found.module)
             self._found.reexport(found.module, found.name)
         elif found.kind == "ours":
             assert found.target is not None

@@ -7,9 +7,7 @@ from extractor.pipeline.index import Index, Module, NameUses
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.follow import Follower
 from extractor.pipeline.slicer.members import Members
-from extractor.pipeline.slicer.registrations import Registrations
-from extractor.pipeline.slicer.slice import KeptModule
-from extractor.pipeline.slicer.state import Found, Part
+from extractor.pipeline.slicer.slice import Found, KeptModule, Part
 from extractor.values.errors import MissingRoot, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.options import Options
@@ -33,7 +31,7 @@ class Search:
         self.definitions = Definitions(index, manifest, options)
         self.members = Members(index, manifest, self.definitions, templates, options.methods)
         self._follower = Follower(self.found, self.definitions)
-        self._registrations = Registrations(self.found, self._follower, self.definitions, self.members)
+        self._registrants: set[tuple[str, str, str]] = set()  # module, name, module of the registry
         self._fixes = [fix for fix in manifest.fixes if fix.engine in (None, options.engine)]
 
     def add_root(self, origin: str, symbol: str) -> None:
@@ -77,8 +75,64 @@ class Search:
                 )
             if self.found.pending:
                 continue
-            if not self._registrations.keep_registrants() and not self._registrations.keep_triggers():
+            if not self._keep_registrants() and not self._keep_triggers():
                 return
+
+    def _keep_registrants(self) -> bool:
+        """Keep registrants of kept modules whose registry is read."""
+        before = len(self.found.edges)
+        for name in sorted(self.found.kept):
+            module = self.found.index[name]
+            for statement in module.statements:
+                for chain in module.decorators(statement.index):
+                    registry = self.definitions.define(name, chain[0])
+                    if registry.kind != "local":
+                        continue
+                    kept = self._read_containers(registry.module, registry.name)
+                    if kept:
+                        for bound in statement.binds:
+                            found = self.definitions.define(name, bound)
+                            if found.kind == "local":
+                                origin = f"{registry.module}:{kept[0]}"
+                                self._follower.follow_symbol(name, bound, origin, "registers", statement.line)
+                                self._registrants.add((name, bound, registry.module))
+        return len(self.found.edges) != before or bool(self.found.pending)
+
+    def _read_containers(self, module: str, decorator: str) -> list[str]:
+        """Return the registries that something else reads, sorted."""
+        registering = self.found.index[module].registering
+        storing = {f"{module}:{name}" for name in registering}
+        found = []
+        for container in sorted(registering.get(decorator, ())):
+            holder, _, attribute = container.partition(".")
+            readers = self.found.users.get(f"{module}:{container}", set()) - storing
+            if readers or (attribute and self.members.is_read(f"{module}:{holder}", attribute)):
+                found.append(holder)
+        return found
+
+    def _keep_triggers(self) -> bool:
+        """Keep the imports whose only purpose is that a registration runs."""
+        changed = False
+        for module, _, registry in sorted(self._registrants):
+            if module == registry:
+                continue
+            parts = module.split(".")
+            packages = [".".join(parts[:length]) for length in range(1, len(parts))]
+            for holder in sorted({*packages, *self.found.kept}):
+                if holder not in self.found.index or holder == module:
+                    continue
+                for item in self.found.index[holder].imports.values():
+                    if not f"{module}.".startswith(f"{item.module}."):
+                        continue
+                    found = self.definitions.define(holder, item.local)
+                    if found.module == module and item.local not in self.found.reexports.get(holder, ()):
+                        if found.kind == "local" and f"{module}:{found.name}" not in self.found.edges:
+                            continue
+                        if holder in packages or item.name is None:
+                            self.found.touch(holder)
+                            self.found.reexport(holder, item.local)
+                            changed = True
+        return changed
 
     def _look_at(self, part: Part) -> None:
         module, holder = self.found.index[part.module], part.holder

@@ -5,7 +5,8 @@ Nothing of verl is executed here, and nothing is written outside the cache.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,7 +21,7 @@ from extractor.values.errors import SourceError
 if TYPE_CHECKING:
     from extractor.values.manifest import SourcePin
 
-__all__ = ["Source", "SourceKind", "Unpinned", "open_source", "open_unpinned", "detect_release"]
+__all__ = ["Source", "SourceKind", "detect_release", "open_source"]
 
 
 def open_source(
@@ -29,8 +30,8 @@ def open_source(
     """Open the source of a release.
 
     Args:
-        pin: The release, its files on the package index and their digests.
-        origin: A wheel, an sdist, a checkout or an installed package to read instead of the cache and the index.
+        pin: The release, its files on the package index and their digests; without these, whatever the index has.
+        origin: A wheel, a checkout or an installed package to read instead of the cache and the index.
         offline: Use what the cache holds; never start a download.
         cache_dir: The cache; the user's own where it is None.
 
@@ -38,64 +39,29 @@ def open_source(
         SourceError: not available, not that release, or not as pinned.
     """
     if origin is None:
-        data = cache.fetch(
-            pin.wheel_filename,
-            pin.wheel_sha256,
-            cache.find_location(cache_dir),
-            None if offline else lambda into: download.download_wheel(pin, into),
-            release=pin.release,
-        )
-        return _open_archive(data, "wheel", pin.wheel_filename, pin.release)
+        download_to = None if offline else partial(download.download_wheel, pin)
+        name, data = cache.fetch(pin, cache.find_location(cache_dir), download_to)
+        return _open_wheel(data, name, pin.release)
     path = origin.expanduser()
     if path.is_dir():
         source = directory.read(path)
+        if not pin.wheel_sha256 and _is_ahead(source.release, pin.release):
+            source = replace(source, release=pin.release)
         _check_release(source, pin.release, str(origin))
         return source
-    return _open_file(path, pin)
-
-
-@dataclass(frozen=True)
-class Unpinned:
-    """A source that nothing is known of in advance.
-
-    Attributes:
-        source: What it holds.
-        filename: The name of the wheel or sdist; None for a directory.
-    """
-
-    source: Source
-    filename: str | None
-
-
-def open_unpinned(
-    release: str, origin: Path | None = None, *, offline: bool = False, cache_dir: Path | None = None
-) -> Unpinned:
-    """Open a release that has no manifest and no known digest.
-
-    Args:
-        release: The release.
-        origin, offline, cache_dir: As for `open_source`.
-
-    Raises:
-        SourceError: not available, or not that release.
-    """
-    if origin is None:
-        download_to = None if offline else lambda into: download.download_any_wheel(release, into)
-        name, data = cache.fetch_unpinned(release, cache.find_location(cache_dir), download_to)
-        return Unpinned(_open_archive(data, "wheel", name, release), name)
-    path = origin.expanduser()
-    if path.is_dir():
-        source = directory.read(path)
-        if _is_ahead(source.release, release):
-            source = replace(source, release=release)
-        _check_release(source, release, str(origin))
-        return Unpinned(source, None)
-    kind, data = _read_file(path)
-    return Unpinned(_open_archive(data, kind, str(path), release), path.name)
+    _check_wheel(path)
+    try:
+        data = readers.read_bytes(path)
+    except OSError as error:
+        hint = "check the path given to --from, and its permissions"
+        raise SourceError(f"{path}: {error.strerror}", hint=hint) from None
+    if pin.wheel_sha256:
+        _check_pinned(path, data, pin)
+    return _open_wheel(data, str(path), pin.release)
 
 
 def detect_release(origin: Path) -> str:
-    """Return the release of a wheel, sdist or directory, without unpacking.
+    """Return the release of a wheel or directory, without unpacking.
 
     Raises:
         SourceError: it does not say.
@@ -103,7 +69,7 @@ def detect_release(origin: Path) -> str:
     path = origin.expanduser()
     if path.is_dir():
         return directory.read(path).release
-    _check_exists(path)
+    _check_wheel(path)
     release = archive.release_in_name(path.name)
     if release is None:
         raise SourceError(
@@ -113,50 +79,23 @@ def detect_release(origin: Path) -> str:
     return release
 
 
-def _open_file(path: Path, pin: SourcePin) -> Source:
-    kind, data = _read_file(path)
-    filename, wanted = (
-        (pin.wheel_filename, pin.wheel_sha256) if kind == "wheel" else (pin.sdist_filename, pin.sdist_sha256)
-    )
-    if filename is None or wanted is None:
-        raise SourceError(
-            f"{path}: no {kind} of verl {pin.release} is pinned, so it cannot be verified",
-            hint="pass the wheel, or unpack it and pass the directory",
-        )
+def _check_pinned(path: Path, data: bytes, pin: SourcePin) -> None:
+    """Refuse a wheel that is not the pinned one."""
     found = compute_digest(data)
-    if found != wanted:
+    if found != pin.wheel_sha256:
         said = archive.release_in_name(path.name)
         if said is not None and said != pin.release:
             raise SourceError(f"{path}: verl {said}, not {pin.release}", hint=f"pass --verl {said}, or another file")
         raise SourceError(
-            f"{path}: not the {kind} of verl {pin.release} as released: sha256 {found}, pinned {wanted}",
+            f"{path}: not the wheel of verl {pin.release} as released: sha256 {found}, pinned {pin.wheel_sha256}",
             hint="download it again; to vendor a modified verl, unpack it and pass the directory",
         )
-    return _open_archive(data, kind, str(path), pin.release)
 
 
-def _read_file(path: Path) -> tuple[SourceKind, bytes]:
-    """Return what a file is by its name, and its bytes."""
-    _check_exists(path)
-    kind: SourceKind = "wheel" if path.suffix == ".whl" else "sdist"
-    if kind == "sdist" and not path.name.endswith((".tar.gz", ".tgz")):
-        raise SourceError(
-            f"{path}: neither a wheel nor an sdist",
-            hint="pass a .whl, a .tar.gz, a checkout of verl or an installed verl",
-        )
-    try:
-        return kind, readers.read_bytes(path)
-    except OSError as error:
-        raise SourceError(
-            f"{path}: {error.strerror}", hint="check the path given to --from, and its permissions"
-        ) from None
-
-
-def _open_archive(data: bytes, kind: SourceKind, name: str, release: str) -> Source:
-    members = archive.read_zip(data, name) if kind == "wheel" else archive.read_tar(data, name)
-    source = archive.build_source(members, kind, compute_digest(data), name)
+def _open_wheel(data: bytes, name: str, release: str) -> Source:
+    source = archive.build_source(archive.read_zip(data, name), "wheel", compute_digest(data), name)
     _check_release(source, release, name)
-    return source
+    return replace(source, filename=Path(name).name)
 
 
 def _check_release(source: Source, release: str, name: str) -> None:
@@ -174,8 +113,13 @@ def _is_ahead(release: str, wanted: str) -> bool:
         return False
 
 
-def _check_exists(path: Path) -> None:
+def _check_wheel(path: Path) -> None:
+    """Refuse what is no wheel."""
     if not path.exists():
         raise SourceError(f"{path}: no such file or directory", hint="check the path given to --from")
     if not path.is_file():
         raise SourceError(f"{path}: neither a file nor a directory", hint="check the path given to --from")
+    if path.name.endswith((".tar.gz", ".tgz")):
+        raise SourceError(f"{path}: an sdist is not read", hint=f"unpack it, and pass the directory: tar xzf {path}")
+    if path.suffix != ".whl":
+        raise SourceError(f"{path}: not a wheel", hint="pass a .whl, a checkout of verl or an installed verl")

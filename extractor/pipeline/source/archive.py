@@ -1,15 +1,13 @@
-"""Read a wheel or sdist in memory, trusting nothing in it."""
+"""Read a wheel in memory, trusting nothing in it."""
 
-import gzip
 import io
 import re
 import stat
-import tarfile
 import zipfile
 from collections.abc import Iterable, Mapping
 from hashlib import sha256
 
-from packaging.utils import InvalidSdistFilename, InvalidWheelFilename, parse_sdist_filename, parse_wheel_filename
+from packaging.utils import InvalidWheelFilename, parse_wheel_filename
 
 from extractor.pipeline.source.source import Source, SourceKind
 from extractor.values import limits, readers
@@ -27,13 +25,10 @@ def compute_digest(data: bytes) -> str:
 
 
 def release_in_name(filename: str) -> str | None:
-    """Return the version in an archive's file name, or None."""
+    """Return the version in a wheel's file name, or None."""
     try:
-        if filename.endswith(".whl"):
-            name, version, _, _ = parse_wheel_filename(filename)
-        else:
-            name, version = parse_sdist_filename(filename)
-    except (InvalidWheelFilename, InvalidSdistFilename):
+        name, version, _, _ = parse_wheel_filename(filename)
+    except InvalidWheelFilename:
         return None
     return str(version) if name == "verl" else None
 
@@ -62,44 +57,6 @@ def read_zip(data: bytes, name: str) -> dict[str, bytes]:
         raise _refuse_damaged(name, error) from None
 
 
-def read_tar(data: bytes, name: str) -> dict[str, bytes]:
-    """Return the files of an sdist, without its top directory.
-
-    Raises:
-        SourceError: damaged, or made to do harm.
-    """
-    found: dict[str, bytes] = {}
-    total = count = 0
-    try:
-        with (
-            gzip.GzipFile(fileobj=io.BytesIO(data)) as plain,
-            tarfile.open(fileobj=_Limited(plain, name), mode="r|") as archive,  # type: ignore[call-overload]
-        ):
-            for member in archive:
-                count += 1
-                if count > limits.MAX_MEMBERS:
-                    raise _refuse_hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
-                if member.isdir():
-                    continue
-                if not member.isreg():
-                    raise _refuse_hostile(name, f"{member.name} is a link or a device")
-                total += member.size
-                if total > limits.MAX_UNPACKED:
-                    raise _refuse_too_large(name)
-                if member.name in found:
-                    raise _refuse_hostile(name, f"{member.name} stands twice")
-                content = archive.extractfile(member)
-                assert content is not None
-                found[member.name] = content.read()
-    except (tarfile.TarError, *readers.ZIP_ERRORS) as error:
-        raise _refuse_damaged(name, error) from None
-    _check_names(found, name)
-    tops = {path.partition("/")[0] for path in found}
-    if len(tops) != 1 or any("/" not in path for path in found):
-        raise _refuse_foreign(name, "it has no single top directory")
-    return {path.partition("/")[2]: content for path, content in found.items()}
-
-
 def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: str) -> Source:
     """Build a source from files relative to the parent of verl/.
 
@@ -112,34 +69,17 @@ def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name:
     if licence is None:
         raise SourceError(
             f"{name}: holds no licence text, which every project made from it has to carry",
-            hint="pass a wheel, an sdist or a complete checkout of verl",
+            hint="pass a wheel or a complete checkout of verl",
         )
     return Source(
         release=_read_release(members, name),
         kind=kind,
         sha256=sha,
         files=_select_below("verl/", members),
-        tests=_select_below("tests/", members),
         licence=licence,
         notice=_read_text_of(members, _NOTICE),
         requires=_read_requirements(members),
     )
-
-
-class _Limited:
-    """A stream that stops decompression bombs."""
-
-    def __init__(self, stream: gzip.GzipFile, name: str) -> None:
-        self._stream = stream
-        self._name = name
-        self._left = limits.MAX_UNPACKED + limits.MAX_MEMBERS * 2048
-
-    def read(self, size: int) -> bytes:
-        data = self._stream.read(size)
-        self._left -= len(data)
-        if self._left < 0:
-            raise _refuse_too_large(self._name)
-        return data
 
 
 def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
@@ -212,5 +152,5 @@ def _refuse_damaged(name: str, error: Exception) -> SourceError:
 def _refuse_foreign(name: str, why: str) -> SourceError:
     return SourceError(
         f"{name}: not a source of verl: {why}",
-        hint="pass a wheel, an sdist, a checkout (the directory that holds verl/) or an installed verl",
+        hint="pass a wheel, a checkout (the directory that holds verl/) or an installed verl",
     )

@@ -1,13 +1,19 @@
 """Cache verl's released files on disk, verifying digests on every use."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from extractor.pipeline.source.archive import compute_digest
 from extractor.project.scratch_dir import make_workplace
 from extractor.values import readers
 from extractor.values.errors import SourceError
+
+if TYPE_CHECKING:
+    from extractor.values.manifest import SourcePin
 
 ENVIRONMENT = "VEXTRACT_CACHE_DIR"
 
@@ -24,70 +30,46 @@ def find_location(given: Path | None = None) -> Path:
     return user_cache_path("vextract", appauthor=False)
 
 
-def fetch(
-    filename: str, wanted: str, directory: Path, download: Callable[[Path], Path] | None, *, release: str
-) -> bytes:
-    """Return a released file from the cache, else by `download`.
+def fetch(pin: SourcePin, directory: Path, download: Callable[[Path], Path] | None) -> tuple[str, bytes]:
+    """Return name and bytes of a release's wheel, from the cache or by `download`.
 
     Args:
-        filename: Its name on the index.
-        wanted: Its hex sha256; nothing else is ever returned.
+        pin: Its name on the index, and its sha256: nothing else is ever returned. Without these, any wheel.
         directory: The cache.
-        download: Fetches the file into a directory and returns its path; None forbids downloading.
-        release: For messages.
+        download: Fetches the wheel into a directory and returns its path; None forbids downloading.
 
     Raises:
         SourceError: not available, not as pinned, or the cache cannot be written.
     """
     # The archive itself is kept, never its unpacked files: to verify it is to read and hash one megabyte.
-    entry = directory / wanted[:16] / filename
-    cached = _read(entry)
-    if cached is not None and compute_digest(cached) == wanted:
-        return cached
-    return _download_into(release, directory, "", download, None if cached is None else entry, wanted)[1]
-
-
-def fetch_unpinned(release: str, directory: Path, download: Callable[[Path], Path] | None) -> tuple[str, bytes]:
-    """Return name and bytes of a wheel without a known digest.
-
-    Args:
-        release: The release.
-        directory: The cache.
-        download: Fetches the wheel into a directory and returns its path; None forbids downloading.
-
-    Raises:
-        SourceError: not available, or the cache cannot be written.
-    """
-    folder = f"unpinned/{release}"
-    known = sorted((directory / folder).glob("*/*.whl"))
-    for entry in known:
+    folder = directory if pin.wheel_sha256 else directory / "unpinned" / pin.release
+    named = f"{pin.wheel_sha256[:16]}/{pin.wheel_filename}" if pin.wheel_sha256 else "*/*.whl"
+    damaged = None
+    for entry in sorted(folder.glob(named)):
         data = _read(entry)
-        if data is not None and compute_digest(data).startswith(entry.parent.name):
+        digest = compute_digest(data or b"")
+        if data is not None and digest == (pin.wheel_sha256 or digest) and digest.startswith(entry.parent.name):
             return entry.name, data
-    return _download_into(release, directory, folder, download, known[0] if known else None)
+        damaged = damaged or entry
+    return _download_into(folder, pin, directory, download, damaged)
 
 
 def _download_into(
-    release: str,
-    directory: Path,
-    folder: str,
-    download: Callable[[Path], Path] | None,
-    damaged: Path | None,
-    wanted: str | None = None,
+    folder: Path, pin: SourcePin, directory: Path, download: Callable[[Path], Path] | None, damaged: Path | None
 ) -> tuple[str, bytes]:
-    """Download a file into the cache; return its name and bytes.
+    """Download a wheel into the cache; return its name and bytes.
 
     Args:
-        release, directory, download: As for `fetch`.
         folder: The part of the cache; the file stands in a folder of its digest there.
+        pin, directory, download: As for `fetch`.
         damaged: What the cache has in its place.
-        wanted: Its digest, where it is known.
     """
+    release = pin.release
     state = "is not in the cache" if damaged is None else f"is damaged in the cache ({damaged})"
     if download is None:
         raise SourceError(
             f"verl {release} {state}, and --offline forbids a download",
-            hint="run once without --offline, or pass the source with --from WHEEL|SDIST|DIRECTORY",
+            hint="run once without --offline, or pass the source with --from WHEEL|DIRECTORY",
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
@@ -100,16 +82,16 @@ def _download_into(
                 raise
             data = file.read_bytes()
             found = compute_digest(data)
-            if wanted is not None and found != wanted:
+            if pin.wheel_sha256 and found != pin.wheel_sha256:
                 raise SourceError(
                     f"{file.name} from the package index is not verl {release} as released:"
-                    f" sha256 {found}, pinned {wanted}",
+                    f" sha256 {found}, pinned {pin.wheel_sha256}",
                     hint="check which index pip uses (`pip config list`); a mirror may serve another build",
                 )
             file.chmod(0o444)
             with file.open("rb") as handle:
                 os.fsync(handle.fileno())
-            entry = directory / folder / found[:16] / file.name
+            entry = folder / found[:16] / file.name
             entry.parent.mkdir(parents=True, exist_ok=True)
             # Whoever comes second replaces the file by an equal one.
             file.replace(entry)

@@ -24,10 +24,9 @@ def read(path: Path) -> Source:
     infos = sorted(item for item in root.glob("verl-*.dist-info") if item.is_dir())
     kind: SourceKind = "installed" if infos else "checkout"
     try:
-        # Below site-packages, tests/ and the files at the top are somebody else's.
+        # Below site-packages the files at the top are somebody else's.
         members = dict(_list_files(root, "verl"))
         if kind == "checkout":
-            members.update(_list_files(root, "tests"))
             for name in _TOP_FILES:
                 file = root / name
                 if file.is_file() and Path(os.path.realpath(file)).is_relative_to(os.path.realpath(root)):
@@ -63,7 +62,7 @@ def _find_root(path: Path) -> Path:
             return resolved.parent
     raise SourceError(
         f"{path}: not a source of verl: it has no verl/__init__.py",
-        hint="pass a wheel, an sdist, a checkout (the directory that holds verl/) or an installed verl",
+        hint="pass a wheel, a checkout (the directory that holds verl/) or an installed verl",
     )
 
 

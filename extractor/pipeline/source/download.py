@@ -18,25 +18,16 @@ if TYPE_CHECKING:
 
 _HINT = (
     "check the network and pip's index settings (`pip config list`), or pass the source with --from"
-    " WHEEL|SDIST|DIRECTORY; a release that is in the cache needs no network (--offline)"
+    " WHEEL|DIRECTORY; a release that is in the cache needs no network (--offline)"
 )
 
 
 def download_wheel(pin: SourcePin, into: Path) -> Path:
-    """Download the wheel of a release with a manifest."""
-    found = download_any_wheel(pin.release, into)
-    if found.name != pin.wheel_filename:
-        raise SourceError(
-            f"pip downloaded {found.name} for verl {pin.release}, expected {pin.wheel_filename}", hint=_HINT
-        )
-    return found
-
-
-def download_any_wheel(release: str, into: Path) -> Path:
     """Download a release's wheel, checked against the index's digest.
 
     Only ever a wheel: to fetch an sdist pip would run its build script, and nothing of upstream is executed here.
     """
+    release = pin.release
     options = ["--no-deps", "--only-binary", ":all:", "--no-input", "--progress-bar", "off", "--dest", str(into)]
     # The version rule of whichever pip runs must not decide: the wheel is read, not installed.
     options.append("--ignore-requires-python")
@@ -67,10 +58,11 @@ def download_any_wheel(release: str, into: Path) -> Path:
         full = "No space left on device" in done.stdout
         hint = "free some space, or name another cache directory: VEXTRACT_CACHE_DIR=DIR" if full else _HINT
         raise SourceError(f"verl {release} could not be downloaded: {read_reason(done.stdout)}", hint=hint)
-    found = sorted(path for path in into.iterdir() if path.name.endswith((".whl", ".tar.gz")))
-    if len(found) != 1:
+    found = sorted(path for path in into.iterdir() if path.suffix == ".whl")
+    if len(found) != 1 or found[0].name != (pin.wheel_filename or found[0].name):
         names = ", ".join(path.name for path in found) or "nothing"
-        raise SourceError(f"pip downloaded {names} for verl {release}, expected one wheel", hint=_HINT)
+        wanted = pin.wheel_filename or "one wheel"
+        raise SourceError(f"pip downloaded {names} for verl {release}, expected {wanted}", hint=_HINT)
     return found[0]
 
 
@@ -84,7 +76,7 @@ def _find_pip() -> list[str]:
             return [found]
     raise SourceError(
         "pip is needed to download verl, and neither this Python nor PATH has it",
-        hint=f"run `{sys.executable} -m ensurepip`, or pass the source with --from WHEEL|SDIST|DIRECTORY",
+        hint=f"run `{sys.executable} -m ensurepip`, or pass the source with --from WHEEL|DIRECTORY",
     )
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 from extractor.values import readers
 from extractor.values.errors import SourceError
 
-SourceKind = Literal["wheel", "sdist", "checkout", "installed"]
+SourceKind = Literal["wheel", "checkout", "installed"]
 
 
 @dataclass(frozen=True)
@@ -18,11 +18,11 @@ class Source:
     Attributes:
         release: "0.6.1", as the source itself says.
         kind: Where it came from.
-        sha256: Hex digest of the wheel or sdist; for a directory that of its Python files and licence.
+        sha256: Hex digest of the wheel; for a directory that of its Python files and licence.
         files: The files below verl/, by POSIX path ("verl/protocol.py"), sorted.
-        tests: The files below tests/ that the source carries, by path, sorted.
         licence: Text of the licence.
         notice: Text of the notice file, where the source has one.
+        filename: The name of the wheel; empty for a directory.
         requires: What the distribution says that it requires, without extras, as PEP 508 requirements; None where the
             source does not say.
     """
@@ -31,10 +31,10 @@ class Source:
     kind: SourceKind
     sha256: str
     files: Mapping[str, bytes] = field(repr=False)
-    tests: Mapping[str, bytes] = field(repr=False)
     licence: str = field(repr=False)
     notice: str | None = field(repr=False, default=None)
     requires: tuple[str, ...] | None = field(repr=False, default=None)
+    filename: str = ""
 
     def read(self, path: str) -> str:
         """Return a file's text, line ends kept, without byte order mark.
@@ -60,17 +60,16 @@ class Source:
         """Count the lines of all Python files below verl/."""
         return sum(data.count(b"\n") for path, data in self.files.items() if path.endswith(".py"))
 
-    def materialise(self, dest: Path, *, tests: bool = False) -> None:
-        """Write verl/ and tests/ into a directory for Python to import.
+    def materialise(self, dest: Path) -> None:
+        """Write verl/ into a directory for Python to import.
 
         Args:
             dest: A directory that is empty or does not exist.
-            tests: Write upstream's own tests as well.
         """
         dest.mkdir(parents=True, exist_ok=True)
         if any(dest.iterdir()):
             raise ValueError(f"{dest} is not empty")
-        for path, data in {**self.files, **(self.tests if tests else {})}.items():
+        for path, data in self.files.items():
             target = dest / path
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)

@@ -14,27 +14,12 @@ from pathlib import Path, PurePosixPath
 
 from extractor.project import base, disk, lock
 from extractor.project.journal import archive
-from extractor.project.journal.entry import Change, Conflict, Journal, Phase
+from extractor.project.journal.entry import Change as Change
+from extractor.project.journal.entry import Conflict as Conflict
+from extractor.project.journal.entry import Journal as Journal
+from extractor.project.journal.entry import Phase as Phase
 from extractor.values import readers
 from extractor.values.errors import CheckFailed, UsageError
-
-__all__ = [
-    "PATH",
-    "Change",
-    "Conflict",
-    "Journal",
-    "Phase",
-    "go_back",
-    "begin",
-    "end",
-    "go_forward",
-    "explain_interrupted",
-    "of",
-    "paths",
-    "read_phase",
-    "read",
-    "running",
-]
 
 FOLDER = ".vextract/upgrade"
 PATH = f"{FOLDER}/journal.zip"
@@ -331,8 +316,3 @@ def _remove_if_empty(folder: Path) -> None:
             raise
     else:
         disk.sync_directory(folder.parent)
-
-
-def paths(conflicts: Iterable[Conflict]) -> tuple[str, ...]:
-    """Return the files that are to be resolved."""
-    return tuple(item.path for item in conflicts)

@@ -7,10 +7,11 @@ Nothing of upstream is executed.
 from collections.abc import Callable
 from pathlib import Path
 
-from extractor.pipeline.source import open_source, open_unpinned
+from extractor.pipeline.source import open_source
 from extractor.usecases.draft.findings import Finding, Kind, Suggestion
 from extractor.usecases.draft.fit import ManifestFit, fit
 from extractor.values import releases
+from extractor.values.manifest import SourcePin
 
 __all__ = ["Finding", "Kind", "ManifestFit", "Suggestion", "attempt", "fit"]
 
@@ -26,11 +27,7 @@ def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step
         SourceError: one of the two is not available.
     """
     step(f"reading verl {release} and {base}")
-    if origin is None and release in releases.list_supported():
-        pin = releases.load(release).pin
-        new, filename = open_source(pin, offline=offline), pin.wheel_filename
-    else:
-        opened = open_unpinned(release, origin, offline=offline)
-        new, filename = opened.source, opened.filename or ""
+    is_pinned = origin is None and release in releases.list_supported()
+    new = open_source(releases.load(release).pin if is_pinned else SourcePin(release, "", ""), origin, offline=offline)
     old = open_source(releases.load(base).pin, offline=offline)
-    return fit(base, old, new, filename or None, lambda what: step(f"trying the manifest of {base}: {what}"))
+    return fit(base, old, new, lambda what: step(f"trying the manifest of {base}: {what}"))

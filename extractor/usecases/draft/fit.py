@@ -58,13 +58,12 @@ class ManifestFit:
         return not self.findings and not self.left
 
 
-def fit(base: str, old: Source, new: Source, filename: str | None, progress: Step) -> ManifestFit:
+def fit(base: str, old: Source, new: Source, progress: Step) -> ManifestFit:
     """Hold a release against an earlier one's manifest.
 
     Args:
         base: The release whose manifest is tried.
         new: The source of the other release.
-        filename: The name of the wheel or sdist; None for a directory.
     """
     before = releases.merge_predecessors(base)
     with warnings.catch_warnings():
@@ -73,7 +72,7 @@ def fit(base: str, old: Source, new: Source, filename: str | None, progress: Ste
         findings = check(releases.load(base), old, new)
         data = amend(before, findings)
         data["release"] = new.release
-        data["source"] = _rewrite_source(new, filename)
+        data["source"] = _rewrite_source(new)
         for key in ("renamed_keys", "follows"):
             data.pop(key, None)
         manifest = replace(
@@ -118,11 +117,7 @@ def _try_slicing(manifest: Manifest, source: Source, progress: Step) -> tuple[Fi
     return tuple({(item.where, item.subject): item for item in reversed(findings)}.values())[::-1]
 
 
-def _rewrite_source(source: Source, filename: str | None) -> dict[str, str]:
-    wheel = f"verl-{source.release}-py3-none-any.whl"
+def _rewrite_source(source: Source) -> dict[str, str]:
     if source.kind == "wheel":
-        return {"wheel": filename or wheel, "wheel_sha256": source.sha256}
-    stated = {"wheel": wheel, "wheel_sha256": NO_DIGEST}
-    if source.kind == "sdist":
-        stated |= {"sdist": filename or f"verl-{source.release}.tar.gz", "sdist_sha256": source.sha256}
-    return stated
+        return {"wheel": source.filename, "wheel_sha256": source.sha256}
+    return {"wheel": f"verl-{source.release}-py3-none-any.whl", "wheel_sha256": NO_DIGEST}

@@ -97,7 +97,7 @@ def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifes
     for feature in sorted(set(present.features) - {*request.dropped, *request.added, *gone}):
         if feature not in known:
             raise UsageError(
-                f"verl {manifest.release} has no feature {feature} here, and the project has it",
+                f"verl {manifest.release} has no feature {feature!r} here, and the project has it",
                 hint=f"pass --without {feature}; edits to its files are kept as orphans",
             )
         if known[feature].engines and engine not in known[feature].engines:
@@ -107,8 +107,8 @@ def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifes
             )
     for feature in request.dropped:
         if feature not in present.features:
-            complete(replace(wanted, features=(feature,)), manifest)
+            complete(replace(wanted, features=(feature,)), manifest, upgrading=True)
     features = tuple(sorted({*present.features, *request.added} - {*request.dropped, *gone}))
-    options = complete(replace(wanted, features=features), manifest)
+    options = complete(replace(wanted, features=features), manifest, upgrading=True)
     check_dropped(request.dropped, options, manifest)
     return options, manifest

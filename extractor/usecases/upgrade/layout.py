@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 
+from extractor.pipeline.index.syntax import find_span, replace_spans
 from extractor.pipeline.merge.files import split_pieces
 from extractor.pipeline.merge.pieces import Piece, Unsupported
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
@@ -20,6 +21,7 @@ from extractor.usecases.upgrade.verdicts import FileOnDisk
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module, resolve_absolute
 from extractor.values.moves import map_former_modules, rename_dotted_name, rename_path, rename_project_path
+from extractor.values.readers import split_lines
 from extractor.values.tree import FileKind, Tree
 
 _DEFINITIONS = ("FunctionDef", "AsyncFunctionDef", "ClassDef", "Assign", "AnnAssign")
@@ -153,21 +155,17 @@ def _rename_names(text: str, package: str) -> str:
 
 def _rewrite_imports(text: str, path: str, place: str, package: str) -> str:
     """Rewrite a module's imports for today's layout."""
-    tree = readers.parse_python_or_nothing(text)
-    lines = [line.encode() for line in text.split("\n")]
-    statements = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
-    for node in sorted(statements, key=lambda node: (node.lineno, node.col_offset), reverse=True):
-        module = resolve_absolute(node, name_module(path), is_package=is_package(path))
-        if module.partition(".")[0] != package:
+    lines, spans = split_lines(text), []
+    for node in ast.walk(readers.parse_python_or_nothing(text)):
+        if not isinstance(node, ast.ImportFrom):
             continue
-        first, last = node.lineno - 1, node.end_lineno or node.lineno
-        before, after = lines[first][: node.col_offset], lines[last - 1][node.end_col_offset or 0 :]
-        whole = b"\n".join(lines[first:last])
-        old = whole[len(before) : len(whole) - len(after)].decode()
-        joint = "; " if before.strip() else f"\n{before.decode()}"
-        new = _rewrite_import(node, old, module, place, package, joint)
-        lines[first:last] = (before + new.encode() + after).split(b"\n")
-    return b"\n".join(lines).decode()
+        module = resolve_absolute(node, name_module(path), is_package=is_package(path))
+        if module.partition(".")[0] == package:
+            before = lines[node.lineno - 1].encode()[: node.col_offset].decode()
+            joint = "; " if before.strip() else f"\n{before}"
+            old = ast.get_source_segment(text, node) or ""
+            spans.append((*find_span(node), _rewrite_import(node, old, module, place, package, joint)))
+    return replace_spans(text, spans)
 
 
 def _rewrite_import(node: ast.ImportFrom, old: str, module: str, place: str, package: str, joint: str) -> str:

@@ -102,17 +102,13 @@ def read_yaml(text: str, last_counts: bool = False) -> Any:
     return value
 
 
-def read_mapping(text: str, last_counts: bool = False) -> dict[str, Any]:
+def read_mapping(text: str) -> dict[str, Any]:
     """Return a YAML document that is a mapping, or empty.
-
-    Args:
-        text: The document.
-        last_counts: As for `read_yaml`.
 
     Raises:
         yaml.YAMLError: it is none.
     """
-    value = read_yaml(text, last_counts)
+    value = read_yaml(text)
     if value is not None and not isinstance(value, dict):
         raise yaml.YAMLError("no mapping at its top")
     return value or {}

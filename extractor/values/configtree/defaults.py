@@ -26,7 +26,6 @@ class Defaults:
         entries: Returns the defaults list of a file.
         choose: Returns which configs stand in place of those that a list names of a group, given what `keys_of_choice`
             takes; None leaves them.
-        absent: Is told what a file names that is not there: the path, the file, and how its list says it.
         forgiving: Leave out a file that its own defaults name again, in place of an error.
     """
 
@@ -35,14 +34,12 @@ class Defaults:
         text_of: Callable[[str], str | None],
         entries: Callable[[str], list[Any]],
         choose: Callable[[str, str, str | None, str], list[Any] | None],
-        absent: Callable[[str, str, str], None] = lambda path, above, named: None,
         *,
         forgiving: bool = False,
     ) -> None:
         self._text_of = text_of
         self._entries = entries
         self._choose = choose
-        self._absent = absent
         self._forgiving = forgiving
         self._chosen: dict[str, str] = {}
         self._parts = 0
@@ -82,9 +79,7 @@ class Defaults:
         if isinstance(entry, str):
             name, at = _split_package(entry)
             path = find_file(folder, name)
-            if self._text_of(path) is None:
-                self._absent(path, above, entry)
-            else:
+            if self._text_of(path) is not None:
                 yield path, self.package_of(path, package, at, name_group_package(posixpath.dirname(name)))
         for raw, value in entry.items() if isinstance(entry, Mapping) else ():
             group, at = _split_package(_MARKS.sub("", str(raw)))
@@ -97,9 +92,7 @@ class Defaults:
                 resolved = _CHOICE.sub(lambda found: self._chosen.get(found[1], ""), str(name))
                 self._chosen.setdefault(where, resolved)
                 path = find_file(where, resolved)
-                if self._text_of(path) is None:
-                    self._absent(path, above, f"{raw}: {resolved}")
-                else:
+                if self._text_of(path) is not None:
                     yield path, self.package_of(path, package, at, by_itself)
 
 

@@ -100,7 +100,7 @@ class _Resolver:
             value = self._resolve_one(match[1].strip(), path, depth + 1)
             if match.span() == (0, len(text)):
                 return value
-            text = f"{text[: match.start()]}{_write_text(value)}{text[match.end() :]}"
+            text = f"{text[: match.start()]}{value}{text[match.end() :]}"
 
     def _resolve_one(self, inner: str, path: tuple[str, ...], depth: int) -> Any:
         name, colon, rest = inner.partition(":")
@@ -141,10 +141,6 @@ def _find_default(arguments: list[str]) -> Any:
         return parse_override(f"x={arguments[1]}").value
     except BadOverride:
         return arguments[1]
-
-
-def _write_text(value: Any) -> str:
-    return str(value)
 
 
 def list_keys(config: Mapping[str, Any], prefix: str = "") -> Iterator[str]:

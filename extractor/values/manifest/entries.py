@@ -12,13 +12,14 @@ VENDORED = "vendored"
 
 @dataclass(frozen=True)
 class SourcePin:
-    """The release's files on the package index, and their digests."""
+    """The release's files on the package index, and their digests.
+
+    Both are empty for a release that nothing is known of in advance.
+    """
 
     release: str
     wheel_filename: str
     wheel_sha256: str
-    sdist_filename: str | None = None
-    sdist_sha256: str | None = None
 
 
 @dataclass(frozen=True)

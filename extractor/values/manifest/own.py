@@ -16,7 +16,7 @@ from extractor.values import readers
 from extractor.values.errors import UsageError
 from extractor.values.manifest.entries import VENDORED, Feature, Manifest
 from extractor.values.manifest.parse import read_fix, read_replacement
-from extractor.values.toml_table import Reader, read_toml
+from extractor.values.toml_table import Table, read_toml
 
 OWN_MANIFEST = "vextract.toml"
 _HEAD = "What of verl this project has beyond its features. Yours: docs/own-manifest.md tells what can stand here."
@@ -65,18 +65,17 @@ def add_own(manifest: Manifest, text: str) -> Manifest:
     Raises:
         UsageError: it is malformed; the message names the key.
     """
-    reader = Reader(read_toml(text, OWN_MANIFEST), OWN_MANIFEST)
-    top = reader.top
+    top = Table(read_toml(text, OWN_MANIFEST), OWN_MANIFEST)
     top.keys_are("roots layout replacements cuts fixes")
     fixes = tuple(read_fix(table, own=True) for table in top.array("fixes"))
     for fix in fixes:
         if any(fix.id == item.id for item in manifest.fixes):
-            raise reader.error("fixes", f"{fix.id!r} is a fix of vextract's", hint="give yours another id")
+            raise top.error("fixes", f"{fix.id!r} is a fix of vextract's", hint="give yours another id")
     layout = top.strings_by_name("layout", optional=True)
     for source, target in layout.items():
         below = re.fullmatch(rf"{VENDORED}(/[\w-]+)*(/|\.py)", target)
         if not below or source.endswith("/") != target.endswith("/"):
-            raise reader.error(
+            raise top.error(
                 f"layout.{source}",
                 f"is {target!r}",
                 hint=f"a file goes to {VENDORED}/x.py, a folder with / at its end to {VENDORED}/x/",

@@ -14,19 +14,11 @@ from extractor.values.manifest.entries import (
     SourcePin,
 )
 from extractor.values.options import RECIPES
-from extractor.values.toml_table import Reader, Table
+from extractor.values.toml_table import Table
 
 SCHEMA = 1
 PARITIES = ("exact", "met")
-EDIT_OPS = (
-    "replace",
-    "drop_argument",
-    "set_argument",
-    "rename_import",
-    "drop_decorator",
-    "drop_statement",
-    "re_export",
-)
+EDIT_OPS = ("replace", "drop_argument", "set_argument", "drop_statement", "re_export")
 
 
 def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
@@ -39,21 +31,20 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
     Raises:
         UsageError: the manifest is malformed; the message names the file and the key.
     """
-    reader = Reader(data, file)
-    top = reader.top
+    top = Table(data, file)
     top.keys_are(
         "schema release follows source layout roles features replacements fixes requirements engines algorithms effects"
         " renamed_keys whole"
     )
     if top.integer("schema") != SCHEMA:
-        raise reader.error("schema", f"this vextract reads schema {SCHEMA}", hint="upgrade vextract")
+        raise top.error("schema", f"this vextract reads schema {SCHEMA}", hint="upgrade vextract")
     release = top.string("release")
     if not re.fullmatch(r"\d+\.\d+\.\d+(\.\w+)?", release):
-        raise reader.error("release", f"{release!r} is no release number", hint="write it as in 0.6.1")
+        raise top.error("release", f"{release!r} is no release number", hint="write it as in 0.6.1")
     pin = top.table("source").read(
         SourcePin,
-        {"wheel_sha256": Table.digest, "sdist_sha256": Table.digest},
-        {"wheel_filename": "wheel", "sdist_filename": "sdist"},
+        {"wheel_sha256": Table.digest},
+        {"wheel_filename": "wheel"},
         release=release,
     )
     effects = top.table("effects", optional=True)
@@ -80,8 +71,8 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
     for key, names in (("engines", manifest.engines), ("algorithms", manifest.algorithms)):
         for name in names:
             if not re.fullmatch(r"\w+", name):
-                raise reader.error(key, f"holds {name!r}", hint="name them as their templates are named")
-    _check_references(manifest, reader)
+                raise top.error(key, f"holds {name!r}", hint="name them as their templates are named")
+    _check_references(manifest, top)
     return manifest
 
 
@@ -96,16 +87,14 @@ def read_fix(table: Table, *, own: bool = False) -> Fix:
     edits = {"edits": lambda table, key: tuple(map(_read_edit, table.array(key)))}
     fix = table.read(Fix, {**edits, **without})
     if fix.parity not in (None, *PARITIES):
-        raise table.reader.error(
-            table.key("parity"), f"{fix.parity!r} is unknown", hint="one of " + ", ".join(PARITIES)
-        )
+        raise table.error("parity", f"{fix.parity!r} is unknown", hint="one of " + ", ".join(PARITIES))
     return fix
 
 
 def _read_edit(table: Table) -> Edit:
     edit = table.read(Edit, keys={"replacement": "with"})
     if edit.op not in EDIT_OPS:
-        raise table.reader.error(table.key("op"), f"{edit.op!r} is unknown", hint="one of " + ", ".join(EDIT_OPS))
+        raise table.error("op", f"{edit.op!r} is unknown", hint="one of " + ", ".join(EDIT_OPS))
     return edit
 
 
@@ -128,33 +117,22 @@ def _read_renamed_keys(table: Table) -> dict[str, str]:
         new = table.string(old)
         for key in (old, new):
             if not re.fullmatch(r"[\w-]+(\.[\w-]+)*", key):
-                raise table.reader.error(table.key(old), f"{key!r} is no config key", hint='write "a.b" = "a.c"')
+                raise table.error(old, f"{key!r} is no config key", hint='write "a.b" = "a.c"')
         if new in table.data:
-            raise table.reader.error(table.key(old), f"{new!r} is renamed itself", hint="name the final key")
+            raise table.error(old, f"{new!r} is renamed itself", hint="name the final key")
         renamed[old] = new
     return renamed
 
 
-def _check_references(manifest: Manifest, reader: Reader) -> None:
-    features = [feature.name for feature in manifest.features]
-    for feature in manifest.features:
-        for needed in feature.needs:
-            if needed not in features:
-                raise reader.error(
-                    f"features.{feature.name}.needs", f"no feature {needed!r}", hint="features: " + ", ".join(features)
-                )
+def _check_references(manifest: Manifest, top: Table) -> None:
+    known = {"feature": [feature.name for feature in manifest.features], "engine": list(manifest.engines)}
+    named = [(f"features.{item.name}.needs", "feature", name) for item in manifest.features for name in item.needs]
     for role in manifest.roles:
-        if role.feature is not None and role.feature not in features:
-            raise reader.error(
-                f"roles.{role.name}.feature", f"no feature {role.feature!r}", hint="features: " + ", ".join(features)
-            )
-        if role.engine is not None and role.engine not in manifest.engines:
-            raise reader.error(
-                f"roles.{role.name}.engine",
-                f"no engine {role.engine!r}",
-                hint="engines: " + ", ".join(manifest.engines),
-            )
+        named += [(f"roles.{role.name}.{what}", what, getattr(role, what)) for what in known if getattr(role, what)]
+    for where, what, name in named:
+        if name not in known[what]:
+            raise top.error(where, f"no {what} {name!r}", hint=f"{what}s: {', '.join(known[what])}")
     ids = [fix.id for fix in manifest.fixes]
     for index, fix_id in enumerate(ids):
         if fix_id in ids[:index]:
-            raise reader.error(f"fixes[{index}].id", f"{fix_id!r} stands twice", hint="give each fix its own id")
+            raise top.error(f"fixes[{index}].id", f"{fix_id!r} stands twice", hint="give each fix its own id")

@@ -40,16 +40,6 @@ def read_bytes(path: Path, most: int = limits.MAX_FILE) -> bytes:
         return data
 
 
-def read_start(path: Path, most: int = limits.MAX_FILE) -> bytes:
-    """Return the first bytes of a plain file.
-
-    Raises:
-        NotAFile, OSError: as for `read_bytes`, however large it is.
-    """
-    with _open_file(path) as file:
-        return file.read(most)
-
-
 def _open_file(path: Path) -> BinaryIO:
     # A pipe that nobody writes to would block whoever opens it.
     descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
