@@ -318,7 +318,7 @@ def _rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str
     """Rewrite a trainer's expression for a hook; None if impossible."""
     text = ast.unparse(value)
     for own, ours in words.items():
-        text = re.sub(rf"(?<![\w.]){re.escape(own)}\b", ours, text)
+        text = re.sub(rf"(?<![\w.]){re.escape(own)}\b(?!\s*=[^=])", ours, text)
     known = {"True", "int", "float", "bool", *(ours.partition(".")[0] for ours in words.values())}
     free = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - known
     for name in sorted(free):
@@ -328,8 +328,20 @@ def _rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str
             if isinstance(item, ast.Assign) and len(item.targets) == 1 and ast.unparse(item.targets[0]) == name
         ]
         inner = _rewrite_for_hook(values[0], trainer, words, depth + 1) if len(values) == 1 and depth < 4 else None
+        inner = 'now["entropy"]' if inner is None and _is_entropy(name, trainer) else inner
         if inner is None:
             return None
         parts = re.split(rf"(?<![\w.]){name}\b(?!=)", text)
         text = inner if parts == ["", ""] else f"({inner})".join(parts)
     return text
+
+
+def _is_entropy(name: str, actor: ast.AST) -> bool:
+    """Tell whether an actor has a name from its policy's forward pass, first."""
+    given = [
+        node for node in ast.walk(actor) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
+    ]
+    passes = [node for node in given if "_forward_micro_batch" in ast.unparse(node.value)]
+    return any(
+        ast.unparse(node.targets[0].elts[0]) == name for node in passes if isinstance(node.targets[0], ast.Tuple)
+    )

@@ -40,7 +40,7 @@ _LOOPS = {"DataParallelPPOActor": "update_policy", "RayPPOTrainer": "fit"}
 _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), "generate_sequences")
 # How code reads a key of a batch.
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
-_TRAINER = "trainer"
+_TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
 _RECIPES = ("verl.experimental.", *(f"recipe.{name}." for name in read_table("adopt")["recipes"]))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -123,11 +123,11 @@ def add_hooks(
         except NoPlace as reason:
             states.append(MethodState(method.kind, method.name, Runs.NO, "orphaned/", why=str(reason)))
             continue
-        texts[place] = hook.text
+        texts |= {place: hook.text, **hook.others}
         hooks.append(hook)
         states.append(state_of(hook, place))
-    written = {f"{target.package}/{FILE}": texts[f"{target.package}/{FILE}"].encode()} if hooks else {}
-    return written, states, hooks
+    written = {path for hook in hooks for path in (f"{target.package}/{FILE}", *hook.others)}
+    return {path: texts[path].encode() for path in sorted(written)}, states, hooks
 
 
 def state_of(hook: Hook, place: str) -> MethodState:
@@ -210,13 +210,31 @@ def list_unwritten(
     for edit in edits:
         unit = Unit(name_module(edit.upstream_path), edit.symbol)
         if edit.outcome is Outcome.CARRIED and unit in carried.works:
-            emitted = target.sides[unit.module].emitted.get(unit.key)
-            known = _list_read(edit.old) | _list_read(emitted.core if emitted else "")
-            new = sorted(_list_read(carried.works[unit].core) - known)
-            lacking = ", ".join(key for key in new if _is_written(key, theirs) and not _is_written(key, ours))
+            lacking = _list_lacking_keys(target, carried, unit, edit.old, ours, theirs)
             why = f"it reads {lacking}, which only your own loops write: a run may stop there"
             if lacking:
                 yield MethodState("edit", edit.symbol, Runs.IN_PART, edit.where, why=why)
+
+
+def list_blind_metrics(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
+    """Return edits of metrics that read keys which only the fork's own loops write."""
+    ours = b"\n".join(
+        [*(file.data for file in target.files.values()), *(w.core.encode() for w in carried.works.values())]
+    )
+    theirs = b"\n".join([*target.copy.files.values(), *target.copy.own.values()])
+    units = [unit for unit in carried.works if unit.module == _METRICS and unit.key in target.sides[_METRICS].emitted]
+    found = {unit: _list_lacking_keys(target, carried, unit, "", ours, theirs) for unit in units}
+    return {unit: f"it reads {keys}, which only your own loops write" for unit, keys in found.items() if keys}
+
+
+def _list_lacking_keys(
+    target: AdoptTarget, carried: Carried, unit: Unit, before: str, ours: bytes, theirs: bytes
+) -> str:
+    """Return the new keys that an edit reads, the fork writes and the project does not."""
+    emitted = target.sides[unit.module].emitted.get(unit.key)
+    known = _list_read(before) | _list_read(emitted.core if emitted else "")
+    new = sorted(_list_read(carried.works[unit].core) - known)
+    return ", ".join(key for key in new if _is_written(key, theirs) and not _is_written(key, ours))
 
 
 def _list_read(code: str) -> set[str]:

@@ -3,6 +3,7 @@
 import ast
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -170,8 +171,70 @@ def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
     method = find_method(code, "compute_policy_loss_own")
     assert method is not None
     assert find_given(code, method) == {"strength": "config.get('strength', 2)", "entropy": None}
+    fork.write(ACTOR, fork.read(ACTOR).replace("entropy = model()", "entropy, _ = self._forward_micro_batch(data)"))
+    code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
+    assert find_given(code, find_method(code, "compute_policy_loss_own") or method)["entropy"] == 'now["entropy"]'
     module, name = code.resolve(Name("verl.trainer.config", "AlgoConfig", "AlgoConfig")) or (None, None)
     assert (module and module.name, name) == ("verl.trainer.config.algorithm", "AlgoConfig")
+
+
+def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_path: Path) -> None:
+    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+    taken = "old_log_prob, log_prob, advantages, response_mask, scores, entropy, config=None"
+    body = "    return -(log_prob * scores * entropy * response_mask).mean(), {}\n"
+    fork.append(ALGOS, f'\n\n@register_policy_loss("seeing")\ndef compute_policy_loss_seeing({taken}):\n{body}')
+    call = "_, entropy = 0, 0\n    entropy, log_prob = self._forward_micro_batch(data)\n    policy_loss_fn("
+    call += '0, log_prob, 0, 0, scores=data["token_level_scores"], entropy=entropy)\n'
+    fork.append(ACTOR, f"\n\ndef update_seeing(self, data, policy_loss_fn):\n    {call}")
+    fork.into("trainer/ppo/metric_utils.py", "compute_data_metrics", 'batch.batch["only_there"]')
+    fork.into(TRAINER, "fit", 'batch.batch["only_there"] = 1')
+    result = run("adopt", fork.top, project, "--offline", "--json")
+    report = json.loads(result.out)
+    assert {item["name"]: item["runs"] for item in report["methods"]} == {"seeing": "runs"}
+    (metrics,) = [item for item in report["edits"] if item["symbol"] == "compute_data_metrics"]
+    assert metrics["why"] == "it reads only_there, which only your own loops write"
+    actor = (project / "toy/vendored/workers/dp_actor.py").read_text()
+    assert 'select_keys += ["token_level_scores"]' in actor
+    assert actor.count("of_pass.set(") == actor.count("calculate_entropy = True") - 1 == 1
+    checked = run("verify", project, "--fork", fork.top, "--offline")
+    assert "1 of 1 equal bit for bit" in checked.out, checked.out
+    assert run("new", tmp_path / "newer/toy", "--verl", "0.9.1").code == 0
+    refused = run("graft", f"{fork.top}::seeing", tmp_path / "newer/toy", "--offline").err
+    assert "the actor of this release hands a loss no entropy, token_level_scores" in refused
+
+
+def test_enums_are_united_and_arguments_of_one_side_go_by_name(run: Any, tmp_path: Path) -> None:
+    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+    text = fork.read(ALGOS)
+    text, count = re.subn(r"(?m)^    RLOO_VECTORIZED = .*$", '    MINE = "mine"\n    OURS = "ours"', text)
+    (lost,) = [
+        node
+        for node in ast.parse(text).body
+        if getattr(node, "name", "") == "compute_rloo_vectorized_outcome_advantage"
+    ]
+    lines = text.split("\n")
+    del lines[lost.decorator_list[0].lineno - 1 : lost.end_lineno]  # type: ignore[attr-defined]
+    head, name, rest = "\n".join(lines).partition("def compute_grpo_outcome_advantage(")
+    rest = re.sub(r"    norm_adv_by_std_in_grpo: .*\n", "", rest, count=1).replace(
+        "if norm_adv_by_std_in_grpo", "if True", 1
+    )
+    head, name, rest = f"{head}{name}{rest}".partition("def compute_rloo_outcome_advantage(")
+    rest = rest.replace("    config: ", "    factor: float = 2.0,\n    config: ", 1)
+    fork.write(ALGOS, f"{head}{name}{rest.replace('return scores, scores', 'return scores * factor, scores', 1)}")
+    body = "    return token_level_rewards * response_mask, token_level_rewards\n"
+    for member in ("mine", "ours"):
+        taken = f"def compute_{member}(token_level_rewards, response_mask, config=None, **kwargs):\n{body}"
+        fork.append(ALGOS, f"\n\n@register_adv_est(AdvantageEstimator.{member.upper()})\n{taken}")
+    line = r"            norm_adv_by_std_in_grpo=norm_adv_by_std_in_grpo,\n"
+    fork.write(TRAINER, re.sub(line, "", fork.read(TRAINER)))
+    assert count == 1
+    report = json.loads(run("adopt", fork.top, project, "--offline", "--json").out)
+    assert {item["name"]: item["runs"] for item in report["methods"]} == dict.fromkeys(
+        ("grpo", "rloo", "mine", "ours"), "runs"
+    )
+    algos = (project / "toy/vendored/algorithms/core_algos.py").read_text()
+    assert all(f"    {member} = " in algos for member in ("MINE", "OURS", "RLOO_VECTORIZED"))
+    assert "4 of 4 equal bit for bit" in run("verify", project, "--fork", fork.top, "--offline").out
 
 
 def test_a_branch_is_given_what_it_uses_and_not_what_its_neighbours_use(fork: Fork) -> None:
