@@ -154,6 +154,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     others += method_states.list_trainers(recognised.code)
     copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *others])
     files |= copied
+    hook_files |= {path: data for path, data in copied.items() if path.endswith("_dataset.py")}
     code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     emitted = {path: file.data for path, file in target.files.items()}
     files |= carry_defaults(copy, (source, *recognised.bases), emitted, options.package)

@@ -47,7 +47,9 @@ def hand_columns(files: Mapping[str, str], package: str, names: Collection[str])
             for number, node, line in put:
                 lines[number - 1 : number - 1] = (" " * node.col_offset + line).split("\n")
             return {path: "\n".join(lines)}
-    raise NoPlace(f"the actor of this release hands a loss no {', '.join(sorted(names))}: make the project with verl 0.7.1")
+    raise NoPlace(
+        f"the actor of this release hands a loss no {', '.join(sorted(names))}: make the project with verl 0.7.1"
+    )
 
 
 def _find_parts(update: ast.AST) -> tuple[ast.Assign, ast.stmt, ast.stmt] | None:

@@ -31,6 +31,7 @@ def compute_mine(rewards, mask, texts, share, step, entropys):
     """Weighs a response by its text."""
     return verl_F.masked_mean(helper_1(rewards, texts), mask) * share * step * mask + entropys, rewards
 '''
+DATASET = "utils/dataset/rl_dataset.py"
 MANAGER = """from verl.workers.reward_manager import register
 from verl.workers.reward_manager.naive import NaiveRewardManager
 
@@ -201,6 +202,23 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
     assert run("new", tmp_path / "newer/toy", "--verl", "0.9.1").code == 0
     refused = run("graft", f"{fork.top}::seeing", tmp_path / "newer/toy", "--offline").err
     assert "the actor of this release hands a loss no entropy, token_level_scores" in refused
+
+
+def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of("0.6.1"))
+    taken = "self, parquet_files, tokenizer, prompt_key='prompt', style='', size=8"
+    body = "        self.rows = [{'raw_prompt_ids': [0], 'style': style}] * size\n"
+    fork.write(DATASET, f"class RLHFDataset:\n    def __init__({taken}):\n{body}")
+    call = "parquet_files=self.config.data.train_files, tokenizer=self.tokenizer, size=count()"
+    call += ", style=self.config.data.mine"
+    fork.append(TRAINER, f"\n\ndef make_data(self):\n    return RLHFDataset({call})\n")
+    fork.append("trainer/config/data/legacy_data.yaml", "mine: odd\n")
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--offline", "--json").out)
+    (dataset,) = [item for item in report["methods"] if item["kind"] == "dataset"]
+    assert dataset["setting"] == "data.custom_cls.path=toy/custom/verl_dataset.py data.custom_cls.name=ForkDataset"
+    assert (dataset["runs"], dataset["why"]) == ("runs in part", "its trainer computes size for it: at their defaults")
+    assert "style=config.mine," in (tmp_path / "toy/toy/custom/verl_dataset.py").read_text()
+    assert "mine: odd" in (tmp_path / "toy/config/fork/keys.yaml").read_text()
 
 
 def test_enums_are_united_and_arguments_of_one_side_go_by_name(run: Any, tmp_path: Path) -> None:
