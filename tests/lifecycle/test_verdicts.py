@@ -240,7 +240,7 @@ def test_to_the_present_state(small: Path) -> None:
 
 
 def test_presets_of_what_the_owner_deleted_go(tmp_path: Path) -> None:
-    estimator, loss = '@register_adv_est(AdvantageEstimator.{})', '@register_policy_loss("{}")'
+    estimator, loss = "@register_adv_est(AdvantageEstimator.{})", '@register_policy_loss("{}")'
     code = text(estimator.format("ONE"), loss.format("two"), estimator.format("THREE"), loss.format("four"), *TEN)
     pairs = {"one": "adv_estimator", "two": "loss_mode", "three": "adv_estimator", "four": "loss_mode"}
     presets = [template(f"config/preset/{name}.yaml", text(f"  {key}: {name}")) for name, key in pairs.items()]

@@ -59,9 +59,9 @@ def _find_parts(update: ast.AST) -> tuple[ast.Assign, ast.stmt, ast.stmt] | None
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "select_keys":
             selected = node
         body = getattr(node, "body", None)
-        for place, item in enumerate(body if isinstance(body, list) else ()):
+        for place, item in enumerate(statements := body if isinstance(body, list) else []):
             if isinstance(item, ast.Assign) and "._forward_micro_batch(" in ast.unparse(item):
-                forward, behind = item, body[place + 1 :]
+                forward, behind = item, statements[place + 1 :]
     if selected is None or forward is None:
         return None
     loss = next((item for item in behind if any(f"{name}(" in ast.unparse(item) for name in _LOSSES)), None)

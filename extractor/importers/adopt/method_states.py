@@ -41,6 +41,7 @@ _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), 
 # How code reads a key of a batch.
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
 _TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
+_NOBODYS = "which only your own loops write"
 _RECIPES = ("verl.experimental.", *(f"recipe.{name}." for name in read_table("adopt")["recipes"]))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -206,35 +207,34 @@ def list_unwritten(
     target: AdoptTarget, carried: Carried, edits: Sequence[ForkEdit], written: Iterable[bytes]
 ) -> Iterator[MethodState]:
     """Yield edits that read keys which only the fork's own loops write."""
-    ours, theirs = map(b"\n".join, (written, [*target.copy.files.values(), *target.copy.own.values()]))
-    for edit in edits:
-        unit = Unit(name_module(edit.upstream_path), edit.symbol)
-        if edit.outcome is Outcome.CARRIED and unit in carried.works:
-            lacking = _list_lacking_keys(target, carried, unit, edit.old, ours, theirs)
-            why = f"it reads {lacking}, which only your own loops write: a run may stop there"
-            if lacking:
-                yield MethodState("edit", edit.symbol, Runs.IN_PART, edit.where, why=why)
+    before = {Unit(name_module(edit.upstream_path), edit.symbol): edit for edit in edits}
+    old = {unit: edit.old for unit, edit in before.items() if edit.outcome is Outcome.CARRIED}
+    for unit, keys in _map_unwritten(target, carried, old, written).items():
+        why = f"it reads {keys}, {_NOBODYS}: a run may stop there"
+        yield MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why)
 
 
 def list_blind_metrics(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
     """Return edits of metrics that read keys which only the fork's own loops write."""
-    ours = b"\n".join(
-        [*(file.data for file in target.files.values()), *(w.core.encode() for w in carried.works.values())]
-    )
-    theirs = b"\n".join([*target.copy.files.values(), *target.copy.own.values()])
-    units = [unit for unit in carried.works if unit.module == _METRICS and unit.key in target.sides[_METRICS].emitted]
-    found = {unit: _list_lacking_keys(target, carried, unit, "", ours, theirs) for unit in units}
-    return {unit: f"it reads {keys}, which only your own loops write" for unit, keys in found.items() if keys}
+    units = {unit: "" for unit in carried.works if unit.module == _METRICS}
+    written = [*(file.data for file in target.files.values()), *(item.core.encode() for item in carried.works.values())]
+    return {
+        unit: f"it reads {keys}, {_NOBODYS}" for unit, keys in _map_unwritten(target, carried, units, written).items()
+    }
 
 
-def _list_lacking_keys(
-    target: AdoptTarget, carried: Carried, unit: Unit, before: str, ours: bytes, theirs: bytes
-) -> str:
-    """Return the new keys that an edit reads, the fork writes and the project does not."""
-    emitted = target.sides[unit.module].emitted.get(unit.key)
-    known = _list_read(before) | _list_read(emitted.core if emitted else "")
-    new = sorted(_list_read(carried.works[unit].core) - known)
-    return ", ".join(key for key in new if _is_written(key, theirs) and not _is_written(key, ours))
+def _map_unwritten(
+    target: AdoptTarget, carried: Carried, old: Mapping[Unit, str], written: Iterable[bytes]
+) -> dict[Unit, str]:
+    """Return the new keys that carried edits read, the fork writes and the project does not."""
+    ours, theirs = map(b"\n".join, (written, [*target.copy.files.values(), *target.copy.own.values()]))
+    found = {}
+    for unit in (unit for unit in old if unit in carried.works):
+        emitted = target.sides[unit.module].emitted.get(unit.key)
+        known = _list_read(old[unit]) | _list_read(emitted.core if emitted else "")
+        new = sorted(_list_read(carried.works[unit].core) - known)
+        found[unit] = ", ".join(key for key in new if _is_written(key, theirs) and not _is_written(key, ours))
+    return {unit: keys for unit, keys in found.items() if keys}
 
 
 def _list_read(code: str) -> set[str]:
