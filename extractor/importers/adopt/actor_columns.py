@@ -33,13 +33,16 @@ def hand_columns(files: Mapping[str, str], package: str, names: Collection[str])
         nodes = [*ast.walk(readers.parse_python(text))] if "def update_policy" in text else []
         update = next((node for node in nodes if getattr(node, "name", "") == "update_policy"), None)
         parts = _find_parts(update) if update is not None else None
-        if parts is not None:
+        if update is not None and parts is not None:
             selected, forward, loss = parts
-            known = {node.value for node in ast.walk(selected) if isinstance(node, ast.Constant)}
+            chosen = [selected, *(node for node in ast.walk(update) if isinstance(node, ast.AugAssign))]
+            known = {part.value for node in chosen for part in ast.walk(node) if isinstance(part, ast.Constant)}
             lines, is_there = text.split("\n"), f"{NAME}.set(" in text
+            asks = f"calculate_{ENTROPY} = True"
+            is_asked = ENTROPY not in names or lines[forward.lineno - 2] == " " * forward.col_offset + asks
             batch = ast.unparse(_find_batch(forward))
             put = [] if is_there else [(loss.lineno, loss, f'{NAME}.set({{**{batch}, "{ENTROPY}": {ENTROPY}}})')]
-            put += [(forward.lineno, forward, f"calculate_{ENTROPY} = True")] if ENTROPY in names else []
+            put += [] if is_asked else [(forward.lineno, forward, asks)]
             keys = ", ".join(f'"{name}"' for name in sorted({*names} - known - {ENTROPY}))
             after = (selected.end_lineno or 0) + 1
             put += [(after, selected, f"select_keys += [{keys}]  # for the fork's loss")] if keys else []

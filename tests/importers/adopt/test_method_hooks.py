@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 
+from extractor.importers.adopt.actor_columns import hand_columns
 from extractor.importers.adopt.find_methods import find_given, find_method, list_branch_arguments
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_states import Runs, list_trainers
+from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.runs.module_imports import Name
 from tests.importers.adopt.forks import Fork
 from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER
@@ -197,6 +199,10 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
     actor = (project / "toy/vendored/workers/dp_actor.py").read_text()
     assert 'select_keys += ["token_level_scores"]' in actor
     assert actor.count("of_pass.set(") == actor.count("calculate_entropy = True") - 1 == 1
+    files = {"toy/vendored/workers/dp_actor.py": actor}
+    assert hand_columns(files, "toy", ["entropy", "token_level_scores"]) == files
+    with pytest.raises(NoPlace, match="reads uid, and an actor hands tensors alone"):
+        hand_columns(files, "toy", ["uid"])
     checked = run("verify", project, "--fork", fork.top, "--offline")
     assert "1 of 1 equal bit for bit" in checked.out, checked.out
     assert run("new", tmp_path / "newer/toy", "--verl", "0.9.1").code == 0
