@@ -15,7 +15,7 @@ from extractor.importers.adopt.file_hooks import copy_files
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome, Share
 from extractor.importers.adopt.ledger import list_edits, park
 from extractor.importers.adopt.method_hooks import FILE, Hook
-from extractor.importers.adopt.method_states import MethodState, list_blind_metrics
+from extractor.importers.adopt.method_states import MethodState
 from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
 from extractor.importers.adopt.segments import decode, restore_upstream_names
@@ -142,7 +142,11 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     copy, source = recognised.copy, recognised.source
     target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
     barred = method_states.list_barred_units(target, recognised)
-    while more := find_narrower(target, carried := carry(target, barred)) or list_blind_metrics(target, carried):
+    while True:
+        carried = carry(target, barred)
+        more = find_narrower(target, carried) or method_states.list_blind_metrics(recognised, target, carried)
+        if not more:
+            break
         barred |= more
     files = assemble(target, carried)
     hook_files, methods, hooks = method_states.add_hooks(recognised, target, carried, files)

@@ -214,13 +214,16 @@ def list_unwritten(
         yield MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why)
 
 
-def list_blind_metrics(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
+def list_blind_metrics(recognised: Recognised, target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
     """Return edits of metrics that read keys which only the fork's own loops write."""
     units = {unit: "" for unit in carried.works if unit.module == _METRICS}
     written = [*(file.data for file in target.files.values()), *(item.core.encode() for item in carried.works.values())]
-    return {
-        unit: f"it reads {keys}, {_NOBODYS}" for unit, keys in _map_unwritten(target, carried, units, written).items()
-    }
+    for method in recognised.methods if units else ():  # which become hooks
+        places = ((method.module.name, method.function), *method.functions)
+        modules = ((recognised.code.find(where), name) for where, name in places)
+        written += [module.by_name[name].core.encode() for module, name in modules if module and name in module.by_name]
+    found = _map_unwritten(target, carried, units, written)
+    return {unit: f"it reads {keys}, {_NOBODYS}" for unit, keys in found.items()}
 
 
 def _map_unwritten(
