@@ -241,8 +241,9 @@ def _map_unwritten(
 
 
 def _list_read(code: str) -> set[str]:
-    """Return the keys of a batch that code reads; comments do not count."""
-    return set(_READ.findall(ast.unparse(ast.parse(code))))
+    """Return the keys of a batch that code reads without asking for them first."""
+    code = ast.unparse(ast.parse(code))  # without comments
+    return {key for key in _READ.findall(code) if f"'{key}' in " not in code}
 
 
 def _is_written(key: str, code: bytes) -> bool:

@@ -154,8 +154,11 @@ def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_pat
         ),
     )
     fork.append(ALGOS, "\n\ndef compute_policy_loss_bare(old_log_prob, log_prob, advantages):\n    return -log_prob\n")
-    fork.into(ACTOR, "compute_log_prob", 'is_mine = data.meta_info["is_mine"]  # and no data.meta_info["other"]')
-    fork.into(TRAINER, "fit", 'flags = {"is_mine": 1, "other": 2}')
+    asks = '"asked" in data.meta_info and data.meta_info["asked"]'
+    fork.into(
+        ACTOR, "compute_log_prob", f'is_mine = data.meta_info["is_mine"], {asks}  # and no data.meta_info["other"]'
+    )
+    fork.into(TRAINER, "fit", 'flags = {"is_mine": 1, "other": 2, "asked": 3}')
     result = run("adopt", fork.top, tmp_path / "toy", "--offline")
     assert result.code == 1
     assert "policy loss bare is parked (it returns a loss per token" in result.out
