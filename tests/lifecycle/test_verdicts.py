@@ -7,6 +7,7 @@ import pytest
 
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.usecases.upgrade.moved_files import Successor
+from extractor.values.tree import Tree
 from tests.lifecycle.worlds import (
     ACTOR,
     MOVED,
@@ -21,7 +22,9 @@ from tests.lifecycle.worlds import (
     own,
     picture,
     ready,
+    template,
     text,
+    vendored,
 )
 
 
@@ -234,3 +237,15 @@ def test_to_the_present_state(small: Path) -> None:
     (small / "toy/stays.py").write_bytes(text("edited"))
     (small / "Makefile").unlink()
     assert {action.verdict for action in ready(small, OLD_TREE, OLD).plan.actions} == {Verdict.KEEP}
+
+
+def test_presets_of_what_the_owner_deleted_go(tmp_path: Path) -> None:
+    estimator, loss = "@register_adv_est(AdvantageEstimator.{})", '@register_policy_loss("{}")'
+    code = text(estimator.format("ONE"), loss.format("two"), estimator.format("THREE"), loss.format("four"), *TEN)
+    pairs = {"one": "adv_estimator", "two": "loss_mode", "three": "adv_estimator", "four": "loss_mode"}
+    presets = [template(f"config/preset/{name}.yaml", text(f"  {key}: {name}")) for name, key in pairs.items()]
+    project = create(tmp_path / "small", Tree.of([vendored("algos.py", code), *presets]), OLD)
+    (project / "toy/algos.py").write_bytes(text(estimator.format("THREE"), *TEN))
+    (project / "config/preset/four.yaml").write_bytes(text("  loss_mode: four", "mine: 1"))
+    ready(project, Tree.of([vendored("algos.py", code + b"11\n"), *presets]), NEW, {}).run()
+    assert sorted(path.stem for path in (project / "config/preset").iterdir()) == ["four", "three"]

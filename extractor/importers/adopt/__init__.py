@@ -142,7 +142,11 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     copy, source = recognised.copy, recognised.source
     target = AdoptTarget(copy, source, generated, options.package, recognised.compared)
     barred = method_states.list_barred_units(target, recognised)
-    while more := find_narrower(target, carried := carry(target, barred)):
+    while True:
+        carried = carry(target, barred)
+        more = find_narrower(target, carried) or method_states.list_blind_metrics(recognised, target, carried)
+        if not more:
+            break
         barred |= more
     files = assemble(target, carried)
     hook_files, methods, hooks = method_states.add_hooks(recognised, target, carried, files)
@@ -154,6 +158,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     others += method_states.list_trainers(recognised.code)
     copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *others])
     files |= copied
+    hook_files |= {path: data for path, data in copied.items() if path.endswith("_dataset.py")}
     code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     emitted = {path: file.data for path, file in target.files.items()}
     files |= carry_defaults(copy, (source, *recognised.bases), emitted, options.package)

@@ -150,6 +150,8 @@ def _merge_segment(target: AdoptTarget, unit: Unit) -> Work:
         if segment.key == TOP:
             raise NoPlace("the project's file begins differently")
         return _find_needs(target, sides, segment.core, None)
+    if united := _unite_enums(segment, emitted):
+        return _find_needs(target, sides, united, emitted)
     dropped = sides.dropped.get(unit.key, frozenset())
     own = found.old.core if found is not None and found.old is not None else segment.core
     ours = drop_methods(segment.core, dropped)
@@ -158,6 +160,21 @@ def _merge_segment(target: AdoptTarget, unit: Unit) -> Work:
         if merged is not None:
             return _find_needs(target, sides, merged, emitted)
     raise NoPlace("it contradicts what vextract changed at the same place; the project has vextract's version")
+
+
+def _unite_enums(ours: Segment, theirs: Segment) -> str:
+    """Return the project's enum with the fork's further members, "" if they clash."""
+    sides = []
+    for segment in (ours, theirs):
+        node = readers.parse_python(segment.core).body[0] if isinstance(segment.node, ast.ClassDef) else None
+        if not isinstance(node, ast.ClassDef) or not any("Enum" in ast.unparse(base) for base in node.bases):
+            return ""
+        members = list_members(node).items()
+        sides.append({name: ast.get_source_segment(segment.core, part) for name, part in members})
+    new, known = sides
+    if any(new[name] != known[name] for name in new.keys() & known.keys()):
+        return ""
+    return theirs.core + "".join(f"    {text}\n" for name, text in new.items() if name not in known)
 
 
 def combine(base: str, ours: str, theirs: str) -> str | None:

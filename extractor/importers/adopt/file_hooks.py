@@ -6,21 +6,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from extractor.importers.adopt.find_methods import find_calls, rewrite_for_hook
 from extractor.importers.adopt.method_states import MethodState, Runs
 from extractor.importers.adopt.own_keys import compose_settings
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import AdoptTarget
 from extractor.importers.config.keys import REWARD_MANAGER
+from extractor.importers.config.templates import read_table, render
 from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import TargetProject
+from extractor.importers.runs.definitions import list_required_arguments
 from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 
 _CUSTOM, _CLASS = "data.custom_cls", "RLHFDataset"
 _COLLATES = "collate_fn"  # of a project's dataset, whichever class it has
 _DATASET, _DATASETS = "utils/dataset/rl_dataset.py", "verl.utils.dataset.rl_dataset"
-# What a project makes its dataset of, by name.
+# What a project makes its dataset of, by name, and what trainers of forks call that.
 _GIVEN = {"data_files", "tokenizer", "config"}
+_OF_A_DATASET: Mapping[str, str] = read_table("adopt")["of_a_dataset"]
+_MADE, _DEFAULTS = "ForkDataset", "at their defaults"
 
 
 def copy_files(
@@ -68,14 +73,17 @@ def copy_files(
     elif own := next((item for item in states if item.kind == "reward manager" and item.where in copy.own), None):
         project, copied = _copy_manager(project, own)
         states = [copied if item is own else item for item in states]
-    if "dataset" in lost and _is_made_of_config(recognised):
+    made, left = _make_of_config(recognised) if "dataset" in lost else (None, [])
+    if made is not None:
         chosen = {f"{_CUSTOM}.path": f"{copy.root.name}/{_DATASET}", f"{_CUSTOM}.name": _CLASS}
         taken = named.take_files(replace(project, settings=chosen))
         whys = [item.why for item in taken.remarks if item.what == "to do"]
         if all("needs packages" in why for why in whys):
-            project = replace(project, tree=taken.tree)
             where = str(taken.settings[f"{_CUSTOM}.path"])
-            choice = f"{_CUSTOM}.path={where} {_CUSTOM}.name={_CLASS}"
+            data = {file.path: file.data + made.encode() * (file.path == where) for file in taken.tree}
+            project = replace(project, tree=Tree.of([replace(file, data=data[file.path]) for file in taken.tree]))
+            choice = f"{_CUSTOM}.path={where} {_CUSTOM}.name={_MADE if made else _CLASS}"
+            whys += [f"its trainer computes {', '.join(left)} for it: {_DEFAULTS}"] if left else []
             found["dataset"] = (where, choice, "; ".join(whys))
     new = {file.path: file.data for file in project.tree if whole.get(file.path) is not file}
     written = {path: data for path, data in new.items() if path not in whole or whole[path].data != data}
@@ -103,16 +111,35 @@ def _update_state(
     name = re.escape(item.name.partition(" of ")[0])
     is_whole = any(re.search(rf"\b(class|def) {name}\b".encode(), data) for data in written.values())
     runs = Runs.YES if is_whole or item.kind != "reward manager" else Runs.IN_PART
-    if runs is Runs.IN_PART:
+    if why.endswith(_DEFAULTS):
+        runs = Runs.IN_PART
+    elif runs is Runs.IN_PART:
         why = f"only what it scores by was copied{f'; {why}' if why else ''}"
     return replace(item, runs=runs, where=where, setting=setting, why=why)
 
 
-def _is_made_of_config(recognised: Recognised) -> bool:
-    """Tell whether the dataset's constructor takes the arguments that projects pass."""
-    module = recognised.code.find(_DATASETS)
+def _make_of_config(recognised: Recognised) -> tuple[str | None, list[str]]:
+    """Return a class that makes the dataset of a config; and arguments that stay at their defaults.
+
+    The class is empty where the dataset takes what projects pass, and None where it cannot be made.
+    """
+    fork, module = recognised.code, recognised.code.find(_DATASETS)
     node = module.by_name[_CLASS].node if module is not None and _CLASS in module.by_name else None
     makes = [item for item in getattr(node, "body", ()) if getattr(item, "name", "") == "__init__"]
     if not makes or not isinstance(makes[0], ast.FunctionDef):
-        return False
-    return {item.arg for item in makes[0].args.args} >= _GIVEN
+        return None, []
+    if {item.arg for item in makes[0].args.args} >= _GIVEN:
+        return "", []
+    if "raw_prompt_ids" not in ast.unparse(node or ast.Pass()):  # which rollouts begin with, and 0.1 had not
+        return None, []
+    trainers = sorted(fork.mentions(f"{_CLASS}("), key=fork.count_uses, reverse=True)
+    calls = (pair for module in trainers for pair in find_calls(module, (_CLASS,)))
+    for call, around in calls:
+        given = {item.arg: rewrite_for_hook(item.value, around, _OF_A_DATASET) for item in call.keywords if item.arg}
+        needed = set(list_required_arguments(makes[0])) - {"self"}
+        if "data_files" in given.values() and not call.args and needed <= {key for key, text in given.items() if text}:
+            lines = "".join(f"            {key}={text},\n" for key, text in given.items() if text)
+            return render("fork_dataset.py", cls=_CLASS, name=_MADE, arguments=lines), [
+                key for key, text in given.items() if not text
+            ]
+    return None, []

@@ -234,7 +234,7 @@ def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
     for name, value, around in _find_handed(fork, method, names):
         if name in names and name not in known and name not in (*found, *_TABLE["of_others"]):
             is_default = isinstance(value, ast.Constant) and value.value is None
-            found |= {} if is_default else {name: _rewrite_for_hook(value, around, words)}
+            found |= {} if is_default else {name: rewrite_for_hook(value, around, words)}
     return found
 
 
@@ -242,7 +242,7 @@ def _find_handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[t
     """Yield each argument the fork passes: name, value, enclosing function."""
     callers = {method.function} | ({"policy_loss_fn"} if method.kind == LOSS and method.registered else set())
     for module in {item.name: item for word in callers for item in fork.mentions(f"{word}(")}.values():
-        for call, around in _find_calls(module, callers):
+        for call, around in find_calls(module, callers):
             yield from ((name, value, around) for name, value in zip(names, call.args, strict=False))
             yield from ((item.arg, item.value, around) for item in call.keywords if item.arg)
     for module in fork.mentions("adv_kwargs[") if method.kind == ESTIMATOR else ():
@@ -254,7 +254,7 @@ def _find_handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[t
                     yield str(target.slice.value), part.value, caller
 
 
-def _find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
+def find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
     """Yield calls of the named functions, each with its enclosing function."""
     for segment in module.segments:
         for around in ast.walk(segment.node) if segment.node is not None else ():
@@ -291,7 +291,7 @@ def list_branch_arguments(
         if place == 0:
             found.append(f'{name}="{method.name}"')
         elif name in given and (name in used or name in needed):
-            text = _rewrite_for_hook(given[name], trainer, _TRAINERS)
+            text = rewrite_for_hook(given[name], trainer, _TRAINERS)
             if text is not None:
                 found.append(f"{name}={text}")
             elif name in needed and name in used:
@@ -308,17 +308,17 @@ def list_branch_arguments(
 def _find_trainer_call(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
     """Return the compute_advantage call with most arguments, and its function."""
     for module in (method.module, *fork.mentions("compute_advantage(")):
-        calls = list(_find_calls(module, (method.function,)))
+        calls = list(find_calls(module, (method.function,)))
         if calls:
             return max(calls, key=lambda item: len(item[0].args) + len(item[0].keywords))
     return ast.Call(ast.Name(method.function), [], []), ast.Module([], [])
 
 
-def _rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str], depth: int = 0) -> str | None:
+def rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str], depth: int = 0) -> str | None:
     """Rewrite a trainer's expression for a hook; None if impossible."""
     text = ast.unparse(value)
     for own, ours in words.items():
-        text = re.sub(rf"(?<![\w.]){re.escape(own)}\b", ours, text)
+        text = re.sub(rf"(?<![\w.]){re.escape(own)}\b(?!\s*=[^=])", ours, text)
     known = {"True", "int", "float", "bool", *(ours.partition(".")[0] for ours in words.values())}
     free = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - known
     for name in sorted(free):
@@ -327,9 +327,21 @@ def _rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str
             for item in ast.walk(trainer)
             if isinstance(item, ast.Assign) and len(item.targets) == 1 and ast.unparse(item.targets[0]) == name
         ]
-        inner = _rewrite_for_hook(values[0], trainer, words, depth + 1) if len(values) == 1 and depth < 4 else None
+        inner = rewrite_for_hook(values[0], trainer, words, depth + 1) if len(values) == 1 and depth < 4 else None
+        inner = 'now["entropy"]' if inner is None and _is_entropy(name, trainer) else inner
         if inner is None:
             return None
         parts = re.split(rf"(?<![\w.]){name}\b(?!=)", text)
         text = inner if parts == ["", ""] else f"({inner})".join(parts)
     return text
+
+
+def _is_entropy(name: str, actor: ast.AST) -> bool:
+    """Tell whether an actor has a name from its policy's forward pass, first."""
+    given = [
+        node for node in ast.walk(actor) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
+    ]
+    passes = [node for node in given if "_forward_micro_batch" in ast.unparse(node.value)]
+    return any(
+        ast.unparse(node.targets[0].elts[0]) == name for node in passes if isinstance(node.targets[0], ast.Tuple)
+    )

@@ -90,7 +90,7 @@ def graft(
             f"{method.kind} {method.name} cannot run here: {reason}", hint="nothing was written"
         ) from None
     place = f"{package}/{FILE}"
-    files = {place: hook.text.encode()}
+    files = {path: text.encode() for path, text in {place: hook.text, **hook.others}.items()}
     _, source = open_upstream(locked, offline=offline)
     tree = {path: File(path, FileKind.HOOK, content) for path, content in data.items()}
     files |= add_own_keys(found.copy, source, tree, [hook.text[len(texts[place]) :]])

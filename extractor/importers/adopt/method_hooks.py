@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
+from extractor.importers.adopt import actor_columns
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.segments import split
@@ -38,6 +39,7 @@ class Hook:
         rows: Columns that the fork's data have.
         left: Arguments that stay at their default, since a project has not what the fork gives.
         functions: What of the fork it has, as module and name.
+        others: Further files of the project that change, by path.
     """
 
     method: Method
@@ -48,6 +50,7 @@ class Hook:
     rows: tuple[str, ...]
     left: tuple[str, ...]
     functions: tuple[tuple[str, str], ...] = ()
+    others: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     @property
     def setting(self) -> str:
@@ -92,8 +95,14 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     needs = tuple(name for name in columns if name not in rows)
     decorator = REGISTER[method.kind]
     wanted = {**closure.imports, "at_hand": f"from {package}.hooks import at_hand"}
+    others: dict[str, str] = {}
     if method.kind == LOSS:
         del wanted["at_hand"]
+        if of_pass := frozenset(re.findall(r"""\bnow(?:\[|\.get\()["'](\w+)["']""", body.tail)):
+            others = actor_columns.hand_columns(files, package, of_pass)
+            if actor_columns.NAME not in taken:
+                wanted |= actor_columns.IMPORTS
+                code = f"{actor_columns.DEFINITION}\n\n{code}"
     lines = [line for local, line in sorted(wanted.items(), key=lambda item: item[1]) if local not in taken]
     if decorator not in taken:
         raise NoPlace(f"{path} does not import {decorator}")
@@ -106,7 +115,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}{asks}"""\n{body.tail}'
     text = _add_imports(before, lines) + f"\n\n{code}\n\n\n{hook}\n"
     readers.parse_python(text)
-    return Hook(method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts))
+    return Hook(method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts), others)
 
 
 def find_arguments(fork: ForkCode, method: Method) -> tuple[list[str], str]:
@@ -209,8 +218,9 @@ def _make_loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]
         f'def loss_of_{slug}(\n    old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean",'
         " config=None, rollout_is_weights=None\n):"
     )
+    now = f"    now = {actor_columns.NAME}.get()\n" if any(re.search(r"\bnow\b", item) for item in arguments) else ""
     tail = (
-        f"    found = {_write_call(name, arguments)}\n"
+        f"{now}    found = {_write_call(name, arguments)}\n"
         "    loss, *rest = found if isinstance(found, tuple) else (found,)\n"
         "    if rest and isinstance(rest[0], dict):\n        metrics = rest[0]\n    else:\n"
         '        names = ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower")\n'
@@ -250,7 +260,7 @@ def has_loss_choice(texts: Iterable[str]) -> bool:
 def _list_columns(code: str) -> set[str]:
     """Return the batch columns that code reads; comments do not count."""
     code = ast.unparse(readers.parse_python(code))
-    names = re.findall(r"""batch(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\(["'](\w+)["']\)""", code)
+    names = re.findall(r"""(?:batch|now)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\(["'](\w+)["']\)""", code)
     return {one or other for one, other in names}
 
 

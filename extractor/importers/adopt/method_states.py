@@ -40,7 +40,8 @@ _LOOPS = {"DataParallelPPOActor": "update_policy", "RayPPOTrainer": "fit"}
 _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), "generate_sequences")
 # How code reads a key of a batch.
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
-_TRAINER = "trainer"
+_TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
+_NOBODYS = "which only your own loops write"
 _RECIPES = ("verl.experimental.", *(f"recipe.{name}." for name in read_table("adopt")["recipes"]))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
@@ -123,11 +124,11 @@ def add_hooks(
         except NoPlace as reason:
             states.append(MethodState(method.kind, method.name, Runs.NO, "orphaned/", why=str(reason)))
             continue
-        texts[place] = hook.text
+        texts |= {place: hook.text, **hook.others}
         hooks.append(hook)
         states.append(state_of(hook, place))
-    written = {f"{target.package}/{FILE}": texts[f"{target.package}/{FILE}"].encode()} if hooks else {}
-    return written, states, hooks
+    written = {path for hook in hooks for path in (f"{target.package}/{FILE}", *hook.others)}
+    return {path: texts[path].encode() for path in sorted(written)}, states, hooks
 
 
 def state_of(hook: Hook, place: str) -> MethodState:
@@ -206,22 +207,43 @@ def list_unwritten(
     target: AdoptTarget, carried: Carried, edits: Sequence[ForkEdit], written: Iterable[bytes]
 ) -> Iterator[MethodState]:
     """Yield edits that read keys which only the fork's own loops write."""
+    before = {Unit(name_module(edit.upstream_path), edit.symbol): edit for edit in edits}
+    old = {unit: edit.old for unit, edit in before.items() if edit.outcome is Outcome.CARRIED}
+    for unit, keys in _map_unwritten(target, carried, old, written).items():
+        why = f"it reads {keys}, {_NOBODYS}: a run may stop there"
+        yield MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why)
+
+
+def list_blind_metrics(recognised: Recognised, target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
+    """Return edits of metrics that read keys which only the fork's own loops write."""
+    units = {unit: "" for unit in carried.works if unit.module == _METRICS}
+    written = [*(file.data for file in target.files.values()), *(item.core.encode() for item in carried.works.values())]
+    for method in recognised.methods if units else ():  # which become hooks
+        places = ((method.module.name, method.function), *method.functions)
+        modules = ((recognised.code.find(where), name) for where, name in places)
+        written += [module.by_name[name].core.encode() for module, name in modules if module and name in module.by_name]
+    found = _map_unwritten(target, carried, units, written)
+    return {unit: f"it reads {keys}, {_NOBODYS}" for unit, keys in found.items()}
+
+
+def _map_unwritten(
+    target: AdoptTarget, carried: Carried, old: Mapping[Unit, str], written: Iterable[bytes]
+) -> dict[Unit, str]:
+    """Return the new keys that carried edits read, the fork writes and the project does not."""
     ours, theirs = map(b"\n".join, (written, [*target.copy.files.values(), *target.copy.own.values()]))
-    for edit in edits:
-        unit = Unit(name_module(edit.upstream_path), edit.symbol)
-        if edit.outcome is Outcome.CARRIED and unit in carried.works:
-            emitted = target.sides[unit.module].emitted.get(unit.key)
-            known = _list_read(edit.old) | _list_read(emitted.core if emitted else "")
-            new = sorted(_list_read(carried.works[unit].core) - known)
-            lacking = ", ".join(key for key in new if _is_written(key, theirs) and not _is_written(key, ours))
-            why = f"it reads {lacking}, which only your own loops write: a run may stop there"
-            if lacking:
-                yield MethodState("edit", edit.symbol, Runs.IN_PART, edit.where, why=why)
+    found = {}
+    for unit in (unit for unit in old if unit in carried.works):
+        emitted = target.sides[unit.module].emitted.get(unit.key)
+        known = _list_read(old[unit]) | _list_read(emitted.core if emitted else "")
+        new = sorted(_list_read(carried.works[unit].core) - known)
+        found[unit] = ", ".join(key for key in new if _is_written(key, theirs) and not _is_written(key, ours))
+    return {unit: keys for unit, keys in found.items() if keys}
 
 
 def _list_read(code: str) -> set[str]:
-    """Return the keys of a batch that code reads; comments do not count."""
-    return set(_READ.findall(ast.unparse(ast.parse(code))))
+    """Return the keys of a batch that code reads without asking for them first."""
+    code = ast.unparse(ast.parse(code))  # without comments
+    return {key for key in _READ.findall(code) if f"'{key}' in " not in code}
 
 
 def _is_written(key: str, code: bytes) -> bool:

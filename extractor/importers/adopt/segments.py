@@ -12,6 +12,10 @@ from extractor.values import readers
 
 TOP = "comments at the top"
 END = "comments at the end"
+_FIRST = (
+    "trainer|utils|workers|protocol|models|single_controller|third_party|base_config|experimental|interactions|tools"
+    "|model_merger|checkpoint_engine|version|py_functional"
+)
 
 
 @dataclass(frozen=True)
@@ -74,12 +78,6 @@ def _make_key(node: ast.stmt | None, binds: tuple[str, ...], start: int) -> str:
     if isinstance(node, (ast.Import, ast.ImportFrom)) or not binds:
         return f"`{ast.unparse(node)}`"
     return ", ".join(binds)
-
-
-_FIRST = (
-    "trainer|utils|workers|protocol|models|single_controller|third_party|base_config|experimental|interactions|tools"
-    "|model_merger|checkpoint_engine|version|py_functional"
-)
 
 
 def decode(data: bytes) -> str | None:

@@ -19,6 +19,8 @@ READ_BY_THE_ENGINE: Mapping[str, str] = _TABLE["read_by_the_engine"]
 REWARD_FILE = ("reward.custom_reward_function.path", "custom_reward_function.path")
 REWARD_MANAGER = ("reward.reward_manager.name", "reward_model.reward_manager")
 JUDGE_ENABLED = ("reward.reward_model.enable", "reward_model.enable")
+_NOTHING = object()
+_OF_HOOKS, _BY_NAME = "data.env", "distillation.teacher_models"  # the latter's sections have names of one's own
 
 
 class KeyStatus(str, Enum):
@@ -117,9 +119,6 @@ def map_key(
     return Key(key, value, KeyStatus.CARRIED, name, value)
 
 
-_NOTHING = object()
-
-
 def _add(
     name: str, key: str, value: Any, changed: tuple[Any, str], target: ReleaseConfig, defaults: VerlDefaults
 ) -> Key:
@@ -147,9 +146,6 @@ def _add(
 
 def _lose(key: str, value: Any, reason: str) -> Key:
     return Key(key, value, KeyStatus.DROPPED, reason=reason, is_lost=True)
-
-
-_OF_HOOKS, _BY_NAME = "data.env", "distillation.teacher_models"  # the latter's sections have names of one's own
 
 
 def _is_open(key: str, defaults: VerlDefaults) -> bool:

@@ -9,6 +9,7 @@ from typing import Any
 
 import yaml
 
+from extractor.usecases.changes.config_keys import read_config, select_below_config
 from extractor.values import readers
 from extractor.values.configtree import (
     BadOverride,
@@ -56,11 +57,7 @@ def read_files(project: Path) -> dict[str, str]:
     folder = project / "config"
     if not (folder / MAIN).is_file():
         raise UsageError(f"{folder / MAIN}: no such file", hint="restore it with `vextract sync --removed`")
-    return {
-        path.relative_to(folder).as_posix(): readers.read_text(path)
-        for path in readers.list_files_below(folder)
-        if path.suffix == ".yaml" and path.is_file()
-    }
+    return select_below_config(read_config(folder))
 
 
 def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfig:

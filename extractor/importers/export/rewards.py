@@ -22,6 +22,10 @@ from extractor.values.modules import name_module
 _REWARD = "verl/trainer/ppo/reward.py"
 _SPMD = "verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
 _QWEN_TOKENS = "verl/utils/tokenizer/continuous_token.py"
+# Gives every response the score that `naive` gives it, in processes side by side.
+_AS_NAIVE, _NAIVE = "prime", "naive"
+_OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_buffer")
+_ARGUMENTS = ("reward.reward_kwargs", "reward_model.reward_kwargs")
 
 
 class ManagerInterface(str, Enum):
@@ -86,12 +90,6 @@ class VerlInterface:
     def arguments_section(self) -> str:
         """Return the config section of the reward manager's arguments."""
         return "reward.reward_kwargs" if self.manager is ManagerInterface.LOOP else "reward_model.reward_kwargs"
-
-
-# Gives every response the score that `naive` gives it, in processes side by side.
-_AS_NAIVE, _NAIVE = "prime", "naive"
-_OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_buffer")
-_ARGUMENTS = ("reward.reward_kwargs", "reward_model.reward_kwargs")
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.placeholders import shown
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
+from extractor.usecases.changes.config_keys import select_config
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.compose import merge, read_yaml
 from extractor.values.configtree.written import dump_yaml, nest
@@ -37,15 +38,6 @@ class Assembled:
     tree: Tree
     settings: Mapping[str, Any]
     remarks: tuple[Remark, ...]
-
-
-def select_config(tree: Tree) -> dict[str, str]:
-    """Return the config files of a tree, by path below config/."""
-    return {
-        file.path.removeprefix(_CONFIG): file.data.decode()
-        for file in tree
-        if file.path.startswith(_CONFIG) and file.path.endswith(".yaml")
-    }
 
 
 def before(tree: Tree) -> Mapping[str, Any]:

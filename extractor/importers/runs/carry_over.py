@@ -12,6 +12,7 @@ from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.runs import convert, release_match
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.imported_project import MatchedRun
+from extractor.importers.runs.launch_reader import PRIME
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, shown
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.release_match import ReleaseMatch
@@ -32,7 +33,7 @@ _WEIGHS, _BOUNDS = (
     "algorithm.rollout_is",
     ("actor_rollout_ref.actor.tis_imp_ratio_cap", "algorithm.rollout_is_threshold"),
 )
-_KIND, _RECIPE = "reward_model.rm_type", "recipe.prime.main_prime with the names of verl's recipe/prime/config"
+_KIND = "reward_model.rm_type"
 # Turns that forks play in loops of their own: the setting, its switch, and whether they play where that is not set.
 _ROLLOUT = "actor_rollout_ref.rollout"
 _LOOPS = (
@@ -173,10 +174,10 @@ def _refuse_names_of_forks(run: Run, keep_unknown: bool) -> None:
         named |= {_ALIKE: _GROUP} if said.get(_ALIKE) != 1 else {}
     instead = {key: hint for key, hint in named.items() if isinstance(said.get(key), (int, float)) and said[key] > 0}
     if said.get(_KIND) == "prime":
-        instead[_KIND] = _RECIPE
+        instead[_KIND] = PRIME
     for key, hint in instead.items():
         message = f"{run.file}: {key}={said[key]}: a name that no supported release of verl has is not read"
-        raise UsageError(message, hint=f"say in its place: {hint}")
+        raise UsageError(message, hint=hint if hint == PRIME else f"say in its place: {hint}")
 
 
 def _rename_for_best(run: Run, best: ReleaseMatch) -> Run:

@@ -21,7 +21,6 @@ from extractor.values.manifest import Manifest
 
 # What the servers of a generative reward model take; a classifier has nothing of it.
 GENERATIVE = ("reward_router_address", "reward_model_tokenizer")
-PRIME = "local.prime.enable"
 # Loggers of the feature `trackers`.
 SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
 # Variables that an error names, with what they are in.
@@ -158,7 +157,7 @@ def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
 def _choose_algorithm(run: Run, flat: Mapping[str, Any], manifest: Manifest, remarks: list[Remark]) -> str:
     """Return the run's preset, or grpo with a remark."""
     estimator = str(flat.get("algorithm.adv_estimator", "gae"))
-    found = match_preset({**flat, PRIME: True} if run.is_prime else flat, manifest)
+    found = match_preset(flat, manifest)
     if found is None and estimator not in manifest.algorithms:
         why = "no preset for it here: starts from grpo, with the run's settings"
         remarks.append(Remark("algorithm.adv_estimator", estimator, "changed", why))
@@ -219,12 +218,11 @@ def _list_wanted_features(
     needs = {
         "lora": (flat.get(f"{_MODEL}.lora_rank") or flat.get(f"{_MODEL}.lora.rank") or 0) > 0
         or flat.get(f"{_MODEL}.lora_adapter_path") is not None,
-        "prime": run.is_prime,
         "critic": flat.get("algorithm.adv_estimator") == "gae",
         "reward_managers": bool(managers) and target.reads(managers[0]),
         "scorers": not any(map(flat.get, REWARD_FILE)) or "default_compute_score" in (function or ""),
         "trackers": any(name in SERVICES for name in list_loggers(flat.get("trainer.logger"))),
-        "reward_model": any(map(flat.get, JUDGE_ENABLED)) and not run.is_prime and not is_server,
+        "reward_model": any(map(flat.get, JUDGE_ENABLED)) and not is_server,
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
         "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None
         or (run.scored_by is None and "data.image_key" in {override.key for override in run.overrides}),

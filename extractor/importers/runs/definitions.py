@@ -13,6 +13,8 @@ from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 from extractor.values.reachable import find_reachable
 
+_MOST_FILES = 4000
+
 
 def list_loaded_names(node: ast.AST) -> set[str]:
     """Return the names that code reads, without a definition's own."""
@@ -145,9 +147,6 @@ def _list_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
         is_import = isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"
         if is_import and sum(start <= (node.end_lineno or 0) and end >= node.lineno for start, end in ends) == 1:
             yield node  # type: ignore[misc]
-
-
-_MOST_FILES = 4000
 
 
 def list_python_files(places: RunFolders) -> Iterator[tuple[str, str]]:

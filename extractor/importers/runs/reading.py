@@ -22,6 +22,13 @@ from extractor.values.errors import UsageError
 _VERSION, _LONGEST = "verl/version/version", 40
 _OF_HYDRA = ("config.yaml", "overrides.yaml")
 _HINT = "pass a launch script, overrides or a resolved config"
+# What launches a run, of verl's, EasyR1's or TRL's.
+_LAUNCH = re.compile(r"\b(?:main_(?:ppo|dapo|grpo)|verl\.trainer\.main|trl (?:grpo|rloo)|accelerate launch)\b")
+_PROGRAM = re.compile(r"^[ \t$>]*(?:\w+=\S* )*(?:\S*/)?(?:python[\d.]*|torchrun|uv run)\b.*\.py\b", re.MULTILINE)
+_PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
+_ENVIRONMENT = ("envs", "env", "environment")
+_PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
 def read_run(
@@ -145,15 +152,6 @@ def _read_hydra(folder: Path, at: RunFolders) -> Run:
     if config.resolved is None:
         raise UsageError(f"{place / _OF_HYDRA[0]}: no config", hint="pass the directory as Hydra wrote it")
     return replace(of_command, file=str(folder), defaults=config.resolved, is_whole=True)
-
-
-# What launches a run, of verl's, EasyR1's or TRL's.
-_LAUNCH = re.compile(r"\b(?:main_(?:ppo|dapo|grpo)|verl\.trainer\.main|trl (?:grpo|rloo)|accelerate launch)\b")
-_PROGRAM = re.compile(r"^[ \t$>]*(?:\w+=\S* )*(?:\S*/)?(?:python[\d.]*|torchrun|uv run)\b.*\.py\b", re.MULTILINE)
-_PYTHON = re.compile(r"(?:\S*/)?python[\d.]*")
-_ENVIRONMENT = ("envs", "env", "environment")
-_PROMPT = re.compile(r"^[ \t]*[$>] ", re.MULTILINE)
-_FENCE = re.compile(r"^[ \t]*```\w*[ \t]*\n(.*?)^[ \t]*```", re.MULTILINE | re.DOTALL)
 
 
 def read_pasted_script(text: str) -> str:

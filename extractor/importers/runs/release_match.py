@@ -22,6 +22,9 @@ _UNRELEASED: Mapping[str, str] = _TABLE["unreleased"]
 TAKES_ANYTHING: tuple[str, ...] = tuple(_TABLE["takes_anything"])
 # What verl reads where it is given, and no release's config has: upstream's scripts give it without a + as well.
 _READ = "fsdp_config.wrap_policy.transformer_layer_cls_to_wrap"
+_KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
+_KL_IN_REWARD = "algorithm.use_kl_in_reward"
+_COEFFICIENT = "algorithm.kl_ctrl.kl_coef"
 
 
 @dataclass(frozen=True)
@@ -141,11 +144,6 @@ def _find_elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseCon
         return released
     release = next((other.release for other in others if key in VerlDefaults.of(other)), None)
     return None if release is None else Renames(release, target.release)(key) or key
-
-
-_KL_LOSS = "actor_rollout_ref.actor.use_kl_loss"
-_KL_IN_REWARD = "algorithm.use_kl_in_reward"
-_COEFFICIENT = "algorithm.kl_ctrl.kl_coef"
 
 
 def add_earlier_defaults(run: Run) -> Run:

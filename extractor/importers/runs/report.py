@@ -22,6 +22,7 @@ TITLES: Mapping[str, str] = {
 }
 # What a user must know before the first run; the rest is in the file.
 FIRST = ("to do", "unhandled", "not carried over", "changed")
+_Renamed = Callable[[str], str | None]
 
 
 def write_headline(file: str, release: str, config: Mapping[str, Any], settings: int) -> str:
@@ -71,9 +72,6 @@ def _show_value(value: Any) -> str:
 
 def _strip_markup(text: str) -> str:
     return " ".join(text.split())
-
-
-_Renamed = Callable[[str], str | None]
 
 
 def remark_on_defaults(

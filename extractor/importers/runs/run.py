@@ -17,6 +17,16 @@ from extractor.values.configtree import BadOverride, Override, flatten, parse_ov
 from extractor.values.configtree.compose import merge
 from extractor.values.errors import UsageError
 
+# What a reader of the script is to put in: `<your path>`, `{your_path}`.
+_PLACEHOLDER = re.compile(r"<[^<>]+>|\{\w+\}")
+_QUOTES = "'\""
+_KEY = r"\+{0,2}[A-Za-z_][\w.]*"
+_OPEN = "data.apply_chat_template_kwargs."
+ROWS = (
+    "save its rows as parquet or JSON lines, with a prompt (text or messages) and a ground_truth, solution or answer; "
+    "other columns come along"
+)
+
 
 @dataclass(frozen=True)
 class FileScored:
@@ -101,11 +111,6 @@ class Run:
     written: Written | None = None
     is_whole: bool = False
 
-    @property
-    def is_prime(self) -> bool:
-        """Tell whether it is upstream's recipe for PRIME."""
-        return self.program.removesuffix(".py").replace("/", ".").endswith("main_prime")
-
 
 @dataclass(frozen=True)
 class Around:
@@ -129,12 +134,6 @@ def flatten_settings(run: Run) -> dict[str, Any]:
     for body in (run.defaults, *run.overlay):
         merge(merged, body)
     return {**flatten(merged), **{item.key: item.value for item in run.overrides if item.mark != "~"}}
-
-
-# What a reader of the script is to put in: `<your path>`, `{your_path}`.
-_PLACEHOLDER = re.compile(r"<[^<>]+>|\{\w+\}")
-_QUOTES = "'\""
-_KEY = r"\+{0,2}[A-Za-z_][\w.]*"
 
 
 def is_override(word: str) -> bool:
@@ -170,13 +169,6 @@ def _parse_override(word: str, where: str) -> Override:
         said = make_readable(back(str(error)))
         raise UsageError(f"{where}: {said}", hint="Hydra would refuse it as well: correct it") from None
     return Override(found.mark, back(found.key), back(found.value), word)
-
-
-_OPEN = "data.apply_chat_template_kwargs."
-ROWS = (
-    "save its rows as parquet or JSON lines, with a prompt (text or messages) and a ground_truth, solution or answer; "
-    "other columns come along"
-)
 
 
 def is_nothing(value: Any) -> bool:

@@ -25,6 +25,38 @@ _CUT_AT, _LENGTH = ".reward_kwargs.max_resp_len", "${data.max_response_length}"
 _NAMES = ("trainer.experiment_name", "trainer.project_name")
 
 _Mended = tuple[dict[str, Any], list[Remark]]
+_TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
+_DATA = ("data.train_files", "data.val_files")
+_JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
+_POLICY, _CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
+_MODELS = (_POLICY, "actor_rollout_ref.model.lora_adapter_path", _CRITIC, *_JUDGES)
+# What a person has to supply where it is not here, or not known.
+SUPPLIED = (*_DATA, *_MODELS)
+# A path from where the run is started, of anything but code.
+_OF_THE_RUN = re.compile(r"[^/~$:][^$:]*/[^$:]*(?<!\.py)")
+# The settings that choose an algorithm: what it is called, what registers one, and what names one without a registry.
+_REGISTRIES = {
+    "algorithm.adv_estimator": (
+        "estimator",
+        "register_adv_est",
+        r"(?ms)^class AdvantageEstimator\b(?:(?!^\S).)*?= *[\"']{}[\"']",
+    ),
+    "actor_rollout_ref.actor.policy_loss.loss_mode": (
+        "policy loss",
+        "register_policy_loss",
+        r"loss_mode[^\n]*[\"']{}[\"']",
+    ),
+}
+# What a project takes one of few values for.
+_ONE_OF = (
+    "actor_rollout_ref.actor.kl_loss_type",
+    "actor_rollout_ref.actor.loss_agg_mode",
+    "actor_rollout_ref.actor.optim.lr_scheduler_type",
+    "actor_rollout_ref.actor.optim.warmup_style",
+    "algorithm.kl_ctrl.type",
+    "algorithm.kl_penalty",
+    "data.truncation",
+)
 
 
 def settle(
@@ -149,17 +181,6 @@ def _choose_manager(of_run: TargetProject) -> _Mended:
     return dict.fromkeys(keys, managers.PLAIN), said
 
 
-_TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
-_DATA = ("data.train_files", "data.val_files")
-_JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
-_POLICY, _CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
-_MODELS = (_POLICY, "actor_rollout_ref.model.lora_adapter_path", _CRITIC, *_JUDGES)
-# What a person has to supply where it is not here, or not known.
-SUPPLIED = (*_DATA, *_MODELS)
-# A path from where the run is started, of anything but code.
-_OF_THE_RUN = re.compile(r"[^/~$:][^$:]*/[^$:]*(?<!\.py)")
-
-
 def list_models_and_data(
     settings: Mapping[str, Any],
     project: Mapping[str, Any],
@@ -242,31 +263,6 @@ def _locate_paths(value: Any, places: RunFolders, is_there: Callable[[Path], boo
     if at is not None:
         return str(at), []
     return value, [] if is_on_the_hub(value) else [value]
-
-
-# The settings that choose an algorithm: what it is called, what registers one, and what names one without a registry.
-_REGISTRIES = {
-    "algorithm.adv_estimator": (
-        "estimator",
-        "register_adv_est",
-        r"(?ms)^class AdvantageEstimator\b(?:(?!^\S).)*?= *[\"']{}[\"']",
-    ),
-    "actor_rollout_ref.actor.policy_loss.loss_mode": (
-        "policy loss",
-        "register_policy_loss",
-        r"loss_mode[^\n]*[\"']{}[\"']",
-    ),
-}
-# What a project takes one of few values for.
-_ONE_OF = (
-    "actor_rollout_ref.actor.kl_loss_type",
-    "actor_rollout_ref.actor.loss_agg_mode",
-    "actor_rollout_ref.actor.optim.lr_scheduler_type",
-    "actor_rollout_ref.actor.optim.warmup_style",
-    "algorithm.kl_ctrl.type",
-    "algorithm.kl_penalty",
-    "data.truncation",
-)
 
 
 def is_known(code: Mapping[str, str], key: str, name: str) -> bool:

@@ -18,7 +18,7 @@ from extractor.importers.config.keys import (
 )
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs.convert import GENERATIVE, PRIME, SERVICES, Experiment, list_loggers
+from extractor.importers.runs.convert import GENERATIVE, SERVICES, Experiment, list_loggers
 from extractor.importers.runs.placeholders import find_unknowns, shown
 from extractor.importers.runs.release_match import TAKES_ANYTHING
 from extractor.importers.runs.run import Run
@@ -43,14 +43,21 @@ _GLOBAL = {
         ("critic", "forward_micro_batch_size"),
     )
 }
-_PRIME, _JUDGE = "local.prime.", "reward_model.model."
-_REFERENCE = f"{_JUDGE}ref_path"
 _OPEN = (*TAKES_ANYTHING, "data.env.")
 # What a project reads of a teacher, which a run may call as it likes.
 _TEACHERS = "distillation.teacher_models."
 _OF_TEACHER = re.compile(re.escape(_TEACHERS) + r"\w+\.(key|model_path)")
 _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.reward_kwargs.overlong_buffer_cfg.")
 _ABSENT: Any = object()
+_TOKENIZER = "reward_model.model.input_tokenizer"
+_POLICY = "actor_rollout_ref.model.path"
+# The project's settings, where its release has none, and what verl calls them where it has.
+_LOCAL = {
+    "local.reward_model.max_length": "reward_model.max_length",
+    "local.reward_model.micro_batch_size_per_gpu": "reward_model.micro_batch_size_per_gpu",
+    "local.reward_model.param_offload": "reward_model.model.fsdp_config.param_offload",
+    "local.reward_model.trust_remote_code": "reward_model.model.trust_remote_code",
+}
 
 
 def choose_settings(
@@ -78,11 +85,10 @@ def choose_settings(
     found |= carrying.open_sections()
     used |= found.keys()
     found |= {**carrying.scale_micro_batches(), **carrying.convert_overlong_penalty()}
-    judge, read = carrying.judge()
-    if run.is_prime:
-        wanted |= judge  # they follow the policy's in the project
+    judge, read, about = convert_reward_model(carrying.flat, carrying.stated, project, experiment.function)
     found |= {**judge, **carrying.episodes()}
     used |= read
+    carrying.remarks.extend(about)
     remarks = [*carrying.remarks, *carrying.rest(used)]
     wanted = {key: value for key, value in wanted.items() if key not in found or found[key] == value}
     return found, remarks, {**wanted, **{key: value for key, value in found.items() if key in wanted}}
@@ -245,16 +251,6 @@ class _Carrying:
                     found[f"{section}{short}"] = value
         return found
 
-    def judge(self) -> tuple[dict[str, Any], set[str]]:
-        """Return settings of the judging model, and the run's keys used."""
-        if self.run.is_prime:
-            found, read, about = convert_prime(self.flat, self.stated, self.project)
-            self.remarks[:] = [item for item in self.remarks if item.key not in read]
-        else:
-            found, read, about = convert_reward_model(self.flat, self.stated, self.project, self.experiment.function)
-        self.remarks.extend(about)
-        return found, read
-
     def episodes(self) -> dict[str, Any]:
         """Return settings for multi-turn runs, with a remark on their tools."""
         key = f"{_ROLLOUT}.multi_turn.enable"
@@ -289,17 +285,6 @@ def _is_below_open(key: str, project: Mapping[str, Any]) -> bool:
     """Tell whether a key is in the project's open sections."""
     section = next((prefix for prefix in _OPEN if key.startswith(prefix) and "overlong_buffer_cfg" not in key), None)
     return section is not None and any(f"{name}.".startswith(section) for name in project)
-
-
-_TOKENIZER = "reward_model.model.input_tokenizer"
-_POLICY = "actor_rollout_ref.model.path"
-# The project's settings, where its release has none, and what verl calls them where it has.
-_LOCAL = {
-    "local.reward_model.max_length": "reward_model.max_length",
-    "local.reward_model.micro_batch_size_per_gpu": "reward_model.micro_batch_size_per_gpu",
-    "local.reward_model.param_offload": "reward_model.model.fsdp_config.param_offload",
-    "local.reward_model.trust_remote_code": "reward_model.model.trust_remote_code",
-}
 
 
 def convert_reward_model(
@@ -341,36 +326,3 @@ def convert_reward_model(
             found[key] = flat.get(said)
             used.add(said)
     return found, used, []
-
-
-def convert_prime(
-    flat: Mapping[str, Any], stated: Mapping[str, Any], project: Mapping[str, Any]
-) -> tuple[dict[str, Any], set[str], list[Remark]]:
-    """Return the settings of a project's process rewards.
-
-    Args:
-        flat: The run's config.
-        stated: What the run itself sets.
-        project: The project's config.
-
-    Returns:
-        Settings by the project's keys, the run's keys that they are made from, and what a user should know.
-    """
-    found: dict[str, Any] = {key: False for key in JUDGE_ENABLED if key in project}
-    if PRIME not in project:
-        return found, set(), []
-    found[PRIME] = True
-    remarks = []
-    for key, name in read_table("keys")["prime"].items():
-        value = flat.get(key)
-        if key not in stated or value is None or find_unknowns(value) or f"{_PRIME}{name}" not in project:
-            continue
-        if key != f"{_JUDGE}path" or value != flat.get(_POLICY):
-            found[f"{_PRIME}{name}"] = value
-            remarks.append(Remark(key, value, "renamed", f"here it is {_PRIME}{name}"))
-    reference, policy = flat.get(_REFERENCE), flat.get(_POLICY)
-    if reference is not None and not find_unknowns(reference):
-        changed = f"{policy}: rewards are measured against the policy's reference, actor_rollout_ref.ref"
-        what, why = ("renamed", f"here it is {_POLICY}") if reference == policy else ("changed", changed)
-        remarks.append(Remark(_REFERENCE, reference, what, why))
-    return found, {*JUDGE_ENABLED, _REFERENCE, *read_table("keys")["prime"]}, remarks

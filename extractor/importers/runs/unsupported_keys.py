@@ -9,6 +9,11 @@ from extractor.importers.config.templates import read_table
 
 # What the run leaves to verl's defaults, and the project does in its own way: no setting is lost by it.
 KEPT = "the project's own"
+# Names of runs, directories, and when it is looked at, not what comes of it.
+_ABOUT_WHERE = re.compile(
+    r"(global_profiler|ray_|skip\.|trainer\.(default_|experiment_name|project_name|rollout_data_dir)).*"
+    r"|trainer\.(logger|validation_data_dir|resume_from_path|device|save_freq|test_freq)"
+)
 
 
 @dataclass(frozen=True)
@@ -53,11 +58,6 @@ def _read_rules(part: str) -> tuple[Rule, ...]:
 
 
 _OTHER_BACK_ENDS, _OTHER_SERVERS, _OTHER_PARTS = map(_read_rules, ("back_ends", "servers", "parts"))
-# Names of runs, directories, and when it is looked at, not what comes of it.
-_ABOUT_WHERE = re.compile(
-    r"(global_profiler|ray_|skip\.|trainer\.(default_|experiment_name|project_name|rollout_data_dir)).*"
-    r"|trainer\.(logger|validation_data_dir|resume_from_path|device|save_freq|test_freq)"
-)
 
 
 def find_rule(key: str) -> Rule | None:

@@ -39,9 +39,7 @@ def report(
         symbols = compare_symbols(old, new, old_source, new_source)
         registries = compare_registries(old, new)
     renames = Renames(old_source.release, new_source.release)
-    old_files, new_files = (
-        config_keys.select_below_config(config_keys.select_emitted_config(side.tree)) for side in (old, new)
-    )
+    old_files, new_files = (config_keys.select_config(side.tree) for side in (old, new))
     owner_keys = tuple[OwnerKey, ...]()
     if owner_config:
         old_keys, new_keys = config_keys.collect_keys(old_files), config_keys.collect_keys(new_files)

@@ -31,6 +31,11 @@ def select_emitted_config(tree: Tree) -> dict[str, str]:
     return {file.path: file.data.decode() for file in tree if is_config(file.path)}
 
 
+def select_config(tree: Tree) -> dict[str, str]:
+    """Return a generated project's config files by path below config/."""
+    return select_below_config(select_emitted_config(tree))
+
+
 def collect_keys(files: Mapping[str, str]) -> set[str]:
     """Return all keys set by config files (paths below config/)."""
     return {item.key for item in list_every_setting(files, MAIN)}

@@ -20,6 +20,7 @@ from extractor.usecases.changes.config_keys import (
     find_gone_keys,
     read_config,
     select_below_config,
+    select_config,
     select_emitted_config,
 )
 from extractor.usecases.owner_edits import (
@@ -343,7 +344,7 @@ def rename_own_settings(
         The files that change, and the settings that have another name now.
     """
     before = {path: data.decode() for path, data in base.items() if is_config(path)}
-    known = collect_keys(select_below_config(select_emitted_config(new)))
+    known = collect_keys(select_config(new))
 
     def name_of(key: str) -> str | None:
         """Return a key's new name, or None if unchanged or removed."""

@@ -1,6 +1,7 @@
 """Decide the verdict of each file of an upgrade."""
 
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
 from extractor.pipeline.merge.files import is_layout, merge_file
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
+from extractor.pipeline.render import PRESETS
 from extractor.project.lock import Lock, LockedFile
 from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
@@ -19,6 +21,8 @@ from extractor.values.config_files import is_config
 from extractor.values.tree import File, FileKind, Tree
 
 Files = tuple[tuple[str, bytes], ...]
+_REGISTERED = re.compile(rb"""@register_(?:adv_est|policy_loss)\(\s*(?:\w+\.)?["']?(\w+)""")
+_UNEDITED = (Reason.NEW, Reason.UNCHANGED, Reason.CHANGED)
 
 
 @dataclass(frozen=True)
@@ -117,7 +121,28 @@ def plan_upgrade(sides: UpgradeInputs) -> Plan:
             actions[path] = _decide_staying(file, old.get(path), sides, actions)
     for action in [item for parked in sorted(sides.parked) for item in _merge_returned(parked, sides, actions)]:
         actions[action.path] = action
+    actions.update({action.path: action for action in _withdraw_presets(sides, new, actions)})
     return Plan(tuple(actions[path] for path in sorted(actions)))
+
+
+def _withdraw_presets(sides: UpgradeInputs, new: Mapping[str, File], actions: Mapping[str, Action]) -> Iterator[Action]:
+    """Remove unedited presets whose estimator or loss the owner deleted."""
+    kept = set[str]()
+    for path, action in actions.items():
+        there = sides.disk.get(path)
+        kept |= _list_registered(action.data if action.data is not None else there.data if there is not None else None)
+    lost = set[str]().union(*(_list_registered(file.data) for file in new.values())) - kept
+    for path, file in new.items() if lost else ():
+        chosen = re.search(rf"(?m)^ *(?:adv_estimator|loss_mode): ({'|'.join(sorted(lost))})$", file.data.decode())
+        if path.startswith(PRESETS) and chosen and actions[path].reason in _UNEDITED:
+            verdict = Verdict.DELETE if path in sides.disk else Verdict.KEEP
+            note = f"you have deleted {chosen[1]}, which it chooses"
+            yield Action(path, verdict, file.kind, Reason.REMOVED, note=note)
+
+
+def _list_registered(data: bytes | None) -> set[str]:
+    """Return the names of the estimators and losses that code registers."""
+    return {name.decode().lower() for name in _REGISTERED.findall(data or b"")}
 
 
 def _merge_returned(parked: str, sides: UpgradeInputs, actions: Mapping[str, Action]) -> list[Action]:

@@ -3,15 +3,18 @@
 import ast
 import json
 import os
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from extractor.importers.adopt.actor_columns import hand_columns
 from extractor.importers.adopt.find_methods import find_given, find_method, list_branch_arguments
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_states import Runs, list_trainers
+from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.runs.module_imports import Name
 from tests.importers.adopt.forks import Fork
 from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER
@@ -30,6 +33,7 @@ def compute_mine(rewards, mask, texts, share, step, entropys):
     """Weighs a response by its text."""
     return verl_F.masked_mean(helper_1(rewards, texts), mask) * share * step * mask + entropys, rewards
 '''
+DATASET = "utils/dataset/rl_dataset.py"
 MANAGER = """from verl.workers.reward_manager import register
 from verl.workers.reward_manager.naive import NaiveRewardManager
 
@@ -150,8 +154,11 @@ def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_pat
         ),
     )
     fork.append(ALGOS, "\n\ndef compute_policy_loss_bare(old_log_prob, log_prob, advantages):\n    return -log_prob\n")
-    fork.into(ACTOR, "compute_log_prob", 'is_mine = data.meta_info["is_mine"]  # and no data.meta_info["other"]')
-    fork.into(TRAINER, "fit", 'flags = {"is_mine": 1, "other": 2}')
+    asks = '"asked" in data.meta_info and data.meta_info["asked"]'
+    fork.into(
+        ACTOR, "compute_log_prob", f'is_mine = data.meta_info["is_mine"], {asks}  # and no data.meta_info["other"]'
+    )
+    fork.into(TRAINER, "fit", 'flags = {"is_mine": 1, "other": 2, "asked": 3}')
     result = run("adopt", fork.top, tmp_path / "toy", "--offline")
     assert result.code == 1
     assert "policy loss bare is parked (it returns a loss per token" in result.out
@@ -170,8 +177,91 @@ def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
     method = find_method(code, "compute_policy_loss_own")
     assert method is not None
     assert find_given(code, method) == {"strength": "config.get('strength', 2)", "entropy": None}
+    fork.write(ACTOR, fork.read(ACTOR).replace("entropy = model()", "entropy, _ = self._forward_micro_batch(data)"))
+    code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
+    assert find_given(code, find_method(code, "compute_policy_loss_own") or method)["entropy"] == 'now["entropy"]'
     module, name = code.resolve(Name("verl.trainer.config", "AlgoConfig", "AlgoConfig")) or (None, None)
     assert (module and module.name, name) == ("verl.trainer.config.algorithm", "AlgoConfig")
+
+
+def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_path: Path) -> None:
+    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+    taken = "old_log_prob, log_prob, advantages, response_mask, scores, entropy, config=None"
+    body = "    return -(log_prob * scores * entropy * response_mask).mean(), {}\n"
+    fork.append(ALGOS, f'\n\n@register_policy_loss("seeing")\ndef compute_policy_loss_seeing({taken}):\n{body}')
+    call = "_, entropy = 0, 0\n    entropy, log_prob = self._forward_micro_batch(data)\n    policy_loss_fn("
+    call += '0, log_prob, 0, 0, scores=data["token_level_scores"], entropy=entropy)\n'
+    fork.append(ACTOR, f"\n\ndef update_seeing(self, data, policy_loss_fn):\n    {call}")
+    fork.into("trainer/ppo/metric_utils.py", "compute_data_metrics", 'batch.batch["only_there"]')
+    fork.into(TRAINER, "fit", 'batch.batch["only_there"] = 1')
+    result = run("adopt", fork.top, project, "--offline", "--json")
+    report = json.loads(result.out)
+    assert {item["name"]: item["runs"] for item in report["methods"]} == {"seeing": "runs"}
+    (metrics,) = [item for item in report["edits"] if item["symbol"] == "compute_data_metrics"]
+    assert metrics["why"] == "it reads only_there, which only your own loops write"
+    actor = (project / "toy/vendored/workers/dp_actor.py").read_text()
+    assert 'select_keys += ["token_level_scores"]' in actor
+    assert actor.count("of_pass.set(") == actor.count("calculate_entropy = True") - 1 == 1
+    files = {"toy/vendored/workers/dp_actor.py": actor}
+    assert hand_columns(files, "toy", ["entropy", "token_level_scores"]) == files
+    with pytest.raises(NoPlace, match="reads uid, and an actor hands tensors alone"):
+        hand_columns(files, "toy", ["uid"])
+    checked = run("verify", project, "--fork", fork.top, "--offline")
+    assert "1 of 1 equal bit for bit" in checked.out, checked.out
+    assert run("new", tmp_path / "newer/toy", "--verl", "0.9.1").code == 0
+    refused = run("graft", f"{fork.top}::seeing", tmp_path / "newer/toy", "--offline").err
+    assert "the actor of this release hands a loss no entropy, token_level_scores" in refused
+
+
+def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path) -> None:
+    fork = Fork(tmp_path / "repo", source_of("0.6.1"))
+    taken = "self, parquet_files, tokenizer, prompt_key='prompt', style='', size=8"
+    body = "        self.rows = [{'raw_prompt_ids': [0], 'style': style}] * size\n"
+    fork.write(DATASET, f"class RLHFDataset:\n    def __init__({taken}):\n{body}")
+    call = "parquet_files=self.config.data.train_files, tokenizer=self.tokenizer, size=count()"
+    call += ", style=self.config.data.mine"
+    fork.append(TRAINER, f"\n\ndef make_data(self):\n    return RLHFDataset({call})\n")
+    fork.append("trainer/config/data/legacy_data.yaml", "mine: odd\n")
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--offline", "--json").out)
+    (dataset,) = [item for item in report["methods"] if item["kind"] == "dataset"]
+    assert dataset["setting"] == "data.custom_cls.path=toy/custom/verl_dataset.py data.custom_cls.name=ForkDataset"
+    assert (dataset["runs"], dataset["why"]) == ("runs in part", "its trainer computes size for it: at their defaults")
+    assert "style=config.mine," in (tmp_path / "toy/toy/custom/verl_dataset.py").read_text()
+    assert "mine: odd" in (tmp_path / "toy/config/fork/keys.yaml").read_text()
+
+
+def test_enums_are_united_and_arguments_of_one_side_go_by_name(run: Any, tmp_path: Path) -> None:
+    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+    text = fork.read(ALGOS)
+    text, count = re.subn(r"(?m)^    RLOO_VECTORIZED = .*$", '    MINE = "mine"\n    OURS = "ours"', text)
+    (lost,) = [
+        node
+        for node in ast.parse(text).body
+        if getattr(node, "name", "") == "compute_rloo_vectorized_outcome_advantage"
+    ]
+    lines = text.split("\n")
+    del lines[lost.decorator_list[0].lineno - 1 : lost.end_lineno]  # type: ignore[attr-defined]
+    head, name, rest = "\n".join(lines).partition("def compute_grpo_outcome_advantage(")
+    rest = re.sub(r"    norm_adv_by_std_in_grpo: .*\n", "", rest, count=1).replace(
+        "if norm_adv_by_std_in_grpo", "if True", 1
+    )
+    head, name, rest = f"{head}{name}{rest}".partition("def compute_rloo_outcome_advantage(")
+    rest = rest.replace("    config: ", "    factor: float = 2.0,\n    config: ", 1)
+    fork.write(ALGOS, f"{head}{name}{rest.replace('return scores, scores', 'return scores * factor, scores', 1)}")
+    body = "    return token_level_rewards * response_mask, token_level_rewards\n"
+    for member in ("mine", "ours"):
+        taken = f"def compute_{member}(token_level_rewards, response_mask, config=None, **kwargs):\n{body}"
+        fork.append(ALGOS, f"\n\n@register_adv_est(AdvantageEstimator.{member.upper()})\n{taken}")
+    line = r"            norm_adv_by_std_in_grpo=norm_adv_by_std_in_grpo,\n"
+    fork.write(TRAINER, re.sub(line, "", fork.read(TRAINER)))
+    assert count == 1
+    report = json.loads(run("adopt", fork.top, project, "--offline", "--json").out)
+    assert {item["name"]: item["runs"] for item in report["methods"]} == dict.fromkeys(
+        ("grpo", "rloo", "mine", "ours"), "runs"
+    )
+    algos = (project / "toy/vendored/algorithms/core_algos.py").read_text()
+    assert all(f"    {member} = " in algos for member in ("MINE", "OURS", "RLOO_VECTORIZED"))
+    assert "4 of 4 equal bit for bit" in run("verify", project, "--fork", fork.top, "--offline").out
 
 
 def test_a_branch_is_given_what_it_uses_and_not_what_its_neighbours_use(fork: Fork) -> None:

@@ -29,6 +29,8 @@ _CASES: dict[str, Callable[[str], str]] = {
     "^": lambda text: text[:1].upper() + text[1:],
     ",": lambda text: text[:1].lower() + text[1:],
 }
+_EXTENDED = re.compile(r"(?<!\\)[?*+@!]\(|\[:\w+:\]")
+_MOST_STARS, _LONGEST = 4, 2_000
 
 
 class WordExpander:
@@ -287,10 +289,6 @@ def _split_words(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
     for is_end, group in itertools.groupby(pieces, lambda piece: piece[1] == "end"):
         if not is_end:
             yield list(group)
-
-
-_EXTENDED = re.compile(r"(?<!\\)[?*+@!]\(|\[:\w+:\]")
-_MOST_STARS, _LONGEST = 4, 2_000
 
 
 def escape_pattern(text: str) -> str:

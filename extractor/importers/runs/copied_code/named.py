@@ -17,6 +17,14 @@ from extractor.values.configtree.written import dump_yaml
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 
+# How newer releases of verl may be told of a module or a file.
+_OF_A_MODULE, _OF_A_FILE = "pkg://", "file://"
+# The settings that name modules to import before the model is loaded, and the hook that imports them here.
+_LIBRARIES = ("actor_rollout_ref.model.external_lib", "critic.model.external_lib")
+_MODELS = "custom/verl_models"
+_CHECKOUT = "the run's checkout"
+_MODULE, _TABLE, _FUNCTIONS = "custom/verl_tools.py", "custom/verl_tools.yaml", "custom/verl_functions.py"
+
 
 @dataclass(frozen=True)
 class _Kind:
@@ -35,11 +43,6 @@ _KINDS = (
     _Kind("custom_reward_function", "compute_score", "custom/verl_reward.py"),
     _Kind("data.custom_cls", None, "custom/verl_dataset.py", "verl.utils.dataset"),
 )
-# How newer releases of verl may be told of a module or a file.
-_OF_A_MODULE, _OF_A_FILE = "pkg://", "file://"
-# The settings that name modules to import before the model is loaded, and the hook that imports them here.
-_LIBRARIES = ("actor_rollout_ref.model.external_lib", "critic.model.external_lib")
-_MODELS = "custom/verl_models"
 
 
 def read_function_text(places: RunFolders, path: str, source: Source) -> str | None:
@@ -89,7 +92,7 @@ def take_files(project: TargetProject) -> CopyResult:
             remarks.append(Remark(key, path, "changed", why))
         if name and not _defines(copied.text, str(name)):
             remarks.append(Remark(key, path, "to do", f"it has no {name}, which the run names: define it in {target}"))
-        remarks += remark_on_copy(key, path, "the run's checkout", target, copied)
+        remarks += remark_on_copy(key, path, _CHECKOUT, target, copied)
     return CopyResult(project.add_hooks({**copying.files, **texts}, {}), remarks, changed)
 
 
@@ -112,7 +115,7 @@ def take_modules(project: TargetProject) -> CopyResult:
         why = f"not in the run's checkout: pip install {' '.join(copied.packages)}, or say --cwd"
         return CopyResult(project.tree, [Remark(key, value, "to do", why)] if copied.packages else [])
     target = f"{project.package}/{_MODELS}.py"
-    remarks = remark_on_copy(key, value, "the run's checkout", target, copied)
+    remarks = remark_on_copy(key, value, _CHECKOUT, target, copied)
     tree = project.add_hooks({f"{_MODELS}.py": copied.text, **copying.files}, {})
     return CopyResult(tree, remarks, dict.fromkeys(named, module))
 
@@ -121,10 +124,6 @@ def _defines(text: str, name: str) -> bool:
     """Tell whether a module may have a name; star imports count."""
     module = Module("file", "file.py", text)
     return name in module.bindings or name in module.imports or bool(module.stars)
-
-
-_CHECKOUT = "the run's checkout"
-_MODULE, _TABLE, _FUNCTIONS = "custom/verl_tools.py", "custom/verl_tools.yaml", "custom/verl_functions.py"
 
 
 def take_tools(project: TargetProject) -> CopyResult:

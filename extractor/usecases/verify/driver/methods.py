@@ -102,10 +102,15 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
         "config": _make_actor_config(side, config.actor_rollout_ref.actor, method["name"]),
         "rollout_is_weights": None,
     }
+    batch = _make_batch(side, method, values)
+    of_pass = {**batch.batch, **batch.non_tensor_batch, "entropy": batch.batch["entropys"]}
     if side.upstream or not method["is_hook"]:
         function = side.get(method["symbol"])
-        result = function(**eval(f"dict({', '.join(method['arguments'])})", dict(given)))
+        result = function(**eval(f"dict({', '.join(method['arguments'])})", {**given, "now": of_pass}))
     else:
+        hooks = importlib.import_module(f"{package}.custom.algorithms")
+        if hasattr(hooks, "of_pass"):  # what a fork's loss reads of its micro-batch
+            hooks.of_pass.set(of_pass)
         result = importlib.import_module(f"{package}.registries").get_policy_loss_fn(method["name"])(**given)
     return with_gradient((result[0] if isinstance(result, tuple) else result,), log_prob)
 
