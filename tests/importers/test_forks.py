@@ -64,7 +64,7 @@ def test_what_a_fork_has_in_sections_that_take_anything_counts(tmp_path: Path) -
     files = {**FORK, "verl/trainer/config/ppo_trainer.yaml": config}
     run = run_of(tmp_path, f"{LAUNCH} reward_model.reward_kwargs.soft=True reward_model.other=1", files)
     release = "algorithm:\n  adv_estimator: gae\nreward_model:\n  enable: false\n"
-    target = ReleaseConfig("0.0.0", {"ppo_trainer.yaml": release}, Source("0.0.0", "checkout", "", {}, {}, ""))
+    target = ReleaseConfig("0.0.0", {"ppo_trainer.yaml": release}, Source("0.0.0", "checkout", "", {}, ""))
     found = release_match.fit(run, target, (target,))
     assert found.config["reward_model"] == {"enable": False, "reward_kwargs": {"threshold": 0.5, "soft": True}}
     assert [problem.override.key for problem in found.problems] == ["reward_model.other"]
@@ -364,7 +364,7 @@ def settled(wanted: dict[str, Any], folder: Path) -> tuple[dict[str, Any], list[
 
 
 def recipient(folder: Path, wanted: dict[str, Any], tree: Tree = TREE) -> TargetProject:
-    return TargetProject(tree, "p", Source("0.0.0", "checkout", "", {}, {}, ""), RunFolders((folder,)), wanted)
+    return TargetProject(tree, "p", Source("0.0.0", "checkout", "", {}, ""), RunFolders((folder,)), wanted)
 
 
 def test_a_step_takes_at_most_one_batch(tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ class Config:
 def test_what_an_owner_adds_is_not_compared(tmp_path: Path) -> None:
     project = small(tmp_path / "project", {"toy/core.py": OURS, "toy/own.py": "def f(a=1): ..."})
     theirs = OURS.replace("def of_the_owner(c=4): ...", "def gone(c=4): ...").encode()
-    source = Source("0.6.1", "wheel", "0" * 64, {"verl/core.py": theirs}, {}, "")
+    source = Source("0.6.1", "wheel", "0" * 64, {"verl/core.py": theirs}, "")
     assert find_declared_by_both(subject.read(project), source) == {
         "verl.core": ["Config", "Config.check", "Config.rate", "LIMIT", "kept"]
     }
