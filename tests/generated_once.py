@@ -1,31 +1,38 @@
 """Projects that are generated once for all tests of a run: equal options and sources give equal projects.
 
-Generating takes seconds, and hundreds of tests need a project. The processes that share the tests share a directory.
+Generating takes seconds, most of them for rewriting modules, of which most are the same whatever a project is made
+with; and hundreds of tests need a project. The processes that share the tests share a directory.
 """
 
 import contextlib
+import copy
 import fcntl
 import os
 import pickle
 import tempfile
 from collections import OrderedDict
 from collections.abc import Iterator
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index import Index
+from extractor.pipeline.rewrite import Emitted
+from extractor.pipeline.slicer import KeptModule, NotKept, Resolver, Target
 from extractor.pipeline.source import Source
+from extractor.usecases import kept_methods
+from extractor.usecases.draft import check, fit
 from extractor.values import resources
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import Fix, Manifest
 from extractor.values.options import Options
 
-KEPT = 12  # in memory, of each process: one holds some tens of megabytes
-INDEXES = 2  # likewise: what was read of a release
+KEPT = 12  # in memory, of each process
+INDEXES = 4  # likewise: what was read of a release
 FOLDER = "VEXTRACT_TESTS_GENERATED"
 PROCESS = "VEXTRACT_TESTS_PROCESS"  # the one that the others are started by
-_generate = pipeline.generate
+_generate, _rewrite = pipeline.generate, pipeline.rewrite_module
 _known: OrderedDict[str, Generated] = OrderedDict()
 _indexes: OrderedDict[str, Index] = OrderedDict()
 
@@ -47,10 +54,56 @@ def _from_disk(file: Path, options: Options, source: Source, manifest: Manifest)
     with alone(file.with_suffix(".lock")):  # whoever wants the same at that time waits for it
         if file.exists():
             return pickle.loads(file.read_bytes())  # type: ignore[no-any-return]
-        made = _generate(options, source, manifest)
-        part = file.with_suffix(".part")
-        part.write_bytes(pickle.dumps(made))
-        part.replace(file)
+        made = _without_syntax_trees(_generate(options, source, manifest))
+        _write(file, made)
+    return made
+
+
+def _write(file: Path, value: object) -> None:
+    part = file.with_suffix(f".{os.getpid()}")
+    part.write_bytes(pickle.dumps(value))
+    part.replace(file)
+
+
+def _without_syntax_trees(made: Generated) -> Generated:
+    """Leave out what only rewriting reads, of which loading would take most of the time."""
+    found = copy.copy(made.found)
+    found.modules = tuple(replace(module, body=()) for module in found.modules)
+    found._places = None  # type: ignore[assignment]
+    return replace(made, found=found)
+
+
+class _Noted:
+    """A resolver, and what it was asked: with equal answers a module is rewritten equally."""
+
+    def __init__(self, resolver: Resolver) -> None:
+        self._resolver = resolver
+        self.answers: dict[tuple[str, str, str | None], Target | str | None] = {}
+
+    def resolve_import(self, importer: str, imported: str, name: str | None) -> Target | None:
+        answer = self.answer(importer, imported, name)
+        self.answers[importer, imported, name] = answer
+        if isinstance(answer, str):
+            raise NotKept(answer)
+        return answer
+
+    def answer(self, *question: str | None) -> Target | str | None:
+        try:
+            return self._resolver.resolve_import(*question)  # type: ignore[arg-type]
+        except NotKept as error:
+            return str(error.args[0])
+
+
+def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: tuple[Fix, ...]) -> Emitted:
+    """Rewrite a module as `extractor.pipeline.rewrite` does, or return what became of it in another project."""
+    key = sha256(repr((module, package, fixes)).encode()).hexdigest()
+    file, noted = Path(os.environ[FOLDER], f"{key}.module"), _Noted(resolver)
+    known = pickle.loads(file.read_bytes()) if file.exists() else []
+    for answers, made in known:
+        if all(noted.answer(*question) == answer for question, answer in answers.items()):
+            return made  # type: ignore[no-any-return]
+    made = _rewrite(module, noted, package, fixes)
+    _write(file, [*known, (noted.answers, made)])
     return made
 
 
@@ -77,7 +130,9 @@ def _index(source: Source) -> Index:
 def begin() -> tempfile.TemporaryDirectory[str] | None:
     """Have every test generate through this module; returns the directory that this process made for it, if it did."""
     pipeline.generate = generate  # before tests import it
-    pipeline.Index = _index  # type: ignore[assignment, misc]
+    pipeline.rewrite_module = rewrite_module
+    for reader in (pipeline, kept_methods, check, fit):
+        reader.Index = _index  # type: ignore[attr-defined]
     if FOLDER in os.environ:
         return None
     folder = tempfile.TemporaryDirectory(prefix="vextract-generated-")
