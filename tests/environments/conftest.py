@@ -12,8 +12,8 @@ from tests.releases import OF_BOTH_KINDS
 
 @pytest.fixture(scope="session", params=OF_BOTH_KINDS)
 def episodic(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    """A project of the multi-turn recipe whose package is called `episodic`."""
-    project = make_project(request.param, "hf", tmp_path_factory.mktemp("episodic") / "project", "episodic")
+    """A project of the multi-turn recipe whose package is called `eps`."""
+    project = make_project(request.param, "hf", tmp_path_factory.mktemp("episodic") / "project", "eps")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(project.root))
         yield project

@@ -2,7 +2,7 @@
 
 import contextlib
 import importlib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -14,6 +14,8 @@ import pytest
 from tests.project.support import Configuration, forget, make
 
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
+# What the toy's template lacks.
+TOOLS_IN_TEMPLATE = "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"
 
 
 @dataclass(frozen=True)
@@ -58,9 +60,14 @@ def imported_beside(configuration: Configuration, root: Path, files: Mapping[str
     forget(configuration.package, *(Path(name).stem for name in files if name.endswith(".py")))
 
 
-def save_ascii_model(project: Project, directory: Path) -> str:
-    """A toy model that reads and writes all of ASCII."""
-    return str(project.module("data.toy").ensure_toy_model(directory, task="ascii"))
+def save_ascii_model(project: Project, directory: Path, *, shows_tools: bool = False) -> tuple[str, Any]:
+    """A toy model that reads and writes all of ASCII, and its tokenizer, whose template may name tools."""
+    from transformers import AutoTokenizer
+
+    path = str(project.module("data.toy").ensure_toy_model(directory, task="ascii"))
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    tokenizer.chat_template = TOOLS_IN_TEMPLATE * shows_tools + tokenizer.chat_template
+    return path, tokenizer
 
 
 def parts(batch: Any, tokenizer: Any, row: int = 0) -> list[tuple[int, str]]:
@@ -147,3 +154,33 @@ def prompts_of(package: Project, contexts: list[list[int]], infos: list[dict[str
     uids = np.array([f"uid{row}" for row in range(len(infos))], dtype=object)
     batch.non_tensor_batch.update(uid=uids, extra_info=rows)
     return batch
+
+
+def scripted(project: Project, tokenizer: Any, episodes: Sequence[list[str]]) -> Scripted:
+    """An engine that writes the turns of episodes, the last one again and again; each is told by its question."""
+    written = [0] * len(episodes)
+
+    def write(contexts: list[list[int]]) -> list[list[int]]:
+        turns = []
+        for text in map(tokenizer.decode, contexts):
+            row = next((row for row in range(len(episodes)) if f"question {row}" in text), 0)
+            turns.append(episodes[row][min(written[row], len(episodes[row]) - 1)])
+            written[row] += 1
+        return [tokenizer(turn)["input_ids"] for turn in turns]
+
+    return Scripted(project, write)
+
+
+def questions(package: Project, count: int, infos: Any = None, **columns: Any) -> Any:
+    """Prompts that say "question 0" and so on, as messages, with further columns."""
+    prompts = prompts_of(package, [[5, 6]] * count, infos or [{}] * count)
+    messages = [[{"role": "user", "content": f"question {row}"}] for row in range(count)]
+    for name, values in {"raw_prompt": messages, **columns}.items():
+        prompts.non_tensor_batch[name] = package.module("training.batches").objects(values)
+    return prompts
+
+
+def prompt_of(batch: Any, tokenizer: Any, row: int = 0) -> str:
+    """The text of a prompt, without padding."""
+    width = batch.batch["prompts"].shape[1]
+    return str(tokenizer.decode(batch.batch["prompts"][row][batch.batch["attention_mask"][row, :width].bool()]))

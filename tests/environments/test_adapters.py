@@ -75,12 +75,12 @@ CASES = {
 @pytest.fixture(scope="module")
 def named(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project with all adapters, imported."""
-    configuration = Configuration(NEWEST[-1], features=FEATURES, recipe=ENVIRONMENT, package="named")
-    project = Project(make(configuration, tmp_path_factory.mktemp("named") / "project").root, "named")
+    configuration = Configuration(NEWEST[-1], features=FEATURES, recipe=ENVIRONMENT, package="env")
+    project = Project(make(configuration, tmp_path_factory.mktemp("named") / "project").root, "env")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(project.root))
         yield project
-    forget("named")
+    forget("env")
 
 
 @contextlib.contextmanager
@@ -139,6 +139,28 @@ def start(named: Project) -> Callable[..., Any]:
         return made, text
 
     return begun
+
+
+@contextlib.contextmanager
+def playing(
+    named: Project, folder: Path, env: dict[str, Any], write: Callable[[int], list[str]], *settings: str
+) -> Iterator[Callable[[], tuple[Any, Any]]]:
+    """A function that plays the first rows of an environment, by what is written at each turn."""
+    from transformers import AutoTokenizer
+
+    path = named.module("data.toy").ensure_toy_model(folder / "toy", task="environment")
+    tokenizer = AutoTokenizer.from_pretrained(path)
+    config = named.config("local.env.max_turn_tokens=null", *settings)
+    config.data.env = {**config.data.env, **env}
+    rows = named.module("custom.env_dataset").environment_rows("train", config.data.env)[:4]
+    engine = Scripted(named, lambda contexts: [tokenizer(f"{turn}<eos>")["input_ids"] for turn in write(len(contexts))])
+    rollouts = rollouts_of(named, config, tokenizer, OneProcess(), engine)
+    contexts = [
+        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False) for row in rows
+    ]
+    prompts = prompts_of(named, contexts, [row["extra_info"] for row in rows])
+    yield lambda: (rollouts.generate(prompts), tokenizer)
+    rollouts.episodes.loop.close()
 
 
 def end(env: Any) -> None:
@@ -246,29 +268,16 @@ def test_episodes_at_once_do_not_meet(case: Case, start: Callable[..., Any]) -> 
 
 
 def test_only_what_the_model_writes_is_trained(case: Case, named: Project, tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
-
-    path = named.module("data.toy").ensure_toy_model(tmp_path / "toy", task="environment")
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    overrides = {"name": case.name, **case.settings}
-    config = named.config("data.max_response_length=900", "local.env.max_turn_tokens=null")
-    config.data.env = {**config.data.env, **overrides}
-    rows = named.module("custom.env_dataset").environment_rows("train", config.data.env)[:2]
-    said = case.goes_on or "7"
-    engine = Scripted(named, lambda contexts: [tokenizer(f"{said}<eos>")["input_ids"] for _ in contexts])
-    rollouts = rollouts_of(named, config, tokenizer, OneProcess(), engine)
-    contexts = [
-        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False) for row in rows
-    ]
-    batch = rollouts.generate(prompts_of(named, contexts, [row["extra_info"] for row in rows]))
-    assert list(batch.non_tensor_batch["env_error"]) == ["", ""]
+    said, env = case.goes_on or "7", {"name": case.name, **case.settings}
+    with playing(named, tmp_path, env, lambda count: [said] * count, "data.max_response_length=900") as play:
+        batch, tokenizer = play()
+    assert list(batch.non_tensor_batch["env_error"]) == [""] * 4
     assert (batch.non_tensor_batch["turns"] > 1).all() == (case.goes_on is not None)
     for tokens, mask in zip(batch.batch["responses"], batch.batch["response_mask"].bool(), strict=True):
         turns = tokenizer.decode(tokens[mask]).split("<eos>")
         assert set(turns[:-1]) == {said}
         assert len(turns) - 1 == batch.non_tensor_batch["turns"][0]
         assert case.goes_on is None or "<user>" in tokenizer.decode(tokens[~mask])
-    rollouts.episodes.loop.close()
 
 
 def test_time_limits_of_gymnasium_truncate(named: Project, start: Callable[..., Any]) -> None:
@@ -325,7 +334,7 @@ def test_an_unknown_name_is_an_error_with_a_hint(named: Project, name: str, pack
 
 def test_a_missing_package_is_named_with_what_installs_it(named: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "gymnasium", None)
-    monkeypatch.delitem(sys.modules, "named.custom.env_gym", raising=False)
+    monkeypatch.delitem(sys.modules, "env.custom.env_gym", raising=False)
     with pytest.raises(named.module("errors").ConfigError) as caught:
         named.module("custom.env_wrapper").make_env({"name": "gym:FrozenLake-v1"})
     assert str(caught.value.hint).endswith("-m pip install gymnasium")
@@ -362,49 +371,36 @@ def test_a_session_is_given_back_and_a_server_that_dies_is_an_error(start: Calla
 
 def test_a_server_of_ours_is_started_watched_and_stopped(named: Project, tmp_path: Path) -> None:
     """What hangs costs its own sample; what dies those that it plays, and the next batch finds it started again."""
-    from transformers import AutoTokenizer
-
-    path = named.module("data.toy").ensure_toy_model(tmp_path / "toy", task="environment")
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    config = named.config(
-        "data.max_response_length=64", "local.env.max_turn_tokens=null", "local.env.max_error_share=1"
-    )
     command = f"{sys.executable} {HERE / 'openenv_double.py'} {{port}}"
-    config.data.env = {**config.data.env, "name": f"openenv:{command}", "timeout": 2, "val_size": 4}
-    rows = named.module("custom.env_dataset").environment_rows("train", config.data.env)[:4]
+    env = {"name": f"openenv:{command}", "timeout": 2, "val_size": 4}
     first_turn: list[str] = []  # of the second episode
 
-    def write(contexts: list[list[int]]) -> list[list[int]]:
-        turns = ["0", first_turn.pop() if first_turn else "0", "0", "0"]
-        return [tokenizer(f"{turns[row]}<eos>")["input_ids"] for row in range(len(contexts))]
+    def write(count: int) -> list[str]:
+        return ["0", first_turn.pop() if first_turn else "0", "0", "0"][:count]
 
-    rollouts = rollouts_of(named, config, tokenizer, OneProcess(), Scripted(named, write))
-    contexts = [
-        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False) for row in rows
-    ]
-    prompts = prompts_of(named, contexts, [row["extra_info"] for row in rows])
-    server = named.module("episodes.openenv_session").Server(command)
-    first = server.process
-    for said, ended in (("hang", 1), ("0", 0), ("die", 4), ("0", 0)):
-        first_turn.append(said)
-        columns = rollouts.generate(prompts).non_tensor_batch
-        assert sum(map(bool, columns["env_error"])) == ended, columns["env_error"]
-        assert columns["env_end"].tolist().count("error") == ended
-    assert first.poll() is not None
-    assert server.process.poll() is None
-    server.process.stdin.close()  # as when this process ends, however it does
-    server.process.wait(timeout=10)
-    with pytest.raises(OSError, match=r"refused|reset"):
-        urlopen(f"{server.url}/health", timeout=1)
-    rollouts.episodes.loop.close()
+    with playing(named, tmp_path, env, write, "data.max_response_length=64", "local.env.max_error_share=1") as play:
+        server = named.module("episodes.openenv_session").Server(command)
+        first = server.process
+        for said, ended in (("hang", 1), ("0", 0), ("die", 4), ("0", 0)):
+            first_turn.append(said)
+            columns = play()[0].non_tensor_batch
+            assert sum(map(bool, columns["env_error"])) == ended, columns["env_error"]
+            assert columns["env_end"].tolist().count("error") == ended
+        assert first.poll() is not None
+        assert server.process.poll() is None
+        server.process.stdin.close()  # as when this process ends, however it does
+        server.process.wait(timeout=10)
+        with pytest.raises(OSError, match=r"refused|reset"):
+            urlopen(f"{server.url}/health", timeout=1)
     errors = named.module("errors")
     for name, text in (("openenv:python {port}.py", "no server of OpenEnv answers"), ("openenv:x", "neither a URL")):
         with pytest.raises(errors.ConfigError, match=text):
             named.module("custom.env_wrapper").make_env({"name": name})
 
 
-def trained(root: Path, name: str, *settings: str) -> list[float]:
+def trained(named: Project, folder: Path, name: str, *settings: str) -> list[float]:
     """The mean rewards of the steps of a run of the toy model, whose turns are of digits."""
+    root = Path(shutil.copytree(named.root, folder / "project"))
     sizes = ("data.env.task=add1", "trainer.test_freq=-1", "trainer.val_before_train=false", "local.save_last=false")
     rows = train(root, f"data.env.name={name}", *sizes, *settings)
     return [row["critic/score/mean"] for row in rows if "critic/score/mean" in row]
@@ -414,9 +410,9 @@ def trained(root: Path, name: str, *settings: str) -> list[float]:
 def test_the_toy_model_learns_to_cross_a_frozen_lake(named: Project, tmp_path: Path) -> None:
     """Of three by three places, by what is said of where it is; random walks reach the goal in a twentieth."""
     pytest.importorskip("gymnasium")
-    root = Path(shutil.copytree(named.root, tmp_path / "project"))
     rewards = trained(
-        root,
+        named,
+        tmp_path,
         "gym:FrozenLake-v1",
         "+data.env.kwargs={is_slippery: false, desc: [SFF, FHF, FFG], reward_schedule: [1, 0.1, 0]}",
         "data.env.prompt='{observation}'",
@@ -437,9 +433,9 @@ def test_the_toy_model_learns_to_cross_a_frozen_lake(named: Project, tmp_path: P
 @pytest.mark.thorough
 def test_the_toy_model_learns_sums_of_reasoning_gym(named: Project, tmp_path: Path) -> None:
     pytest.importorskip("reasoning_gym")
-    root = Path(shutil.copytree(named.root, tmp_path / "project"))
     rewards = trained(
-        root,
+        named,
+        tmp_path,
         "reasoning_gym:basic_arithmetic",
         "+data.env.kwargs={min_terms: 2, max_terms: 2, min_digits: 1, max_digits: 1, operators: ['+'],"
         " format_style: simple}",

@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 # The conversation that custom/env_wrapper.py has, held by a program.
 GUESSER = """
 from programs import post
-from guess.custom.env_wrapper import make_env
+from toy.custom.env_wrapper import make_env
 
 
 def run(task, base_url, api_key, model, seed):
@@ -54,13 +54,13 @@ def digest_of(run: Path) -> str:
     return hashlib.sha256(weights.read_bytes()).hexdigest()
 
 
-@pytest.mark.parametrize("engine", ["hf", pytest.param("vllm", marks=pytest.mark.vllm)])
+@pytest.mark.parametrize("engine", ["hf", pytest.param("vllm", marks=[pytest.mark.vllm, pytest.mark.thorough])])
 def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_path: Path, engine: str) -> None:
     """Bit for bit, for the same conversation."""
     if engine == "vllm":
         pytest.importorskip("vllm")
     features = ("agents",)
-    root = make(Configuration("0.9.1", engine, features=features, recipe="multiturn", package="guess"), tmp_path).root
+    root = make(Configuration("0.9.1", engine, features=features, recipe="multiturn"), tmp_path).root
     (root / "programs.py").write_text(PROGRAMS)
     (root / "guesser.py").write_text(GUESSER)
     sizes = ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=10", "trainer.test_freq=-1"]
@@ -110,13 +110,13 @@ def test_nothing_is_left_behind(
 ) -> None:
     """Of many sessions, up to 64 at once, by the engine of transformers: no thread, process, file, or memory."""
     at_once = min(64, sessions // 3)
-    root = make(Configuration("0.9.1", features=("agents",), package="soaked"), tmp_path / "project").root
+    root = make(Configuration("0.9.1", features=("agents",), package="wet"), tmp_path / "project").root
     hang = '    if kind == "hang a while":\n        time.sleep(2.5)\n        ask()\n'
     (root / "soak.py").write_text(
         PROGRAMS.replace('    if kind == "loop":', f'{hang}    if kind == "loop":').replace("sleep 61", "sleep 6161")
     )
     monkeypatch.syspath_prepend(str(root))
-    project = Project(root, "soaked")
+    project = Project(root, "wet")
     ranks = project.module("run.distributed").Ranks()
     request.addfinalizer(ranks.close)
     rollouts, rows = _real_rollouts(project, ranks, str(project.module("data.toy").ensure_toy_model(tmp_path / "toy")))
@@ -150,7 +150,7 @@ def test_nothing_is_left_behind(
     assert threads <= before[0]
     assert files <= before[1] + 8
     assert sizes[-1] < sizes[1] + 80
-    forget("soaked", "soak")
+    forget("wet", "soak")
 
 
 def _read(file: Path) -> bytes:

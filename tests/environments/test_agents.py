@@ -10,22 +10,11 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import (
-    MULTI_TURN,
-    OneProcess,
-    Project,
-    Scripted,
-    imported_beside,
-    parts,
-    prompts_of,
-    rollouts_of,
-    save_ascii_model,
-)
+from tests.environments import support
+from tests.environments.support import MULTI_TURN, OneProcess, Project, Scripted, parts, prompt_of
 from tests.project.support import Configuration
 
 RELEASES = ["0.9.1", pytest.param("0.9.0", marks=pytest.mark.thorough)]
-# What the toy's template lacks.
-TOOLS_IN_TEMPLATE = "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"
 CALL = '<tool_call>{"name": "add", "arguments": {"a": 3, "b": 4}}</tool_call>'
 PROGRAMS = '''
 import asyncio
@@ -293,42 +282,19 @@ Play = Callable[..., Any]
 @pytest.fixture(scope="module", params=RELEASES)
 def agentic(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project with agents, and programs beside it."""
-    configuration = Configuration(request.param, features=("agents", "overlap"), package="agentic")
-    with imported_beside(
-        configuration, tmp_path_factory.mktemp("agentic") / "project", {"programs.py": PROGRAMS}
-    ) as project:
+    configuration = Configuration(request.param, features=("agents", "overlap"), package="act")
+    folder = tmp_path_factory.mktemp("agentic")
+    with support.imported_beside(configuration, folder / "project", {"programs.py": PROGRAMS}) as project:
         yield project
 
 
-@pytest.fixture(scope="module")
-def model_path(agentic: Project, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_ascii_model(agentic, tmp_path_factory.mktemp("model") / "toy")
-
-
 @pytest.fixture
-def play(agentic: Project, model_path: str) -> Iterator[Play]:
+def play(agentic: Project) -> Iterator[Play]:
     """A function that plays a session for each list of turns, and returns the batch and the tokenizer."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(model_path)
     made: list[Any] = []
 
     def run(program: str, *episodes: list[str], settings: tuple[str, ...] = (), infos: Any = None, tools: bool = True):
-        if tools:
-            tokenizer.chat_template = TOOLS_IN_TEMPLATE + tokenizer.chat_template
-        written = [0] * len(episodes)
-        asked = [f"question {row}" for row in range(len(episodes))]
-
-        def write(contexts: list[list[int]]) -> list[list[int]]:
-            turns = []
-            for context in contexts:
-                text = tokenizer.decode(context)
-                row = next((row for row, question in enumerate(asked) if question in text), 0)
-                turn = episodes[row][min(written[row], len(episodes[row]) - 1)]
-                turns.append(turn)
-                written[row] += 1
-            return [tokenizer(turn)["input_ids"] for turn in turns]
-
+        model_path, tokenizer = support.save_ascii_model(agentic, agentic.root / "model", shows_tools=tools)
         config = agentic.config(
             f"actor_rollout_ref.model.path={model_path}",
             f"{MULTI_TURN}.enable=true",
@@ -338,12 +304,10 @@ def play(agentic: Project, model_path: str) -> Iterator[Play]:
             *settings,
         )
         agentic.module("agents.agent_loop").check_agents(config)
-        rollouts = rollouts_of(agentic, config, tokenizer, OneProcess(), Scripted(agentic, write))
+        engine = support.scripted(agentic, tokenizer, episodes)
+        rollouts = support.rollouts_of(agentic, config, tokenizer, OneProcess(), engine)
         made.append(rollouts.episodes)
-        prompts = prompts_of(agentic, [[5, 6]] * len(episodes), infos or [{}] * len(episodes))
-        messages = [[{"role": "user", "content": text}] for text in asked]
-        prompts.non_tensor_batch["raw_prompt"] = agentic.module("training.batches").objects(messages)
-        return rollouts.generate(prompts), tokenizer
+        return rollouts.generate(support.questions(agentic, len(episodes), infos)), tokenizer
 
     yield run
     for episodes in made:
@@ -357,11 +321,6 @@ def said() -> dict[str, Any]:
     import programs  # type: ignore[import-not-found]
 
     return programs.SAID  # type: ignore[no-any-return]
-
-
-def prompt_of(batch: Any, tokenizer: Any, row: int = 0) -> str:
-    width = batch.batch["prompts"].shape[1]
-    return str(tokenizer.decode(batch.batch["prompts"][row][batch.batch["attention_mask"][row, :width].bool()]))
 
 
 @pytest.mark.parametrize("program", ["by_http", "by_openai", "by_stream", "by_anthropic", "by_anthropic_stream"])

@@ -12,17 +12,8 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import (
-    MULTI_TURN,
-    OneProcess,
-    Project,
-    Scripted,
-    imported_beside,
-    parts,
-    prompts_of,
-    rollouts_of,
-    save_ascii_model,
-)
+from tests.environments import support
+from tests.environments.support import MULTI_TURN, OneProcess, Project, parts
 from tests.project.support import Configuration
 
 pytest.importorskip("mcp")
@@ -79,8 +70,9 @@ tools:
 
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    configuration = Configuration("0.9.1", features=("tools_mcp",), package="served")
-    with imported_beside(configuration, tmp_path_factory.mktemp("served") / "project", {"server.py": SERVER}) as made:
+    configuration = Configuration("0.9.1", features=("tools_mcp",), package="far")
+    folder = tmp_path_factory.mktemp("served")
+    with support.imported_beside(configuration, folder / "project", {"server.py": SERVER}) as made:
         yield made
 
 
@@ -161,23 +153,16 @@ def test_its_tools_answer(project: Project, request: pytest.FixtureRequest, tmp_
 
 def test_episodes_call_them(project: Project, tmp_path: Path) -> None:
     """The schemas are in the prompts of rollouts, and of the dataset, which reads the file by itself."""
-    from transformers import AutoTokenizer
-
-    model = save_ascii_model(project, tmp_path / "toy")
-    tokenizer = AutoTokenizer.from_pretrained(model)
-    shown = "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"
-    tokenizer.chat_template = shown + tokenizer.chat_template
+    model, tokenizer = support.save_ascii_model(project, tmp_path / "toy", shows_tools=True)
     sizes = (f"actor_rollout_ref.model.path={model}", "data.max_prompt_length=40", "data.max_response_length=200")
     config = project.config(*settings_of(project, tmp_path, program(project), selected="add"), *sizes)
     project.module("episodes.tools").check_tools(config)
     turns = ['<tool_call>{"name": "add", "arguments": {"a": 3, "b": 4}}</tool_call><eos>', "7<eos>"]
-    engine = Scripted(project, lambda contexts: [tokenizer(turns.pop(0))["input_ids"] for _ in contexts])
-    prompts = prompts_of(project, [[0]], [{}])
-    rows = project.module("training.batches").objects([[{"role": "user", "content": "3+4"}]])
-    prompts.non_tensor_batch["raw_prompt"] = rows
-    batch = rollouts_of(project, config, tokenizer, OneProcess(), engine).generate(prompts)
+    engine = support.scripted(project, tokenizer, [turns])
+    prompts = support.questions(project, 1)
+    batch = support.rollouts_of(project, config, tokenizer, OneProcess(), engine).generate(prompts)
     assert parts(batch, tokenizer)[1] == (0, "<tool>7<assistant>")
-    assert tokenizer.decode(engine.calls[0][0][0]) == "[add]<user>3+4<assistant>"
+    assert tokenizer.decode(engine.calls[0][0][0]) == "[add]<user>question 0<assistant>"
     datasets = project.module("data.datasets")
     rows = [{"prompt": "3+4", "ground_truth": "7"}]
     data = datasets.dataset_of_rows(rows, "train", datasets.data_section(config), tokenizer)

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from extractor.values.options import RECIPES
+from tests.environments.support import Project
 from tests.project.running import train
 from tests.project.support import REPOSITORY, Configuration, make
 from tests.releases import NEWEST
@@ -76,3 +77,8 @@ def test_an_environment_of_ones_own_trains(tmp_path: Path, recipe: str) -> None:
     (root / "checkpoints").rename(root / "one")
     *_, last = train(root, f"{several}=true", "data.max_response_length=20")
     assert (last["step"], last["env/errors"], last["env/turns/max"]) == (2, 0, 2)
+
+
+def test_every_setting_is_documented(episodic: Project) -> None:
+    page = (REPOSITORY / "docs" / "environments.md").read_text(encoding="utf-8")
+    assert [name for name in episodic.config().local.env if f"local.env.{name}" not in page] == []

@@ -10,17 +10,8 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import (
-    MULTI_TURN,
-    OneProcess,
-    Project,
-    Scripted,
-    imported_beside,
-    parts,
-    prompts_of,
-    rollouts_of,
-    save_ascii_model,
-)
+from tests.environments import support
+from tests.environments.support import MULTI_TURN, OneProcess, Project, parts
 from tests.project.support import Configuration
 
 CONFIG = {"type": "native", "seconds": 5, "memory_mb": 200, "output_kb": 1, "allow_unisolated": True}
@@ -29,8 +20,8 @@ Run = Callable[..., str]
 
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    configuration = Configuration("0.9.1", features=("python_tool",), package="computing")
-    with imported_beside(configuration, tmp_path_factory.mktemp("computing") / "project", {}) as made:
+    configuration = Configuration("0.9.1", features=("python_tool",), package="box")
+    with support.imported_beside(configuration, tmp_path_factory.mktemp("computing") / "project", {}) as made:
         yield made
 
 
@@ -113,14 +104,9 @@ def test_settings_that_nothing_reads_are_refused(project: Project) -> None:
 
 def test_episodes_have_an_interpreter_each_until_they_end(project: Project, tmp_path: Path) -> None:
     """By the loop: two calls of an episode share one; when a rollout is over there is none."""
-    from transformers import AutoTokenizer
-
     file = tmp_path / "tools.yaml"
-    file.write_text(
-        json.dumps({"tools": [{"class_name": "computing.episodes.python_tool.PythonTool", "config": CONFIG}]})
-    )
-    model = save_ascii_model(project, tmp_path / "toy")
-    tokenizer = AutoTokenizer.from_pretrained(model)
+    file.write_text(json.dumps({"tools": [{"class_name": "box.episodes.python_tool.PythonTool", "config": CONFIG}]}))
+    model, tokenizer = support.save_ascii_model(project, tmp_path / "toy")
     config = project.config(
         f"{MULTI_TURN}.enable=true",
         f"{MULTI_TURN}.tool_config_path={file}",
@@ -132,21 +118,15 @@ def test_episodes_have_an_interpreter_each_until_they_end(project: Project, tmp_
     def call(code: str) -> str:
         return f"<tool_call>{json.dumps({'name': 'python', 'arguments': {'code': code}})}</tool_call><eos>"
 
-    turns = {"a": [call("x = 20"), call("x + 1"), "21<eos>"], "b": [call("x"), "none<eos>"]}
-
-    def write(contexts: list[list[int]]) -> list[list[int]]:
-        rows = [tokenizer.decode(context)[len("<user>")] for context in contexts]
-        return [tokenizer(turns[row].pop(0))["input_ids"] for row in rows]
-
-    prompts = prompts_of(project, [[0]] * 2, [{}] * 2)
-    messages = [[{"role": "user", "content": name}] for name in turns]
-    prompts.non_tensor_batch["raw_prompt"] = project.module("training.batches").objects(messages)
+    turns = [[call("x = 20"), call("x + 1"), "21<eos>"], [call("x"), "none<eos>"]]
+    engine = support.scripted(project, tokenizer, turns)
     started: list[Any] = []
     interpreter = project.module("episodes.interpreter").Interpreter
     with pytest.MonkeyPatch.context() as patch:
         begin = interpreter._start
         patch.setattr(interpreter, "_start", lambda self: (begin(self), started.append(self.process)))
-        batch = rollouts_of(project, config, tokenizer, OneProcess(), Scripted(project, write)).generate(prompts)
+        rollouts = support.rollouts_of(project, config, tokenizer, OneProcess(), engine)
+        batch = rollouts.generate(support.questions(project, 2))
     assert [text for own, text in parts(batch, tokenizer) if not own][1] == "<tool>21<assistant>"
     assert "NameError" in parts(batch, tokenizer, 1)[1][1]
     gc.collect()

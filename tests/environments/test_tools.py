@@ -8,24 +8,15 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import (
-    MULTI_TURN,
-    OneProcess,
-    Project,
-    Scripted,
-    imported_beside,
-    parts,
-    prompts_of,
-    rollouts_of,
-    save_ascii_model,
-)
+from tests.environments import support
+from tests.environments.support import MULTI_TURN, OneProcess, Project, parts, prompt_of
 from tests.project.support import Configuration
 
 RELEASES = ["0.9.1", "0.8.0", pytest.param("0.9.0", marks=pytest.mark.thorough)]
 TOOLS = '''
 import time
-from tooled.vendored.tools.function_tool import function_tool
-from tooled.vendored.tools.schemas import ToolResponse
+from kit.vendored.tools.function_tool import function_tool
+from kit.vendored.tools.schemas import ToolResponse
 
 
 @function_tool
@@ -49,8 +40,8 @@ def add(a: int, b: int):
     return "9" * 40 if a == 99 else str(a + b), 0.5
 '''
 STATEFUL = '''
-from tooled.vendored.tools.base_tool import BaseTool
-from tooled.vendored.tools.schemas import ToolResponse
+from kit.vendored.tools.base_tool import BaseTool
+from kit.vendored.tools.schemas import ToolResponse
 
 RELEASED = []
 
@@ -88,37 +79,18 @@ Play = Callable[..., Any]
 @pytest.fixture(scope="module", params=RELEASES)
 def tooled(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project with tools, and files that define some."""
-    configuration = Configuration(request.param, features=("tools", "episodes"), package="tooled")
+    configuration = Configuration(request.param, features=("tools", "episodes"), package="kit")
     files = {"calc.py": TOOLS, "stateful.py": STATEFUL, "tools.yaml": NATIVE}
-    with imported_beside(configuration, tmp_path_factory.mktemp("tooled") / "project", files) as project:
+    with support.imported_beside(configuration, tmp_path_factory.mktemp("tooled") / "project", files) as project:
         yield project
 
 
-@pytest.fixture(scope="module")
-def model_path(tooled: Project, tmp_path_factory: pytest.TempPathFactory) -> str:
-    return save_ascii_model(tooled, tmp_path_factory.mktemp("model") / "toy")
-
-
 @pytest.fixture
-def play(tooled: Project, model_path: str) -> Play:
+def play(tooled: Project) -> Play:
     """A function that plays an episode for each list of turns, and returns the batch and the tokenizer."""
-    from transformers import AutoTokenizer
+    model_path, tokenizer = support.save_ascii_model(tooled, tooled.root / "model")
 
-    tokenizer = AutoTokenizer.from_pretrained(model_path)
-
-    def run(*episodes: list[str], infos: Any = None, settings: tuple[str, ...] = (), rows: Any = None) -> Any:
-        written = [0] * len(episodes)
-        asked = [f"question {row}" for row in range(len(episodes))]
-
-        def write(contexts: list[list[int]]) -> list[list[int]]:
-            turns = []
-            for context in contexts:
-                text = tokenizer.decode(context)
-                row = next(row for row, question in enumerate(asked) if f"<user>{question}<" in text)
-                turns.append(episodes[row][written[row]])
-                written[row] += 1
-            return [tokenizer(turn)["input_ids"] for turn in turns]
-
+    def run(*episodes: list[str], infos: Any = None, settings: tuple[str, ...] = (), **columns: Any) -> Any:
         config = tooled.config(
             f"actor_rollout_ref.model.path={model_path}",
             f"{MULTI_TURN}.enable=true",
@@ -127,14 +99,9 @@ def play(tooled: Project, model_path: str) -> Play:
             "data.max_response_length=400",
             *settings,
         )
-        rollouts = rollouts_of(tooled, config, tokenizer, OneProcess(), Scripted(tooled, write))
-        prompts = prompts_of(tooled, [[0]] * len(episodes), infos or [{}] * len(episodes))
-        for name, values in {
-            "raw_prompt": [[{"role": "user", "content": text}] for text in asked],
-            **(rows or {}),
-        }.items():
-            prompts.non_tensor_batch[name] = tooled.module("training.batches").objects(values)
-        return rollouts.generate(prompts), tokenizer
+        engine = support.scripted(tooled, tokenizer, episodes)
+        rollouts = support.rollouts_of(tooled, config, tokenizer, OneProcess(), engine)
+        return rollouts.generate(support.questions(tooled, len(episodes), infos, **columns)), tokenizer
 
     return run
 
@@ -149,12 +116,9 @@ def test_calls_are_run_and_only_the_models_tokens_are_trained(play: Play) -> Non
     batch, tokenizer = play([turn, "seven<eos>"], ["no call<eos>"])
     assert parts(batch, tokenizer) == [(1, turn), (0, "<tool>7<assistant>"), (1, "seven<eos>")]
     assert parts(batch, tokenizer, 1) == [(1, "no call<eos>")]
-    width = batch.batch["prompts"].shape[1]
-    prompts = [
-        tokenizer.decode(ids[mask.bool()])
-        for ids, mask in zip(batch.batch["prompts"], batch.batch["attention_mask"][:, :width], strict=True)
+    assert [prompt_of(batch, tokenizer, row) for row in (0, 1)] == [
+        f"<user>question {row}<assistant>" for row in (0, 1)
     ]
-    assert prompts == ["<user>question 0<assistant>", "<user>question 1<assistant>"]
     log_probs, mask = batch.batch["rollout_log_probs"], batch.batch["response_mask"]
     assert (log_probs[mask.bool()] == -batch.batch["responses"][mask.bool()].float()).all()  # as the engine gave them
     assert (log_probs[~mask.bool()] == 0).all()
@@ -221,23 +185,18 @@ def test_episodes_end_at_their_limits(play: Play) -> None:
 
 def test_classes_of_a_file_keep_state_and_rows_choose_tools(tooled: Project, play: Play) -> None:
     turn = call("count", by=2) + "<eos>"
-    rows = {"tools_kwargs": [{"count": {"create_kwargs": {"start": 40}}}, {}]}
+    chosen = [{"count": {"create_kwargs": {"start": 40}}}, {}]
     infos = [{}, {"tool_selection": ["add"]}]
     settings = (f"{MULTI_TURN}.tool_config_path={tooled.root / 'tools.yaml'}",)
-    batch, tokenizer = play([turn, "x<eos>"], [turn, "x<eos>"], infos=infos, rows=rows, settings=settings)
+    batch, tokenizer = play([turn, "x<eos>"], [turn, "x<eos>"], infos=infos, settings=settings, tools_kwargs=chosen)
     assert parts(batch, tokenizer)[1] == (0, "<tool>42<assistant>")
     assert parts(batch, tokenizer, 1)[1] == (0, "<tool>Unknown function 'count'. Available tools: ['add']<assistant>")
     assert tooled.module("vendored.tools.tool_registry").sys.modules["stateful"].RELEASED == ["one"]
 
 
-def test_schemas_are_in_prompts(tooled: Project, model_path: str) -> None:
+def test_schemas_are_in_prompts(tooled: Project) -> None:
     """Those that a dataset encodes, by whose lengths rows are left out, as those of the rollout."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(model_path)
-    tokenizer.chat_template = (
-        "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}" + tokenizer.chat_template
-    )
+    _, tokenizer = support.save_ascii_model(tooled, tooled.root / "model", shows_tools=True)
     config = tooled.config(
         f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}",
         f"{MULTI_TURN}.enable=true",
@@ -252,8 +211,6 @@ def test_schemas_are_in_prompts(tooled: Project, model_path: str) -> None:
 
 def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None:
     """Before a model is loaded: files that define no tool or cannot be loaded, unknown parsers, templates."""
-    from transformers import AutoTokenizer
-
     tools, errors = tooled.module("episodes.tools"), tooled.module("errors")
     empty, missing = tmp_path / "empty.py", tmp_path / "missing.yaml"
     empty.write_text("x = 1\n")
@@ -268,8 +225,7 @@ def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None
         with pytest.raises(errors.ConfigError, match=said) as refused:
             tools.check_tools(tooled.config(*settings))
         assert "hint: " in str(refused.value)
-    model = tooled.module("data.toy").ensure_toy_model(tmp_path / "toy", task="ascii")
-    tokenizer = AutoTokenizer.from_pretrained(model)
+    model, tokenizer = support.save_ascii_model(tooled, tmp_path / "toy")
     no_tools = "{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
     tokenizer.chat_template = f"{{% for m in messages %}}{no_tools}{{{{ m.content }}}}{{% endfor %}}"
     with pytest.raises(errors.ConfigError, match=r"chat template cannot .*: no tools"):

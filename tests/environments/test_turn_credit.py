@@ -30,11 +30,11 @@ Estimator = Callable[..., tuple[torch.Tensor, torch.Tensor]]
 def credited(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     from tests.environments.support import make_project
 
-    project = make_project(NEWEST[-1], "hf", tmp_path_factory.mktemp("credited") / "project", "credited")
+    project = make_project(NEWEST[-1], "hf", tmp_path_factory.mktemp("credited") / "project", "due")
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(project.root))
         yield project
-    forget("credited")
+    forget("due")
 
 
 def log_probs_of(logits: torch.Tensor, actions: tuple[int, ...]) -> torch.Tensor:

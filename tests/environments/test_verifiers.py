@@ -10,17 +10,9 @@ import numpy as np
 import pytest
 
 from extractor.values.options import ENVIRONMENT
-from tests.environments.support import (
-    OneProcess,
-    Project,
-    Scripted,
-    imported_beside,
-    parts,
-    prompts_of,
-    rollouts_of,
-    save_ascii_model,
-)
-from tests.environments.test_agents import CALL, TOOLS_IN_TEMPLATE
+from tests.environments import support
+from tests.environments.support import OneProcess, Project, parts
+from tests.environments.test_agents import CALL
 from tests.project.support import Configuration
 from tests.releases import NEWEST
 
@@ -156,9 +148,9 @@ Play = Callable[..., Any]
 
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    configuration = Configuration(NEWEST[-1], features=("env_verifiers",), recipe=ENVIRONMENT, package="verified")
+    configuration = Configuration(NEWEST[-1], features=("env_verifiers",), recipe=ENVIRONMENT, package="ver")
     root = tmp_path_factory.mktemp("verified") / "project"
-    with imported_beside(configuration, root, FILES) as made, pytest.MonkeyPatch.context() as patch:
+    with support.imported_beside(configuration, root, FILES) as made, pytest.MonkeyPatch.context() as patch:
         patch.setenv("PYTHONPATH", str(root))  # servers of tools are processes
         yield made
 
@@ -166,36 +158,27 @@ def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pr
 @pytest.fixture
 def play(project: Project, tmp_path: Path) -> Iterator[Play]:
     """A function that plays tasks of an environment by scripted turns; returns the batch and the tokenizer."""
-    from transformers import AutoTokenizer
-
-    path = save_ascii_model(project, tmp_path / "toy")
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    tokenizer.chat_template = TOOLS_IN_TEMPLATE + tokenizer.chat_template
+    path, tokenizer = support.save_ascii_model(project, tmp_path / "toy", shows_tools=True)
     made: list[Any] = []
 
     def run(name: str, *said: list[str], timeout: float = 120) -> tuple[Any, Any]:
         settings = {"name": f"verifiers:{name}", "val_size": len(said), "train_size": 3}
         rows = project.module("custom.env_dataset").environment_rows("val", settings)
-        turns = [iter(turns) for turns in said]
-
-        def write(contexts: list[list[int]]) -> list[list[int]]:
-            texts = [tokenizer.decode(context) for context in contexts]
-            places = [next((row for row in range(len(said)) if f"question {row}" in text), 0) for text in texts]
-            return [tokenizer(next(turns[place], "") + "<eos>")["input_ids"] for place in places]
-
+        turns = [[*(f"{turn}<eos>" for turn in episode), "<eos>"] for episode in said]
         config = project.config(
             f"actor_rollout_ref.model.path={path}",
             "actor_rollout_ref.rollout.multi_turn.enable=true",
-            "local.agent.program=verified.custom.env_verifiers:run",
+            "local.agent.program=ver.custom.env_verifiers:run",
             f"local.agent.timeout={timeout}",
             "local.env.max_error_share=1",
             "local.env.max_turn_tokens=null",
             "data.max_response_length=200",
         )
         project.module("agents.agent_loop").check_agents(config)
-        rollouts = rollouts_of(project, config, tokenizer, OneProcess(), Scripted(project, write))
+        engine = support.scripted(project, tokenizer, turns)
+        rollouts = support.rollouts_of(project, config, tokenizer, OneProcess(), engine)
         made.append(rollouts.episodes)
-        prompts = prompts_of(project, [[5, 6]] * len(said), [row["extra_info"] for row in rows])
+        prompts = support.prompts_of(project, [[5, 6]] * len(said), [row["extra_info"] for row in rows])
         prompts.non_tensor_batch["data_source"] = np.array([row["data_source"] for row in rows], dtype=object)
         return rollouts.generate(prompts), tokenizer
 

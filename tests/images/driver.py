@@ -4,6 +4,7 @@ import ast
 import json
 import sys
 import typing
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,6 +17,7 @@ sys.path[:0] = [str(Path.cwd()), str(HERE)]
 import pictures  # noqa: E402
 from toy import LocalPPOTrainer, load_config  # noqa: E402
 from toy.data.images import processor_of, response_positions  # noqa: E402
+from toy.errors import ProjectError  # noqa: E402
 
 SIZES = (
     "scale=toy",
@@ -29,7 +31,10 @@ SIZES = (
 
 
 def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
-    """Train, or compare a step with what upstream's functions and plain transformers give."""
+    """Train, or say what is refused, or compare a step with what upstream's functions and plain transformers give."""
+    if mode == "refuse":
+        print(json.dumps([_refusal(model, run, lambda row: None, *settings)]))
+        return
     config = load_config(f"actor_rollout_ref.model.path={model}", f"trainer.default_local_dir={run}", *SIZES, *settings)
     if mode == "learn":
         trainer = LocalPPOTrainer(
@@ -44,6 +49,7 @@ def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
     rows[2]["prompt"] = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "colour?"}]}]
     trainer = LocalPPOTrainer(config, train_dataset=rows, reward_fn=_by_length)
     answer: dict[str, Any] = {"as_upstream": _as_upstream(trainer, Path(source))}
+    answer["refused"] = [_refusal(model, f"{run}_refused", change, *more) for change, *more in REFUSED]
     start = {name: weight.detach().clone() for name, weight in trainer.policy.module.named_parameters()}
     batch, metrics = trainer.train_step(next(iter(trainer.train_loader)))
     ratio = float(metrics["actor/grad_norm"])
@@ -54,6 +60,31 @@ def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
     answer["gradient"] = [ratio, gradient]
     answer["lengths"] = batch.batch["attention_mask"].sum(-1).tolist()
     print(json.dumps(answer))
+
+
+REFUSED: tuple[tuple[Any, ...], ...] = (
+    (lambda row: row.update(prompt="colour?"),),
+    (lambda row: row.update(images=["nowhere.png"]),),
+    (lambda row: row.update(images=[b"no image"]),),
+    (lambda row: row.update(videos=["film.mp4"]),),
+    (lambda row: None, "data.max_prompt_length=12"),
+    (lambda row: None, "algorithm.adv_estimator=gae"),
+    (lambda row: None, "actor_rollout_ref.model.path=null"),
+)
+
+
+def _refusal(model: str, run: str, change: Callable[[dict[str, Any]], object], *settings: str) -> str:
+    """What is said of four rows, of which the second has been changed."""
+    rows = pictures.rows(1, 4)
+    change(rows[1])
+    given = ("scale=toy", f"trainer.default_local_dir={run}", f"actor_rollout_ref.model.path={model}", *settings)
+    try:
+        LocalPPOTrainer(
+            load_config("data.max_prompt_length=64", *given), train_dataset=rows, reward_fn=pictures.is_right
+        )
+    except ProjectError as error:
+        return str(error)
+    return ""
 
 
 def _by_length(data_source: str, solution_str: str, ground_truth: str, extra_info: Any) -> float:

@@ -25,6 +25,18 @@ PACKED = (
 )
 
 
+# Of what the driver tries.
+REFUSED = (
+    "row 1: its prompt has 0 <image>, and its column images 1 images",
+    "row 1: cannot open an image: [Errno 2] No such file or directory: 'nowhere.png'",
+    "row 1: cannot open an image: cannot identify image file",
+    "row 1: it has videos, and a model sees images only here",
+    "more than data.max_prompt_length=12",
+    "prompts have images, and a critic reads text only",
+    "cannot be given any: its model reads text only",
+)
+
+
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
@@ -37,7 +49,7 @@ PACKED = (
 def test_a_step_is_upstreams_and_what_plain_transformers_computes(
     run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path, kind: str, settings: list[str]
 ) -> None:
-    """Rows with one image, two and none; images as PIL and bytes."""
+    """Rows with one image, two and none; images as PIL and bytes. Others are refused before a model is loaded."""
     for name in ("experimental/agent_loop/agent_loop.py", "utils/model.py", "utils/tokenizer/tokenizer.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(source_of(NEWEST[-1]).files[f"verl/{name}"])
@@ -50,6 +62,8 @@ def test_a_step_is_upstreams_and_what_plain_transformers_computes(
     assert found["gradient"][0] == pytest.approx(found["gradient"][1], rel=1e-3)
     assert found["gradient"][0] > 0.01
     assert len(set(found["lengths"])) > 2
+    for said, expected in zip(found["refused"], REFUSED, strict=True):
+        assert expected in said.splitlines()[0]
 
 
 def _scores(run_directory: Path) -> list[float]:
@@ -130,9 +144,8 @@ def test_two_processes_train_an_adapter(run: Run, model: Callable[[str], Path], 
 def test_rollout_servers_are_refused_before_a_model_is_loaded(
     run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
 ) -> None:
-    code = REFUSED.partition("same = ")[0].format(here=str(HERE), model=str(model("Qwen2_5_VL")))
-    asked = f'{code}tried(lambda row: None, "actor_rollout_ref.rollout.mode=async")'
-    done = run(project(NEWEST[-1], "vllm"), "-c", asked, tmp_path / "run")
+    settings = ("refuse", model("Qwen2_5_VL"), tmp_path / "run", "", "actor_rollout_ref.rollout.mode=async")
+    done = run(project(NEWEST[-1], "vllm"), HERE / "driver.py", *settings)
     assert "prompts have images, and the rollout server takes text only" in done.stdout, done.stderr[-3000:]
 
 
@@ -160,49 +173,3 @@ def test_releases_before_0_7_1_say_why_they_have_none(release: str) -> None:
     manifest = releases.load(release)
     (feature,) = [one for one in manifest.withheld if one.name == "multimodal"]
     assert "0.7.1" in feature.withheld
-
-
-REFUSED = """
-import sys
-sys.path[:0] = [".", {here!r}]
-import pictures
-from toy import LocalPPOTrainer, load_config
-from toy.errors import ProjectError
-def tried(change, *settings, model={model!r}):
-    rows = pictures.rows(1, 4)
-    change(rows[1])
-    path = [f"actor_rollout_ref.model.path={{model}}"] if model else []
-    given = ["scale=toy", f"trainer.default_local_dir={{sys.argv[1]}}", *path, *settings]
-    config = load_config("data.max_prompt_length=64", *given)
-    try:
-        LocalPPOTrainer(config, train_dataset=rows, reward_fn=pictures.is_right)
-    except ProjectError as error:
-        print(type(error).__name__, *str(error).splitlines()[:1])
-same = lambda row: None
-tried(lambda row: row.update(prompt="colour?"))
-tried(lambda row: row.update(images=["nowhere.png"]))
-tried(lambda row: row.update(images=[b"no image"]))
-tried(lambda row: row.update(videos=["film.mp4"]))
-tried(same, "data.max_prompt_length=12")
-tried(same, "algorithm.adv_estimator=gae")
-tried(same, model=None)
-"""
-
-
-def test_what_cannot_be_used_is_said_before_a_model_is_loaded(
-    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
-) -> None:
-    code = REFUSED.format(here=str(HERE), model=str(model("Qwen2_5_VL")))
-    done = run(project(NEWEST[-1]), "-c", code, tmp_path / "run")
-    assert done.returncode == 0, done.stderr[-3000:]
-    shown = done.stdout
-    for expected in (
-        "row 1: its prompt has 0 <image>, and its column images 1 images",
-        "row 1: cannot open an image: [Errno 2] No such file or directory: 'nowhere.png'",
-        "row 1: cannot open an image: cannot identify image file",
-        "row 1: it has videos, and a model sees images only here",
-        "more than data.max_prompt_length=12",
-        "prompts have images, and a critic reads text only",
-        "cannot be given any: its model reads text only",
-    ):
-        assert expected in shown, shown

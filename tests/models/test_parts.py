@@ -16,7 +16,7 @@ from torch import nn
 
 from tests.project.support import Configuration, forget, make
 
-PACKAGE = "modelside"
+PACKAGE = "fit"
 FEATURES = (
     "dynamic_bsz",
     "episodes",

@@ -131,7 +131,7 @@ def runs(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     half, whole = overrides(COMMON, PPO), overrides(COMMON, PPO, MORE)
 
     hard = {name: cases[name] for name in HARD}
-    packings = {f"dynamic_{n}": overrides(COMMON, dynamic(n)) for n in (2, 4)}
+    packings = {f"dynamic_{n}": overrides(COMMON, dynamic(n)) for n in (2, 4)[: 1 + EVERYTHING]}
     failures = {f"fails_{place}": overrides(whole, [f"fails_at={step}@{place}"]) for step, place in FAILURES.items()}
     split = {"half": half, "split": half, "split#resumed": whole}
     one = {**cases, **packings, "whole": whole, "half": half}

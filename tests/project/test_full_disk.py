@@ -2,13 +2,12 @@
 
 import errno
 import os
-import shutil
 from pathlib import Path
 
 import pytest
 
 from tests.project.running import check_forked, overrides, python
-from tests.project.support import Configuration, Maker
+from tests.project.support import Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 # The kernel refuses larger files, as it refuses what a full disk has no room for, and no library can tell why.
@@ -40,8 +39,7 @@ def limited(root: Path, limit: int, *words: str) -> str:
 
 @pytest.fixture
 def toy(made: Maker, tmp_path: Path) -> Path:
-    with_verl = made(Configuration(NEWEST[-1], "hf", features=("hub", "verl_checkpoints")))
-    return Path(shutil.copytree(with_verl.root, tmp_path / "project"))
+    return copy_of(made(Configuration(NEWEST[-1], "hf", features=("hub", "verl_checkpoints"))), tmp_path)
 
 
 @pytest.mark.slow

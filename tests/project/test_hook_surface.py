@@ -1,7 +1,6 @@
 """Hooks are never written again, so what they import is in every project, whichever release it is taken to."""
 
 import ast
-import shutil
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 
@@ -173,9 +172,7 @@ def test_the_hooks_of_every_release_train_under_every_other(
     if recipe not in list_recipes(releases.load(release)):
         pytest.skip("the release does not have what the recipe needs")
     for writer in hook_texts(made, recipe).values():
-        root = Path(
-            shutil.copytree(made(Configuration(release, "hf", recipe=recipe)).root, tmp_path / f"hooks_of_{writer}")
-        )
+        root = copy_of(made(Configuration(release, "hf", recipe=recipe)), tmp_path / f"hooks_of_{writer}")
         for file in made(Configuration(writer, "hf", recipe=recipe)).generated.tree:
             if file.kind is FileKind.HOOK:
                 (root / file.path).write_bytes(file.data)

@@ -3,7 +3,6 @@
 import ast
 import json
 import re
-import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.project.running import check_forked, overrides, started
-from tests.project.support import PACKAGE, REPOSITORY, Configuration, Maker
+from tests.project.support import PACKAGE, REPOSITORY, Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
@@ -28,8 +27,8 @@ LENGTHS = {"P": PROMPT, "R": RESPONSE, "P + R": PROMPT + RESPONSE}
 @pytest.fixture(scope="module")
 def seen(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """What the driver saw of a step with every phase."""
-    source = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
-    root = Path(shutil.copytree(source, tmp_path_factory.mktemp("step") / "project"))
+    configuration = Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")
+    root = copy_of(made(configuration), tmp_path_factory.mktemp("step"))
     settings = overrides(
         "trainer.total_training_steps=1",
         "algorithm.use_kl_in_reward=true",

@@ -57,8 +57,11 @@ def _without_dropped_methods(module: KeptModule) -> str:
     """The upstream text without the methods that the slicer left out, and the comments right above them."""
     lines = module.source.splitlines()
     gone: set[int] = set()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        tree = ast.parse(module.source)
     for index, methods in module.dropped:
-        body = getattr(module.body[index], "body")  # noqa: B009
+        body = getattr(tree.body[index], "body")  # noqa: B009
         for method in (body[number] for number in methods):
             first = 1 + find_first_line(method)
             while lines[first - 2].lstrip().startswith("#"):

@@ -82,7 +82,7 @@ def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_pat
     """One update per batch takes its own log-probabilities: the same weights with and without computing them before."""
     weights = []
     for setting in ("null", "true"):
-        root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / setting))
+        root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path / setting)
         rows = train(root, f"local.recompute_old_log_probs={setting}", "trainer.save_freq=2")
         assert ("timing_s/old_log_prob" in rows[-1]) == (setting == "true")
         (file,) = root.glob("checkpoints/*/*/global_step_2/actor/model.safetensors")
@@ -155,7 +155,7 @@ def test_a_python_without_the_packages_is_told_from_the_projects(made: Maker) ->
 
 
 def test_a_file_that_was_removed_is_told_from_a_missing_package(made: Maker, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made(Configuration(NEWEST[-1], "hf")).root, tmp_path / "copied"))
+    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
     (root / PACKAGE / "vendored/protocol.py").unlink()
     done = python(root, "-B", "main.py")
     assert (done.returncode, done.stdout) == (2, "")

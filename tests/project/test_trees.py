@@ -70,7 +70,10 @@ TYPED = {f"{NEWEST[-1]}-hf-default", f"{NEWEST[-1]}-vllm-everything", f"{LAST_WI
 
 @pytest.mark.parametrize(
     "configuration",
-    [pytest.param(item, marks=() if str(item) in TYPED else pytest.mark.thorough) for item in CONFIGURATIONS],
+    [
+        *(pytest.param(item, marks=() if str(item) in TYPED else pytest.mark.thorough) for item in CONFIGURATIONS),
+        Configuration(NEWEST[-1], recipe="gsm8k"),
+    ],
     ids=str,
 )
 def test_its_types_are_right(
@@ -91,6 +94,7 @@ THOROUGH = [
     "configuration",
     [
         Configuration(NEWEST[-1], "hf", everything=True, package=LONG),
+        Configuration(NEWEST[-1], "sglang", recipe="multiturn"),
         *(pytest.param(configuration, marks=pytest.mark.thorough) for configuration in THOROUGH),
     ],
     ids=lambda configuration: f"{configuration}-{configuration.recipe}-{len(configuration.package)}",

@@ -31,15 +31,15 @@ START = "import sys; sys.path.insert(0, {tests!r}); from sglang_double import ma
 
 @pytest.fixture(scope="session")
 def sglang_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of engine sglang, whose package is `sgserved`, which plays episodes and corrects for the engine."""
+    """A project of engine sglang, whose package is `sgl`, which plays episodes and corrects for the engine."""
     features = "dynamic_sampling,episodes,overlap,rescue,rollout_correction,watch"
-    return _made("sglang", "sgserved", tmp_path_factory.mktemp("made"), "--with", features)
+    return _made("sglang", "sgl", tmp_path_factory.mktemp("made"), "--with", features)
 
 
 @pytest.fixture(scope="session")
 def vllm_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project of engine vllm, whose package is `vserved`."""
-    return _made("vllm", "vserved", tmp_path_factory.mktemp("made"), "--with", "watch")
+    """A project of engine vllm, whose package is `vll`."""
+    return _made("vllm", "vll", tmp_path_factory.mktemp("made"), "--with", "watch")
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def in_place_of_sglang(sglang_project: Path, tmp_path: Path) -> dict[str, str]:
 def module(sglang_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The project's module of requests to a server, which tries again at once."""
     monkeypatch.syspath_prepend(str(sglang_project))
-    found = importlib.import_module("sgserved.workers.servers.http")
+    found = importlib.import_module("sgl.workers.servers.http")
     monkeypatch.setattr(found, "RETRY_SECONDS", (0.01, 0.01))
     return found
 

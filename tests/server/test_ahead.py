@@ -113,9 +113,9 @@ REFUSED = {
 @pytest.mark.parametrize("said", REFUSED)
 def test_what_cannot_be_ahead_is_refused(sglang_project: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
     monkeypatch.syspath_prepend(str(sglang_project))
-    loading: Any = importlib.import_module("sgserved.settings.loading")
-    errors: Any = importlib.import_module("sgserved.errors")
-    ahead: Any = importlib.import_module("sgserved.settings.ahead")
+    loading: Any = importlib.import_module("sgl.settings.loading")
+    errors: Any = importlib.import_module("sgl.errors")
+    ahead: Any = importlib.import_module("sgl.settings.ahead")
     config = loading.load_config(sglang_project / "config", AHEAD)
     ahead.check_ahead(config)
     for one in REFUSED[said]:
@@ -130,8 +130,8 @@ def test_prompts_that_depend_on_the_step_before_are_refused(
     sglang_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.syspath_prepend(str(sglang_project))
-    ahead: Any = importlib.import_module("sgserved.settings.ahead")
-    errors: Any = importlib.import_module("sgserved.errors")
+    ahead: Any = importlib.import_module("sgl.settings.ahead")
+    errors: Any = importlib.import_module("sgl.errors")
 
     class Curriculum:
         def on_batch_end(self, batch: object) -> None: ...

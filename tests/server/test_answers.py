@@ -116,7 +116,7 @@ def packages(sglang_project: Path, vllm_project: Path) -> Iterator[dict[str, str
     with pytest.MonkeyPatch.context() as patch:
         patch.syspath_prepend(str(sglang_project))
         patch.syspath_prepend(str(vllm_project))
-        yield {"sglang": "sgserved", "vllm": "vserved"}
+        yield {"sglang": "sgl", "vllm": "vll"}
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         monkeypatch.syspath_prepend(str(path))
     double = import_module("sglang_double")
     modules = {
-        name: import_module(f"sgserved.{name}")
+        name: import_module(f"sgl.{name}")
         for name in (
             "custom.env_wrapper",
             "data.toy",
@@ -124,7 +124,7 @@ def test_greedy_episodes_are_those_of_turns_taken_together(served: Any) -> None:
 
 
 def test_a_run_that_is_to_stop_waits_for_no_environment(served: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer = import_module("sgserved.workers.servers.writer")
+    writer = import_module("sgl.workers.servers.writer")
     timer = threading.Timer(0.5, lambda: monkeypatch.setattr(writer, "stop_requested", lambda: True))
     timer.start()
     start = time.monotonic()

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 KINDS = {
-    "vllm": ("vserved", "vllm_server", "VllmServer", "--data-parallel-size", "--tensor-parallel-size"),
-    "sglang": ("sgserved", "sglang_server", "SglangServer", "--dp-size", "--tp-size"),
+    "vllm": ("vll", "vllm_server", "VllmServer", "--data-parallel-size", "--tensor-parallel-size"),
+    "sglang": ("sgl", "sglang_server", "SglangServer", "--dp-size", "--tp-size"),
 }
 
 

@@ -32,7 +32,7 @@ FAMILY = (
 def process(sglang_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module of the project that is tested."""
     monkeypatch.syspath_prepend(str(sglang_project))
-    return importlib.import_module("sgserved.workers.servers.process")
+    return importlib.import_module("sgl.workers.servers.process")
 
 
 @pytest.fixture
@@ -206,7 +206,7 @@ def test_nothing_is_left_of_a_trainer_that_is_killed(sglang_project: Path, tmp_p
 TRAINER = """
 import sys, time
 from pathlib import Path
-from sgserved.workers.servers.process import ServerProcess
+from sgl.workers.servers.process import ServerProcess
 folder = Path({folder!r})
 code = {family!r}
 server = ServerProcess("it", lambda port: [sys.executable, "-c", code], {{}}, host="127.0.0.1", port=None,

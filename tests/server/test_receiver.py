@@ -14,7 +14,7 @@ pytestmark = pytest.mark.slow
 def module(vllm_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     """The module that vLLM's process imports."""
     monkeypatch.syspath_prepend(str(vllm_project))
-    return importlib.import_module("vserved.workers.servers.vllm_weights")
+    return importlib.import_module("vll.workers.servers.vllm_weights")
 
 
 def receiver(module: Any, copy: int) -> Any:

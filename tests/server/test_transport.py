@@ -134,7 +134,7 @@ NO_JSON = {
 @pytest.mark.parametrize("name", NO_JSON)
 def test_what_is_no_json_is_asked_for_again_and_then_told(module: Any, connect: Any, name: str) -> None:
     connection = connect(sends(http(200, NO_JSON[name])))
-    answers = importlib.import_module("sgserved.workers.servers.answers")
+    answers = importlib.import_module("sgl.workers.servers.answers")
     ask = module.Ask(lambda _: 1, lambda answer, _: answers.of_kind(answer, dict, "it"))
     wrong = rf"{connection.url}/x gave a wrong answer: it is (not valid JSON|None)"
     with pytest.raises(module.RolloutError, match=wrong):
@@ -246,7 +246,7 @@ def test_an_answer_too_many_is_not_the_next_requests(module: Any, connect: Any) 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_run_that_is_asked_to_stop_waits_no_longer(module: Any, connect: Any, number: int) -> None:
-    interrupts = importlib.import_module("sgserved.run.process")
+    interrupts = importlib.import_module("sgl.run.process")
     connection = connect(ENDLESS["a byte at a time"], timeout=600.0)
     with interrupts.StopSignal():
         threading.Timer(0.1, os.kill, [os.getpid(), number]).start()
@@ -259,7 +259,7 @@ def test_a_run_that_is_asked_to_stop_waits_no_longer(module: Any, connect: Any, 
 def test_an_update_may_end_when_a_run_is_asked_to_stop(
     module: Any, connect: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    interrupts = importlib.import_module("sgserved.run.process")
+    interrupts = importlib.import_module("sgl.run.process")
 
     async def answer(writer: Any, received: Received) -> None:
         await asyncio.sleep(0.4 if received.path == "/short" else 600.0)

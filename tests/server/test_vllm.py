@@ -37,7 +37,7 @@ def vserved(vllm_project: Path) -> Iterator[Callable[[str], Any]]:
         patch.setenv("OMP_NUM_THREADS", "1")
         for name in [name for name in sys.modules if name.partition(".")[0] == "vllm"]:
             patch.delitem(sys.modules, name)  # other tests of this process have imported it: the trainer must not
-        yield lambda name: importlib.import_module(f"vserved.{name}")
+        yield lambda name: importlib.import_module(f"vll.{name}")
 
 
 def make_model(vserved: Callable[[str], Any], directory: Path, *, tied: bool, hidden_size: int = 64) -> Path:

@@ -1,7 +1,6 @@
 """Runs in a real kernel of Jupyter: the example, an interrupt, hooks that run event loops, and a second trainer."""
 
 import os
-import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,7 +12,7 @@ from jupyter_client.manager import KernelManager, start_new_kernel
 from nbclient import NotebookClient
 
 from tests.project.running import environment, overrides
-from tests.project.support import PACKAGE, Configuration, Maker
+from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
@@ -62,8 +61,8 @@ with LocalPPOTrainer(config("wrong"), train_dataset=ROWS, reward_fn=misspelt) as
 
 @pytest.fixture(scope="module")
 def project(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = made(Configuration(NEWEST[-1], "hf", features=("plots", "reward_processes"))).root
-    return Path(shutil.copytree(source, tmp_path_factory.mktemp("notebook") / "project"))
+    configuration = Configuration(NEWEST[-1], "hf", features=("plots", "reward_processes"))
+    return copy_of(made(configuration), tmp_path_factory.mktemp("notebook"))
 
 
 @pytest.fixture(scope="module")

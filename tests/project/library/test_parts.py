@@ -1,6 +1,5 @@
 """Rollouts and models without a trainer compute what a trainer computes; and a trainer goes back to a checkpoint."""
 
-import shutil
 import subprocess
 import textwrap
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 
 from tests.processes.launching import TORCHRUN
 from tests.project.running import answer_of, forked, overrides, python
-from tests.project.support import PACKAGE, Configuration, Maker
+from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
@@ -36,8 +35,7 @@ def refusal(function):
 
 @pytest.fixture(scope="module", params=newest_release())
 def project(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    source = made(Configuration(request.param, "hf", everything=True)).root
-    return Path(shutil.copytree(source, tmp_path_factory.mktemp("parts") / "project"))
+    return copy_of(made(Configuration(request.param, "hf", everything=True)), tmp_path_factory.mktemp("parts"))
 
 
 def run(root: Path, program: str, *launcher: str) -> Any:
