@@ -24,7 +24,7 @@ from extractor.pipeline.slicer import KeptModule, NotKept, Resolver, Target
 from extractor.pipeline.source import Source
 from extractor.usecases import kept_methods
 from extractor.usecases.draft import check, fit
-from extractor.values import releases, resources
+from extractor.values import resources
 from extractor.values.manifest import Fix, Manifest
 from extractor.values.options import Options
 from tests.releases import EVERYTHING
@@ -33,10 +33,9 @@ KEPT = 12  # in memory, of each process
 INDEXES = 4  # likewise: what was read of a release
 FOLDER = "VEXTRACT_TESTS_GENERATED"
 PROCESS = "VEXTRACT_TESTS_PROCESS"  # the one that the others are started by
-_generate, _rewrite, _load = pipeline.generate, pipeline.rewrite_module, releases.load
+_generate, _rewrite = pipeline.generate, pipeline.rewrite_module
 _known: OrderedDict[str, Generated] = OrderedDict()
 _indexes: OrderedDict[str, Index] = OrderedDict()
-_manifests: dict[tuple[object, ...], Manifest] = {}
 
 
 def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
@@ -137,19 +136,9 @@ def _index(source: Source) -> Index:
     return _indexes[source.sha256]
 
 
-def load(release: str) -> Manifest:
-    """Load a manifest as `extractor.values.releases` does: each project asks for those of all releases, many times."""
-    files = sorted(resources.find_manifests().glob("*.toml"))
-    key = (release, releases.list_supported(), *((file, file.stat().st_mtime_ns) for file in files))
-    if key not in _manifests:
-        _manifests[key] = _load(release)
-    return _manifests[key]
-
-
 def begin() -> tempfile.TemporaryDirectory[str] | None:
     """Have every test generate through this module; returns the directory that this process made for it, if it did."""
     pipeline.generate = generate  # before tests import it
-    releases.load = load
     if not EVERYTHING:  # in `make test-all` each is rewritten by itself
         pipeline.rewrite_module = rewrite_module
     for reader in (pipeline, kept_methods, check, fit):

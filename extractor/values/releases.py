@@ -82,8 +82,16 @@ def load(release: str) -> Manifest:
     known = list_supported()
     if release not in known:
         raise UsageError(f"verl {release} is not supported by this vextract", hint=hint_nearest(release))
+    folder = resources.find_manifests()
+    return _load_once(release, tuple((item, readers.read_text(folder / f"verl-{item}.toml")) for item in known))
+
+
+@lru_cache(maxsize=16)
+def _load_once(release: str, texts: tuple[tuple[str, str], ...]) -> Manifest:
+    """Load a manifest once, for as long as no manifest changes."""
+    older = tuple(item for item, _ in texts if Version(item) < Version(release))
     manifest = parse_manifest(merge_predecessors(release), f"verl-{release}.toml")
-    return replace(manifest, former_keys=_map_former_keys(known[: known.index(release)], manifest.renamed_keys))
+    return replace(manifest, former_keys=_map_former_keys(older, manifest.renamed_keys))
 
 
 def _map_former_keys(older: tuple[str, ...], last: Mapping[str, str]) -> dict[str, str]:
