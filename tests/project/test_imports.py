@@ -14,8 +14,9 @@ from extractor.pipeline.generate import generate
 from extractor.usecases.verify.requirements import import_name
 from extractor.values import releases
 from extractor.values.modules import is_package, name_module, resolve_absolute
+from extractor.values.tree import Tree
 from tests.project.support import CONFIGURATIONS, Configuration, Maker
-from tests.releases import EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, source_of
+from tests.releases import EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release, source_of
 
 pytestmark = pytest.mark.usefixtures("verl")
 
@@ -73,13 +74,38 @@ def test_every_module_can_be_imported(failures: dict[str, dict[str, list[str]]],
 @pytest.mark.parametrize("feature", [feature.name for feature in releases.load(NEWEST[-1]).features])
 def test_a_feature_alone_imports_only_what_is_there(feature: str) -> None:
     manifest = releases.load(NEWEST[-1])
-    tree = generate(
-        Configuration(NEWEST[-1], features=(feature,)).options(manifest), source_of(NEWEST[-1]), manifest
-    ).tree
-    there = {name_module(file.path) for file in tree if file.path.startswith("toy/")}
-    for file in tree:
-        if file.path.startswith("toy/") and file.path.endswith(".py"):
-            for node in ast.walk(ast.parse(file.data)):
-                if isinstance(node, ast.ImportFrom) and node.level:
-                    module = resolve_absolute(node, name_module(file.path), is_package=is_package(file.path))
-                    assert module in there, f"{file.path}:{node.lineno}"
+    options = Configuration(NEWEST[-1], features=(feature,)).options(manifest)
+    assert find_missing(generate(options, source_of(NEWEST[-1]), manifest).tree) == []
+
+
+@pytest.mark.parametrize("release", newest_release(LAST_WITH_ENGINES_IN_PROCESS))
+def test_all_features_import_only_what_is_there(release: str) -> None:
+    manifest = releases.load(release)
+    options = Configuration(release, everything=True).options(manifest)
+    assert find_missing(generate(options, source_of(release), manifest).tree) == []
+
+
+def find_missing(tree: Tree) -> list[str]:
+    """List what a project's modules import from others of its own that these do not have."""
+    modules = {name_module(file.path): file for file in tree if re.fullmatch(r"toy/.*\.py", file.path)}
+    parsed = {name: ast.parse(file.data) for name, file in modules.items()}
+    words = {name: {word for node in ast.walk(found) for word in _bind(node)} for name, found in parsed.items()}
+    missing = []
+    for importer, found in parsed.items():
+        path = modules[importer].path
+        for node in [node for node in ast.walk(found) if isinstance(node, ast.ImportFrom) and node.level]:
+            module = resolve_absolute(node, importer, is_package=is_package(path))
+            known = words.get(module, set())
+            for name in [alias.name for alias in node.names if alias.name != "*"]:
+                if f"{module}.{name}" not in modules and not {name, "__getattr__"} & known:
+                    missing.append(f"{path}:{node.lineno}: {module}.{name}")
+    return missing
+
+
+def _bind(node: ast.AST) -> list[str]:
+    """Return the names that a node binds, whatever the scope."""
+    if isinstance(node, ast.Import | ast.ImportFrom):
+        return [alias.asname or alias.name.partition(".")[0] for alias in node.names]
+    if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [node.name]
+    return [node.id] if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store) else []
