@@ -16,8 +16,8 @@ from .sides import NotVendored, Side, Upstream, Vendored, block, is_absent
 
 Job = dict[str, Any]
 CASES = (
-    *("algorithms", "losses", "tensors", "batches", "metrics", "configs", "dataset", "rewards", "models", "padding"),
-    *("engine", "declared"),
+    *("calls", "algorithms", "losses", "tensors", "batches", "metrics", "configs", "dataset", "rewards", "models"),
+    *("padding", "engine", "declared"),
 )
 # What is slow to import, and is there before lines are traced.
 HEAVY = (
@@ -81,8 +81,9 @@ def load_cases(job: Job) -> list[Any]:
     preload()
     for name in CASES:
         importlib.import_module(f"{__package__}.cases_{name}")
-    from . import cases, cases_declared
+    from . import cases, cases_calls, cases_declared
 
+    cases_calls.register()
     cases_declared.register(job["declared"])
     return cases.FAMILIES
 
