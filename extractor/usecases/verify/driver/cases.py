@@ -115,7 +115,7 @@ def outcome(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
 def compute(
     function: Callable[..., Any], /, *, available: Mapping[str, Any] = MappingProxyType({}), **given: Any
 ) -> Any:
-    """Call with copies of the arguments; return the outcome, gradients, and what the call has changed.
+    """Call with copies of the arguments; return the outcome, gradients, and what the call changed and printed.
 
     Args:
         available: Values by name for what the function requires and is not given.
@@ -137,7 +137,9 @@ def compute(
         for name, value in named.items()
         if isinstance(value, torch.Tensor) and not value.is_nested
     }
-    result = outcome(function, **named)
+    result, text = printed(function, **named)
+    if isinstance(result, Iterator):
+        result = list(result)
     loss = result[0] if isinstance(result, tuple) and result else result
     leaves = [named[name] for name in before if named[name].requires_grad]
     if leaves and isinstance(loss, torch.Tensor) and loss.requires_grad:
@@ -145,7 +147,7 @@ def compute(
     changed = [name for name, value in before.items() if not torch.equal(value, named[name])]
     holder = named.get("self")
     said = "itself" if holder is not None and result is holder else result
-    return said, [leaf.grad for leaf in leaves], changed, holder
+    return said, [leaf.grad for leaf in leaves], changed, holder, text
 
 
 def copy_argument(value: Any) -> Any:
@@ -156,6 +158,8 @@ def copy_argument(value: Any) -> Any:
         return [copy_argument(item) for item in value]
     if type(value) is dict:
         return {key: copy_argument(item) for key, item in value.items()}
+    if type(value).__name__ == "TensorDict":
+        return value.clone()
     return copy.deepcopy(value) if hasattr(value, "meta_info") else value
 
 

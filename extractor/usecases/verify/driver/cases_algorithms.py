@@ -89,37 +89,16 @@ def controllers(call: Call) -> Cases:
         yield "/".join(str(value) for value in settings.values()), call(run, settings)
 
 
-@family("trainer_functions", TRAINER)
-def trainer_functions(call: Call) -> Cases:
-    """Compute masks, KL in the reward, advantages."""
-    yield "compute_response_mask", lambda: call("compute_response_mask", make_step(call.side))()
+@family("trainer_functions.kl", TRAINER)
+def kl_in_reward(call: Call) -> Cases:
+    """Yield cases of KL in the reward, whose controller learns from it."""
 
-    def penalised(kind: str, *settings: Any, penalty: tuple[str, ...] = (), groups: str = "fours") -> Any:
+    def run(kind: str, *settings: Any, groups: str = "fours", **penalty: str) -> Any:
         controller, data = call.get(f"{CORE}:{kind}KLController")(*settings), make_step(call.side, groups=groups)
         if not penalty:
             data.batch["response_mask"][5] = 0
-        return call.get("apply_kl_penalty")(data, controller, *penalty), float(controller.value)
+        return call.get("apply_kl_penalty")(data, controller, **penalty), float(controller.value)
 
     for penalty in ("kl", "abs", "mse", "low_var_kl"):
-        yield f"apply_kl_penalty/{penalty}", lambda: penalised("Adaptive", 0.02, 0.1, 1000, penalty=(penalty,))
-    yield "apply_kl_penalty/by default", lambda: penalised("Fixed", 0.2, groups="pairs")
-
-    def advantage(estimator: Any, groups: str, config: dict[str, Any] | None, more: dict[str, Any]) -> Any:
-        data = make_step(call.side, groups=groups, holes=groups == "pairs")
-        if groups != "pairs" and estimator.value == "gae":
-            data.pop(["response_mask"])
-        given = None if config is None else inputs.config(**config)
-        return call("compute_advantage", data, adv_estimator=estimator, **more, config=given)()
-
-    of_pairs, plain = {"gdpo_reward_keys": ["a"], "gamma": 1.0, "lam": 1.0}, {**DISCOUNTS, "num_repeat": 4}
-    undivided = {"norm_adv_by_std_in_grpo": False}
-    reweighted = {"use_pf_ppo": True, "pf_ppo": {"reweight_method": "pow", "weight_pow": 2.0}}
-    variants: dict[str, tuple[str, dict[str, Any] | None, dict[str, Any]]] = {
-        "pairs": ("pairs", of_pairs, {}),
-        "pairs/no deviation": ("pairs", of_pairs, undivided),
-        "plain": ("fours", None, plain),
-        "settings": ("fours", {**DISCOUNTS, "norm_adv_by_std_in_grpo": True}, plain),
-        "reweighted": ("fours", {**DISCOUNTS, **undivided, **reweighted}, plain),
-    }
-    for estimator, (label, variant) in product(call.get(f"{CORE}:AdvantageEstimator"), variants.items()):
-        yield f"compute_advantage/{estimator.value}/{label}", lambda: advantage(estimator, *variant)
+        yield penalty, call(run, "Adaptive", 0.02, 0.1, 1000, kl_penalty=penalty)
+    yield "by default", call(run, "Fixed", 0.2, groups="pairs")

@@ -1,4 +1,4 @@
-"""Cases of `DataProto` and TensorDict that take more than one call."""
+"""Cases of batches and metrics that take more than one call."""
 
 import os
 import pickle
@@ -7,10 +7,9 @@ from unittest import mock
 
 import numpy as np
 import torch
-from tensordict import TensorDict
 
-from .cases import Call, Cases, family, outcome, printed
-from .pool import make_arrays_only, make_batch
+from .cases import Call, Cases, family, outcome
+from .pool import make_arrays_only, make_balanced, make_batch
 from .sides import Side
 
 MODULE = "verl.protocol"
@@ -18,17 +17,7 @@ MODULE = "verl.protocol"
 
 @family("protocol.pad", MODULE)
 def padding(call: Call) -> Cases:
-    """Yield cases of padding to a divisor and back."""
-
-    def there_and_back(size: int, divisor: int) -> Any:
-        padded, count = call.get("pad_dataproto_to_divisor")(make_batch(call.side, size), divisor)
-        return padded, count, call.get("unpad_dataproto")(padded, count)
-
-    def pad(candidate: str) -> Any:
-        data = make_batch(call.side, 5)
-        data.padding(3, candidate)
-        data.padding(0, candidate)
-        return data
+    """Yield cases of when batches are padded."""
 
     def enabled() -> Any:
         settings = call.get("DataProtoConfig")
@@ -42,10 +31,6 @@ def padding(call: Call) -> Cases:
         with mock.patch.dict(os.environ, {"VERL_AUTO_PADDING": value}):
             return call.get("DataProtoConfig").auto_padding, outcome(make_batch(call.side, 7).chunk, 3)
 
-    for size, divisor in ((8, 4), (7, 4), (3, 8), (1, 5), (3, 7)):
-        yield f"{size} to {divisor}", call(there_and_back, size, divisor)
-    for candidate in ("first", "last"):
-        yield candidate, call(pad, candidate)
     yield "enabled", enabled
     for value in ("TRUE", "true", "1", "FALSE", "0", "yes"):
         yield f"enabled/{value}", call(by_environment, value)
@@ -53,7 +38,7 @@ def padding(call: Call) -> Cases:
 
 @family("protocol.store", MODULE)
 def storing(call: Call) -> Cases:
-    """Pickle, write to files, iterate."""
+    """Pickle, write to files, edit a selection."""
     side, cls = call.side, call.get("DataProto")
 
     def pickled(data: Any, method: str = "") -> Any:
@@ -65,11 +50,6 @@ def storing(call: Call) -> Cases:
         make_batch(side).save_to_disk(path)
         return cls.load_from_disk(path)
 
-    def moved() -> Any:
-        data = make_batch(side)
-        there = data.to("meta")
-        return [make_batch(side).to("cpu"), [there is data, str(there.batch["ids"].device)]]
-
     ragged = torch.nested.as_nested_tensor([torch.arange(3.0), torch.arange(5.0)], layout=torch.jagged)
     rows = {"rows": ragged, "plain": torch.arange(2)}
     yield "pickle/numpy", lambda: [pickled(made(side), "numpy") for made in (make_batch, make_arrays_only)]
@@ -77,13 +57,6 @@ def storing(call: Call) -> Cases:
     yield "pickle/arrays only", lambda: pickle.loads(pickle.dumps(cls.from_dict(non_tensors={"a": np.arange(3)})))
     yield "pickle/no tensor left", lambda: pickle.loads(pickle.dumps(make_batch(side).select(batch_keys=[])))
     yield "disk", on_disk
-    yield "to", moved
-    for make in (make_batch, make_arrays_only):
-        yield f"print_size/{make.__name__}", lambda: printed(make(side).print_size, "batch")
-    for seed in (None, 3):
-        options = {"seed": seed, "dataloader_kwargs": {"shuffle": seed is not None}}
-        yield f"make_iterator/{seed}", lambda: list(make_batch(side).make_iterator(2, 2, **options))
-    yield "make_iterator/by default", lambda: list(make_batch(side).make_iterator(4, 1))
     for deepcopy in (None, True):
         yield f"select/copy/{deepcopy}", call(_edit_selection, side, deepcopy)
     if hasattr(cls, "from_tensordict") and hasattr(cls, "to_tensordict"):
@@ -106,22 +79,37 @@ def unfolding(call: Call) -> Cases:
     yield "unfold_batch_dim", lambda: call.get("unfold_batch_dim")(folded(), batch_dims=2)
 
 
-NON_TENSORS: dict[str, dict[str, Any]] = {
-    "texts": {"a": "x", "b": 3},
-    "lists": {"a": [[1], []], "b": [{"c": 1}, {}]},
-    "nothing": {},
-}
+@family("seqlen_balancing.batch", "verl.utils.seqlen_balancing")
+def balancing(call: Call) -> Cases:
+    """Divide a batch by a budget of tokens, and put it together again."""
+
+    def there_and_back() -> Any:
+        parts, order = call.get("prepare_dynamic_batch")(make_balanced(call.side), max_token_len=45)
+        scores = torch.cat([part.batch["scores"] for part in parts])
+        return parts, order, call.get("restore_dynamic_batch")(scores, order)
+
+    yield "there and back", there_and_back
 
 
-@family("tensordict_utils.assign", "verl.utils.tensordict_utils")
-def non_tensors(call: Call) -> Cases:
-    """Assign what is no tensor, and read it again."""
-    if hasattr(call.side.module(call.module), "assign_non_tensor"):
-        yield from call.each("", _assign_values, NON_TENSORS, call.side.module(call.module))
+@family("metric.gathered", "verl.utils.metric.utils")
+def gather_metrics(call: Call) -> Cases:
+    """Gather values, and compute means, maxima and minima of them."""
+    if not hasattr(call.side.module(call.module), "Metric"):
+        return
+    cls = call.get("Metric")
 
+    def gathered(kind: str) -> Any:
+        one, other = cls(kind, value=1.0), cls(kind)
+        one.append(4)
+        other.append(torch.tensor(2.5))
+        other.extend([7.5, one])
+        one.append(cls(kind, value=-3))
+        mean = call.get("reduce_metrics")({"max": other})
+        another = cls("mean" if kind == "sum" else "sum")
+        wrong = [outcome(one.append, value) for value in ("text", torch.ones(2), np.float32(7), another)]
+        alike = [cls(kind, value=value) for value in (1.0, 3.5)]
+        ranks = [outcome(cls.aggregate_dp, ranks) for ranks in (alike, [one, other], [])]
+        return one.values, other.values, other.aggregate(), mean, wrong, ranks, one.init_list().values
 
-def _assign_values(module: Any, **values: Any) -> Any:
-    data = TensorDict({"rows": torch.arange(2)}, batch_size=[2])
-    returned = module.assign_non_tensor(data, **values)
-    found = [module.get_non_tensor_data(data, key, 7) for key in ("a", "b", "none")]
-    return returned is data, found, outcome(module.assign_non_tensor, {}, a=1)
+    for kind in ("mean", "sum", "min", "max", "none"):
+        yield f"gathered/{kind}", call(gathered, kind)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 import yaml
+from omegaconf import OmegaConf
 
 from .cases import Call, Cases, Each, family
 from .pool import MADE, VALUES
@@ -21,6 +22,7 @@ def _make_objects(values: list[Any]) -> Any:
 # What a tag makes of what stands behind it.
 TAGS = {
     "array": lambda value: np.array(value)[()],
+    "config": OmegaConf.create,
     "double": partial(torch.tensor, dtype=torch.float64),
     "each": Each,
     "long": partial(torch.tensor, dtype=torch.long),

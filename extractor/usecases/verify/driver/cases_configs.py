@@ -1,4 +1,4 @@
-"""Cases of config classes and the optimizers that they describe."""
+"""Cases of config classes, and of the optimizers and schedules that they describe."""
 
 import warnings
 from types import SimpleNamespace
@@ -8,6 +8,7 @@ import torch
 
 from . import inputs
 from .cases import Call, Cases, family, kind_of, outcome
+from .inputs import SETTINGS
 
 WORKERS = "verl.workers.config"
 VALIDATED = ((1, 8, True), (8, 2, True), (8, 4, True), (9, 4, True), (1, 4, False))
@@ -26,7 +27,7 @@ def actor(call: Call) -> Cases:
         checks = [outcome(made.validate, gpus, size, {"use_remove_padding": kept}) for gpus, size, kept in VALIDATED]
         return made, checks, made.get("clip_ratio"), made.get("none", 3), made["clip_ratio"], len(made)
 
-    yield from call.each("", run, inputs.SETTINGS["actors"])
+    yield from call.each("", run, SETTINGS["actors"])
 
 
 @family("config.critic", f"{WORKERS}.critic")
@@ -40,7 +41,7 @@ def critic(call: Call) -> Cases:
         made = cls(**model, **changes)
         return [outcome(made.validate, *size) for size in ((1, 8), (8, 0))]
 
-    yield from call.each("", run, inputs.SETTINGS["critics"])
+    yield from call.each("", run, SETTINGS["critics"])
 
 
 @family("config.convert", "verl.utils.config")
@@ -73,4 +74,22 @@ def optimizers(call: Call) -> Cases:
             optimizer.step()
         return made, type(optimizer).__name__, weight
 
-    yield from call.each("", run, inputs.SETTINGS["optimizers"])
+    yield from call.each("", run, SETTINGS["optimizers"])
+
+
+@family("torch_functional.schedules", "verl.utils.torch_functional")
+def schedules(call: Call) -> Cases:
+    """Compute learning rates over a run."""
+
+    def rates(name: str, **settings: Any) -> Any:
+        optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1)
+        schedule = call.get(f"get_{name}_schedule_with_warmup")(optimizer, **settings)
+        found = [schedule.get_last_lr()]
+        for _ in range(20):
+            optimizer.step()
+            schedule.step()
+            found.append(schedule.get_last_lr())
+        return found
+
+    for name in ("constant", "cosine"):
+        yield from call.each(f"{name}/", rates, SETTINGS[f"{name}_schedules"], name)

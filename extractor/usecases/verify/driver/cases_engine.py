@@ -1,10 +1,8 @@
 """Cases of the training engine on a tiny model."""
 
-import contextlib
 import functools
 import os
 import random
-from collections.abc import Callable, Iterator
 from itertools import product
 from types import SimpleNamespace
 from typing import Any
@@ -17,6 +15,7 @@ from . import inputs
 from .cases import Call, Cases, family, outcome
 from .cases_losses import make_losses_config, match_mean
 from .cases_models import (
+    DTYPES,
     GRADIENTS,
     change_step,
     list_losses,
@@ -30,6 +29,8 @@ from .inputs import SETTINGS
 from .pool import AGG_MODES
 from .sides import Side
 
+# Class of the engine, by class of the model.
+HEADS = {"Qwen2ForCausalLM": "FSDPEngineWithLMHead", "Qwen2ForTokenClassification": "FSDPEngineWithValueHead"}
 ENGINE = "verl.workers.engine.fsdp.transformer_impl"
 # What of an update's settings is the engine's; the rest is the loss's.
 _OWN = ("dropout", "clip", "entropy_checkpointing", "entropy_from_logits_with_chunking")
@@ -38,8 +39,8 @@ ENGINES = (*_OWN, "entropy_from_logits_chunk_size", "use_no_sync_for_gradient_ac
 
 def make_engine(
     side: Side,
+    head: str = "Qwen2ForCausalLM",
     *,
-    values: bool = False,
     packed: bool = False,
     dtype: str = "float32",
     dropout: float = 0.0,
@@ -48,10 +49,10 @@ def make_engine(
 ) -> Any:
     """Return an engine around a ready model, skipping upstream's own building."""
     start_process_group()
-    module = inputs.model(f"Qwen2For{'TokenClassification' if values else 'CausalLM'}", attention_dropout=dropout)
+    module = inputs.model(head, attention_dropout=dropout)
     config = side.get("verl.workers.config.engine:FSDPEngineConfig")
     optimizer = side.get("verl.workers.config.optimizer:FSDPOptimizerConfig")
-    made = side.get(f"{ENGINE}:FSDPEngineWith{'Value' if values else 'LM'}Head")(
+    made = side.get(f"{ENGINE}:{HEADS[head]}")(
         SimpleNamespace(use_remove_padding=packed, lora_rank=0, get=lambda key, default=None: default),
         config(**{"strategy": "fsdp2", "use_torch_compile": False, **changes}),
         optimizer(lr=1e-2, clip_grad=clip),
@@ -64,12 +65,12 @@ def make_engine(
 
 @family("engine", ENGINE)
 def language_model(call: Call) -> Cases:
-    """Yield cases of log-probabilities and updates, by precision, packing and loss."""
+    """Yield cases of log-probabilities, values and updates, by precision, packing and loss."""
     side = call.side
-    for dtype, dynamic, packed in product(("float32", "bfloat16"), (False, True), (False, True)):
-        label, ways = f"{dtype}/dynamic {dynamic}/packed {packed}", {"dtype": dtype, "packed": packed}
-        yield f"infer_batch/{label}", call(_infer, side, use_dynamic_bsz=dynamic, engine=ways)
-        yield f"train_batch/{label}", call(_train, side, dynamic=dynamic, **ways)
+    for head, dtype, dynamic, packed in product(HEADS, DTYPES, (False, True), (False, True)):
+        label, ways = f"{head}/{dtype}/dynamic {dynamic}/packed {packed}", {"dtype": dtype, "packed": packed}
+        yield f"infer_batch/{label}", call(_infer, side, head, use_dynamic_bsz=dynamic, engine=ways)
+        yield f"train_batch/{label}", call(_train, side, head, dynamic=dynamic, **ways)
     for name in list_losses(side):
         yield f"train_batch/{name}", call(_train, side, loss_mode=name)
     for mode in AGG_MODES[:-1]:
@@ -88,10 +89,10 @@ def language_model(call: Call) -> Cases:
         yield f"asked of other processes/dynamic {dynamic}", call(_record_all_reduce, side, dynamic)
 
 
-def _infer(side: Side, *, engine: dict[str, Any], values: bool = False, **settings: Any) -> Any:
+def _infer(side: Side, head: str = "Qwen2ForCausalLM", *, engine: dict[str, Any], **settings: Any) -> Any:
     known = side.get("verl.workers.config.engine:FSDPEngineConfig").__dataclass_fields__
     ways = {key: value for key, value in engine.items() if key in known or key in ("dropout", "packed", "dtype")}
-    made = make_engine(side, values=values, **ways)
+    made = make_engine(side, head, **ways)
     asked = {"use_remove_padding": made.model_config.use_remove_padding, "calculate_entropy": True, **settings}
     batch = make_unpadded(side, **asked)
     with made.eval_mode(disable_auto_offload=True):
@@ -110,23 +111,17 @@ def _record_all_reduce(side: Side, dynamic: bool) -> Any:
     """Return all-reduce calls, output and batch sizes of a training pass."""
     made, config = make_engine(side), make_losses_config(side)
     batch, read = make_unpadded(side, use_dynamic_bsz=dynamic), side.get(f"{TENSORS}:get_non_tensor_data")
-    with _mock_all_reduce(lambda values: values.mul_(2)) as seen, made.train_mode(disable_auto_offload=True):
-        output = made.train_batch(batch, loss_function=functools.partial(_run_loss, side, config))
-    told = [read(batch, key, "nothing") for key in ("sp_size", "dp_size", "batch_num_tokens", "global_batch_size")]
-    return seen, output, told
-
-
-@contextlib.contextmanager
-def _mock_all_reduce(answer: Callable[[torch.Tensor], object]) -> Iterator[list[Any]]:
-    """Mock all-reduce with `answer`; yield the growing list of calls."""
     seen: list[Any] = []
 
     def reduce(values: torch.Tensor, op: Any = None, group: Any = None, **kwargs: Any) -> None:
         seen.append((values.clone(), str(op), group if group is None else group is torch.distributed.group.WORLD))
-        answer(values)
+        values.mul_(2)
 
-    with mock.patch.object(torch.distributed, "all_reduce", reduce):
-        yield seen
+    replaced = mock.patch.object(torch.distributed, "all_reduce", reduce)
+    with replaced, made.train_mode(disable_auto_offload=True):
+        output = made.train_batch(batch, loss_function=functools.partial(_run_loss, side, config))
+    told = [read(batch, key, "nothing") for key in ("sp_size", "dp_size", "batch_num_tokens", "global_batch_size")]
+    return seen, output, told
 
 
 @family("engine.modes", "verl.workers.engine.base")
@@ -198,12 +193,12 @@ def _run_deterministic(side: Side) -> Any:
 
 def _train(
     side: Side,
+    head: str = "Qwen2ForCausalLM",
     *,
     dtype: str = "float32",
     dynamic: bool = False,
     packed: bool = False,
     loss_mode: str = "vanilla",
-    values: bool = False,
     weights: bool = False,
     broken: bool = False,
     sharded: bool = False,
@@ -213,7 +208,7 @@ def _train(
 ) -> Any:
     """Return what two updates say, and the model after them."""
     ways = {key: changes.pop(key) for key in ENGINES if key in changes}
-    made = make_engine(side, values=values, packed=packed, dtype=dtype, **ways)
+    made, values = make_engine(side, head, packed=packed, dtype=dtype, **ways), "Value" in HEADS[head]
     synchronised = _shard(side, made) if sharded else []
     if scaled:
         _set_scaler(made)
@@ -249,17 +244,6 @@ def _shard(side: Side, engine: Any) -> list[bool]:
 def _run_loss(side: Side, config: Any, **given: Any) -> Any:
     with match_mean(side, config.policy_loss.loss_mode, config):
         return side.get(f"{LOSSES}:ppo_loss")(config, **given)
-
-
-@family("engine.values", ENGINE)
-def value_model(call: Call) -> Cases:
-    """Compute values and updates of the critic."""
-    call.get("FSDPEngineWithValueHead")
-    for dynamic, packed in product((False, True), (False, True)):
-        label = f"dynamic {dynamic}/packed {packed}"
-        case = call(_infer, call.side, engine={"packed": packed}, values=True, use_dynamic_bsz=dynamic)
-        yield f"infer_batch/{label}", case
-        yield f"train_batch/{label}", call(_train, call.side, dynamic=dynamic, packed=packed, values=True)
 
 
 def _get_value_loss(side: Side) -> Any:

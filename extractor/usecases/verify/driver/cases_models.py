@@ -99,8 +99,8 @@ def actor(call: Call) -> Cases:
         yield f"compute_log_prob/{dtype}/dynamic {dynamic}", case
     yield "compute_log_prob/dropout", call(_log_probs, side, made={"optimizer": True, "dropout": 0.5})
     for name in list_losses(side):
-        yield f"update_policy/{name}", call(_update, side, loss_mode=name)
-    yield from call.each("update_policy/", _update, SETTINGS["updates"] | SETTINGS["actor_updates"], side)
+        yield f"update_policy/{name}", call(_update_actor, side, loss_mode=name)
+    yield from call.each("update_policy/", _update_actor, SETTINGS["updates"] | SETTINGS["actor_updates"], side)
     for gradient in GRADIENTS:
         made = _make_actor(side)
         yield f"step/{gradient}", call(take_step, made.actor_module, made._optimizer_step, gradient)
@@ -142,15 +142,15 @@ def _log_probs(
         return actor.compute_log_prob(make_step(side, **meta), **(asked or {})), actor.actor_module.training
 
 
-def _update(
+def _update_actor(
     side: Side,
     dtype: str = "float32",
     *,
     loss_mode: str = "vanilla",
-    broken: bool = False,
-    weights: bool = False,
     rollout: bool = False,
     left_out: Sequence[str] = (),
+    broken: bool = False,
+    weights: bool = False,
     **changes: Any,
 ) -> Any:
     changes["policy_loss"] = {**SETTINGS["actor"]["policy_loss"], "loss_mode": loss_mode}
@@ -159,8 +159,7 @@ def _update(
         changes["kind"] = "mapping"
         changes["policy_loss"]["rollout_correction"] = SETTINGS["rollout_correction"]
     made, data = _make_actor(side, dtype, **changes), make_step(side)
-    if left_out:
-        data.pop(batch_keys=list(left_out))
+    data.pop(batch_keys=list(left_out))
     change_step(data.batch, broken="advantages" if broken else "", weights=weights)
     if rollout:
         data.batch["rollout_log_probs"] = data.batch["old_log_probs"] + 0.1

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from tensordict import TensorDict
+from tensordict import NonTensorData, TensorDict
 
 from . import inputs
 from .cases import Each, each
@@ -101,6 +101,16 @@ def _make_steps(side: Side) -> Each:
     return Each({str(change): make_step(side, **change) for change in changes})
 
 
+def _make_step_without_mask(side: Side) -> Any:
+    data = make_step(side)
+    data.pop(["response_mask"])
+    return data
+
+
+def _list_estimators(side: Side) -> Each:
+    return Each({kind.value: kind for kind in side.get("verl.trainer.ppo.core_algos:AdvantageEstimator")})
+
+
 def make_balanced(side: Side) -> Any:
     """Return a DataProto whose rows have different lengths."""
     mask = torch.cat([torch.ones(BATCH, 3, dtype=torch.long), inputs.response_mask()], dim=1)
@@ -191,8 +201,11 @@ VALUES: dict[str, Any] = {
     "stepped": _STEPS.clone().requires_grad_(),
     "stepped_back": _STEPS.roll(1, dims=1),
     "strided": torch.nested.nested_tensor([CELLS[0], CELLS[0]]),
+    "tensor_dict": TensorDict({"rows": torch.arange(2)}, batch_size=[2]),
+    "tensordict": TensorDict({"rows": torch.arange(2)}, batch_size=[2]),
     "tensor_max": _DRAWN + 0.2,
     "tensor_min": _DRAWN - 0.1,
+    "told_rows": TensorDict({"rows": torch.arange(2), "a": NonTensorData("x")}, batch_size=[2]),
     "two_rows": TensorDict({"b": CELLS[:2]}, batch_size=[2]),
     "values": inputs.draw_per_token(61),
     "vpreds": (inputs.draw_per_token(61) + inputs.draw_per_token(63, 0.4)).requires_grad_(),
@@ -213,11 +226,14 @@ MADE: dict[str, Callable[[Side], Any]] = {
     "batches_of_sizes": lambda side: Each({str(size): make_batch(side, size) for size in (1, 3, 7, 8)}),
     "bypassing": _make_bypassing,
     "clashing": _make_other(ids=torch.ones(BATCH, 6)),
+    "estimators": _list_estimators,
     "padding_batch": lambda side: make_batch(side, 7, _verl_auto_padding=True),
     "parts": _make_parts,
     "rejections": lambda side: each(None, *list_rejections(side), "none"),
     "shorter": _make_other(extra=torch.ones(3)),
     "step": make_step,
+    "step_of_pairs": lambda side: make_step(side, groups="pairs", holes=True),
+    "step_without_mask": _make_step_without_mask,
     "steps": _make_steps,
     "told": lambda side: make_batch(
         side, nested={"a": [1, 2]}, pair=(1, "b"), long=[1, 2, 3, "a"], none=[], no_keys={}

@@ -15,10 +15,7 @@ from typing import Any
 from .sides import NotVendored, Side, Upstream, Vendored, block, is_absent
 
 Job = dict[str, Any]
-CASES = (
-    *("calls", "algorithms", "losses", "tensors", "batches", "metrics", "configs", "dataset", "rewards", "models"),
-    *("padding", "engine", "declared"),
-)
+CASES = ("algorithms", "losses", "batches", "configs", "dataset", "rewards", "models", "padding", "engine")
 # What is slow to import, and is there before lines are traced.
 HEAVY = (
     *("transformers.models.qwen2.modeling_qwen2", "datasets", "tensordict", "torch.distributed.fsdp"),
