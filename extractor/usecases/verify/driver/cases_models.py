@@ -242,11 +242,12 @@ def sharding(call: Call) -> Cases:
     """Yield cases of wrapping, loading and clipping with FSDP2."""
     mlp, mlps = ({"transformer_layer_cls_to_wrap": layers} for layers in ("Qwen2MLP", ["Qwen2MLP"]))
     yield "apply, load, clip", call(_shard, call)
-    yield "wrap policy", call(_shard, call, wrap_policy=mlp)
-    yield "prefetch", call(_shard, call, wrap_policy=mlps, forward_prefetch=True)
-    yield "tied", call(_shard, call, tied=True, wrap_policy=mlps)
-    yield "clip/loose", call(_clip_weights, call, max_norm=1e6)
-    yield "clip/other norm", call(_clip_weights, call, max_norm=0.1, norm_type=1.0)
+    # What fails on upstream's side alone, without CUDA in 0.4.0, is no result to compare.
+    yield "wrap policy", lambda: _shard(call, wrap_policy=mlp)
+    yield "prefetch", lambda: _shard(call, wrap_policy=mlps, forward_prefetch=True)
+    yield "tied", lambda: _shard(call, tied=True, wrap_policy=mlps)
+    yield "clip/loose", lambda: _clip_weights(call, max_norm=1e6)
+    yield "clip/other norm", lambda: _clip_weights(call, max_norm=0.1, norm_type=1.0)
     yield "optimizer's state moves", call(_move, call)
 
 
