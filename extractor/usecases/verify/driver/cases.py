@@ -138,6 +138,8 @@ def compute(
         if isinstance(value, torch.Tensor) and not value.is_nested
     }
     result, text = printed(function, **named)
+    if isinstance(result, Exception):
+        return result
     if isinstance(result, Iterator):
         result = list(result)
     loss = result[0] if isinstance(result, tuple) and result else result

@@ -1,5 +1,6 @@
 """Cases of functions and methods, with the arguments that `calls.yaml` has for them."""
 
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,7 @@ def _make_objects(values: list[Any]) -> Any:
 
 
 # What a tag makes of what stands behind it.
-TAGS = {
+TAGS: dict[str, Callable[[Any], Any]] = {
     "array": lambda value: np.array(value)[()],
     "config": OmegaConf.create,
     "double": partial(torch.tensor, dtype=torch.float64),
@@ -65,7 +66,11 @@ def _iterate_calls(table: dict[str, list[dict[str, Any]]], common: dict[str, Any
             only_kind = row.pop("kind", False)
             given = {name: _list_choices(value, call) for name, value in row.items()}
             for name, case in call.grid(function, label=label, available=VALUES, **given):
-                yield name, (lambda: type(case()[0]).__name__) if only_kind else case
+                yield name, (lambda: _name_kind(case())) if only_kind else case
+
+
+def _name_kind(result: Any) -> str:
+    return type(result if isinstance(result, Exception) else result[0]).__name__
 
 
 def _list_choices(value: Any, call: Call) -> Any:

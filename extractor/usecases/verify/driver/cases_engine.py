@@ -237,7 +237,12 @@ def _shard(side: Side, engine: Any) -> list[bool]:
     engine.optimizer = make_optimizer(engine.module)
     asked: list[bool] = []
     synchronise = engine.module.set_requires_gradient_sync
-    engine.module.set_requires_gradient_sync = lambda value: (asked.append(value), synchronise(value))
+
+    def note(value: bool) -> None:
+        asked.append(value)
+        synchronise(value)
+
+    engine.module.set_requires_gradient_sync = note
     return asked
 
 

@@ -1,6 +1,7 @@
 """Cases of actor, critic and rollout on a tiny model."""
 
 import contextlib
+import copy
 from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import Any
@@ -255,7 +256,7 @@ def _clip_weights(call: Call, **options: Any) -> Any:
     weights = [torch.nn.Parameter(torch.ones(count)) for count in (3, 2, 1)]
     weights[0].grad, weights[1].grad = torch.full((3,), 0.5), torch.tensor([0.25, -2.0])
     clip = call.get("fsdp2_clip_grad_norm_")
-    found = clip(iter(weights), **options), [weight.grad.clone() for weight in weights[:2]]
+    found = clip(iter(weights), **options), [copy.deepcopy(weight.grad) for weight in weights]
     return found, clip(weights[0], max_norm=1.0), weights[0].grad
 
 
