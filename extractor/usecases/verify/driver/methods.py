@@ -127,6 +127,7 @@ def _make_actor_config(side: Side, section: Any, loss: str) -> Any:
 def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
     """Return the batch of a step, with the columns that a method reads."""
     batch = make_step(side, groups="in order", global_steps=3)
+    batch.pop(["reward_baselines", "sum_pi_squared"])  # which only some methods take
     rows, mask = len(batch), batch.batch["response_mask"].float()
     shape = mask.shape if values != "rows" else (rows,)
     nothing = torch.zeros_like(batch.batch["prompts"])

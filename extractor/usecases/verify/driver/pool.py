@@ -101,9 +101,9 @@ def _make_steps(side: Side) -> Each:
     return Each({str(change): make_step(side, **change) for change in changes})
 
 
-def _make_step_without_mask(side: Side) -> Any:
+def _make_step_with_less(side: Side) -> Any:
     data = make_step(side)
-    data.pop(["response_mask"])
+    data.pop(["response_mask", "reward_baselines"])
     return data
 
 
@@ -233,7 +233,7 @@ MADE: dict[str, Callable[[Side], Any]] = {
     "shorter": _make_other(extra=torch.ones(3)),
     "step": make_step,
     "step_of_pairs": lambda side: make_step(side, groups="pairs", holes=True),
-    "step_without_mask": _make_step_without_mask,
+    "step_with_less": _make_step_with_less,
     "steps": _make_steps,
     "told": lambda side: make_batch(
         side, nested={"a": [1, 2]}, pair=(1, "b"), long=[1, 2, 3, "a"], none=[], no_keys={}
