@@ -16,7 +16,6 @@ from extractor.importers.adopt.target_project import NoPlace
 from extractor.usecases.verify import interpreter, subject
 from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.report import Check, CheckStatus
-from extractor.values.errors import CheckFailed
 
 _TIMEOUT = 300.0
 # Files that packages of verl open when they are imported.
@@ -96,15 +95,8 @@ def _describe_method(fork: ForkCode, method: Method, hooks: str) -> dict[str, An
 
 
 def _run(python: str, job: dict[str, Any], folder: Path) -> dict[str, Any]:
-    scratch = folder / f"run-{job['side']}"
-    scratch.mkdir()
-    running = interpreter.start(python, "methods", {**job, "scratch": str(scratch)}, scratch)
-    try:
-        return interpreter.finish(running, _TIMEOUT)
-    except CheckFailed as error:
-        raise CheckFailed(f"running the {job['side']}'s code {error.message}", hint=error.hint) from None
-    finally:
-        interpreter.stop(running)
+    (result,) = interpreter.run_jobs(python, "methods", {f"the {job['side']}'s code": job}, folder, _TIMEOUT).values()
+    return result
 
 
 def _compare(method: dict[str, Any], theirs: dict[str, Any], ours: dict[str, Any]) -> tuple[str, str]:

@@ -107,10 +107,7 @@ class _Finder:
         }
         self.tops = {_take_top(name) for name in subject.files} - {"tests"}
         self.names = ModuleNames(self.analyses, self.analyses.__getitem__)
-        required, extras, builds = requirements.read(subject.root)
-        self.required, self.extras, self.builds = (
-            {requirements.import_name(name) for name in names} for names in (required, extras, builds)
-        )
+        self.required, self.extras, self.builds = requirements.read(subject.root)
 
     def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
         """Yield unresolved imports; add lazy, unrequired ones to `optional`."""
@@ -151,15 +148,14 @@ class _Finder:
 def check_importable(subject: Subject, python: str) -> Check:
     """Import all vendored modules without Ray, verl and undeclared packages."""
     modules = [file.module for file in subject.vendored]
-    required = {requirements.import_name(name) for name in requirements.read_declared(subject.root)}
+    required = requirements.read(subject.root)[0]
     blocked = sorted(_list_imported(subject) - required - sys.stdlib_module_names - {"ray", "verl"})
     job = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
-            result = interpreter.finish(interpreter.start(python, "imports", job, Path(folder)), TIMEOUT)
+            (result,) = interpreter.run_jobs(python, "imports", {"the imports": job}, Path(folder), TIMEOUT).values()
         except CheckFailed as error:
-            summary = f"the import check {error.message}"
-            return Check("importable", CheckStatus.FAILED, summary, tuple(error.hint.splitlines()))
+            return Check("importable", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines()))
     problems = [f"{module}: {' '.join(error.split())}" for module, error in sorted(result["errors"].items())]
     problems += [f"{name} was imported all the same" for name in result["leaked"]]
     if problems:

@@ -19,18 +19,23 @@ from extractor.values.tree import FileKind
 def check_hashes(subject: Subject, *, strict: bool) -> Check:
     """Compare every file with the lock; edits fail only if `strict`."""
     entries = [entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK]
-    found = read_digests_on_disk(subject.lock, subject.root)
-    missing = [entry.path for entry in entries if entry.path not in found]
-    same = sum(found.get(entry.path) == entry.sha256 for entry in entries)
-    edited = [
-        f"{entry.path} ({entry.kind.value})" for entry in entries if found.get(entry.path, entry.sha256) != entry.sha256
-    ]
-    details = (*(f"missing: {path}" for path in missing), *(f"edited: {path}" for path in edited))
+    found, edited = read_digests_on_disk(subject.lock, subject.root), find_edited_paths(subject)
+    details = [f"missing: {entry.path}" for entry in entries if entry.path not in found]
+    missing = len(details)
+    details += [f"edited: {entry.path} ({entry.kind.value})" for entry in entries if entry.path in edited]
+    same = len(entries) - len(details)
     if not details:
         return Check("hashes", CheckStatus.OK, f"{count_noun(same, 'file')} as emitted")
-    failed = bool(missing) or strict
-    summary = f"{f'{len(missing)} missing, ' if failed else ''}{len(edited)} edited, {same} as emitted"
-    return Check("hashes", CheckStatus.FAILED if failed else CheckStatus.REPORTED, summary, details)
+    failed = missing > 0 or strict
+    summary = f"{f'{missing} missing, ' if failed else ''}{len(details) - missing} edited, {same} as emitted"
+    return Check("hashes", CheckStatus.FAILED if failed else CheckStatus.REPORTED, summary, tuple(details))
+
+
+def find_edited_paths(subject: Subject) -> frozenset[str]:
+    """Return the paths of edited files, hooks apart."""
+    found = read_digests_on_disk(subject.lock, subject.root)
+    emitted = (entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK)
+    return frozenset(entry.path for entry in emitted if found.get(entry.path, entry.sha256) != entry.sha256)
 
 
 def check_base(subject: Subject) -> Check:
@@ -40,13 +45,6 @@ def check_base(subject: Subject) -> Check:
     except CheckFailed as error:
         return Check("base", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",))
     return Check("base", CheckStatus.OK, f"{base.PATH}: {count_noun(len(files), 'file')} as the lock says")
-
-
-def find_edited_paths(subject: Subject) -> frozenset[str]:
-    """Return the paths of edited vendored files."""
-    found = read_digests_on_disk(subject.lock, subject.root)
-    vendored = (entry for entry in subject.lock.files if entry.kind is FileKind.VENDORED)
-    return frozenset(entry.path for entry in vendored if found.get(entry.path, entry.sha256) != entry.sha256)
 
 
 def check_provenance(

@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -86,8 +87,33 @@ def _explain_missing_torch(python: str) -> str:
     return "does not have torch" if asked.returncode else ""
 
 
-def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Running:
-    """Start a driver job ("imports", "parity") with files in a folder."""
+def run_jobs(
+    python: str, script: str, jobs: Mapping[str, Mapping[str, Any]], folder: Path, timeout: float
+) -> dict[str, dict[str, Any]]:
+    """Run jobs of the driver side by side, each in a folder of its own; return their results by name.
+
+    Args:
+        script: "imports", "parity" or "methods".
+        jobs: By what is run, as an error says it: "upstream's own code".
+        timeout: Seconds for each.
+
+    Raises:
+        CheckFailed: one died, or took too long.
+    """
+    running: dict[str, Running] = {}
+    try:
+        for name, job in jobs.items():
+            scratch = Path(tempfile.mkdtemp(dir=folder))
+            running[name] = _start(python, script, {**job, "scratch": str(scratch.resolve())}, scratch)
+        return {name: _finish(name, started, timeout) for name, started in running.items()}
+    finally:
+        for started in running.values():
+            started.process.kill()
+            started.process.wait()
+
+
+def _start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Running:
+    """Start a job of the driver with files in a folder."""
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     with (folder / "log.txt").open("wb") as output:
         process = subprocess.Popen(
@@ -101,30 +127,17 @@ def start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Run
     return Running(process, folder)
 
 
-def finish(running: Running, timeout: float) -> dict[str, Any]:
-    """Wait for a job, and read its result.
-
-    Raises:
-        CheckFailed: it died, or took too long.
-    """
+def _finish(name: str, running: Running, timeout: float) -> dict[str, Any]:
     try:
         code = running.process.wait(timeout)
-    except subprocess.TimeoutExpired:
-        stop(running)
-        raise CheckFailed(f"took longer than {timeout:.0f} s", hint=running.tail()) from None
-    try:
         result = json.loads((running.folder / "result.json").read_text(encoding="utf-8"))
+    except subprocess.TimeoutExpired:
+        raise CheckFailed(f"running {name} took longer than {timeout:.0f} s", hint=running.tail()) from None
     except (OSError, ValueError):
-        raise CheckFailed(f"ended with exit code {code} and without a result", hint=running.tail()) from None
+        message = f"running {name} ended with exit code {code} and without a result"
+        raise CheckFailed(message, hint=running.tail()) from None
     assert isinstance(result, dict)
     return result
-
-
-def stop(running: Running) -> None:
-    """End a job that is still running."""
-    if running.process.poll() is None:
-        running.process.kill()
-        running.process.wait()
 
 
 def _select_passed_on() -> dict[str, str]:

@@ -20,6 +20,7 @@ from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest
 
 TIMEOUT = 1200.0
+SIDES = {"upstream": "upstream's own code", "vendored": "the project's code"}
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
@@ -81,24 +82,9 @@ def run_sides(
 ) -> dict[str, dict[str, Any]]:
     """Return by side what every case returned there."""
     source.materialise(folder / "upstream")
-    running = {}
-    results = {}
-    try:
-        for side in sides:
-            scratch = folder / f"run-{side}"
-            scratch.mkdir()
-            job = make_job(subject, source, side, folder / "upstream", scratch)
-            running[side] = interpreter.start(python, "parity", job, scratch)
-        for side, started in running.items():
-            try:
-                results[side] = interpreter.finish(started, TIMEOUT)
-            except CheckFailed as error:
-                what = "upstream's own code" if side == "upstream" else "the project's code"
-                raise CheckFailed(f"running {what} {error.message}", hint=error.hint) from None
-    finally:
-        for started in running.values():
-            interpreter.stop(started)
-    return results
+    jobs = {SIDES[side]: make_job(subject, source, side, folder / "upstream", folder) for side in sides}
+    results = interpreter.run_jobs(python, "parity", jobs, folder, TIMEOUT)
+    return {side: results[SIDES[side]] for side in sides}
 
 
 def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
@@ -186,7 +172,8 @@ def _judge(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str
 
 def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: list[str]) -> Check:
     verdicts = list(ParityVerdict)
-    edited, places = find_edited_paths(subject), {file.upstream: file.path for file in subject.vendored}
+    places = {file.upstream: file.path for file in subject.vendored}
+    edited = find_edited_paths(subject) & {*places.values()}
     details = []
     for case in sorted(cases, key=lambda case: (case.verdict not in BAD, verdicts.index(case.verdict), case.name)):
         if case.verdict is not ParityVerdict.EQUAL:
@@ -214,11 +201,11 @@ def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> C
         executed: Lines that were run by absolute path.
     """
     details = []
-    files = lines = run = covered = functions = 0
+    lines = run = functions = left_out = 0
     for file in subject.vendored:
         done = set(executed.get(str((subject.root / file.path).resolve()), ()))
         defined = list_definitions(file.tree.body)
-        bodies = [(name, set(_list_body_lines(node))) for name, node in defined if isinstance(node, _Function)]
+        bodies = [(name, {*_list_body_lines(node)}) for name, node in defined if isinstance(node, _Function)]
         every = set().union(*(body for _, body in bodies))
         if not every:
             continue
@@ -227,12 +214,12 @@ def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> C
         share = f"{len(every & done) / len(every):.0%}"
         line = f"{file.path}: {len(public) - len(left)} of {len(public)} functions, {share} of lines"
         details.append(line + (f"; not covered: {', '.join(left)}" if left else ""))
-        files, lines, run = files + 1, lines + len(every), run + len(every & done)
-        covered, functions = covered + len(public) - len(left), functions + len(public)
+        lines, run = lines + len(every), run + len(every & done)
+        functions, left_out = functions + len(public), left_out + len(left)
     summary = (
         f"the cases ran {run / max(lines, 1):.0%} of the lines of the functions in"
-        f" {count_noun(files, 'vendored file')}, in {covered} of {count_noun(functions, 'public function')};"
-        " the rest was not compared"
+        f" {count_noun(len(details), 'vendored file')}, in {functions - left_out} of"
+        f" {count_noun(functions, 'public function')}; the rest was not compared"
     )
     return Check("coverage", CheckStatus.REPORTED, summary, tuple(details))
 

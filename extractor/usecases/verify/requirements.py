@@ -2,7 +2,6 @@
 
 import contextlib
 from pathlib import Path
-from typing import Any
 
 from packaging.requirements import InvalidRequirement, Requirement
 
@@ -22,37 +21,26 @@ _IMPORT_NAMES = {
 }
 
 
-def read(project: Path) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
-    """Return required, optional and build distributions named in `pyproject.toml`."""
-    extras = _read_section(project).get("optional-dependencies")
-    groups = extras.values() if isinstance(extras, dict) else ()
-    with_extra = {name for items in groups for name in _read_names(items)}
-    return (
-        read_declared(project),
-        tuple(sorted(with_extra)),
-        _read_names(_read_section(project, "build-system").get("requires")),
-    )
-
-
-def read_declared(project: Path) -> tuple[str, ...]:
-    """Return distributions required without an extra; none if `pyproject.toml` is damaged."""
-    return _read_names(_read_section(project).get("dependencies"))
-
-
-def _read_section(project: Path, name: str = "project") -> dict[str, Any]:
+def read(project: Path) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return import names of required, optional and build packages; none if `pyproject.toml` is damaged."""
     try:
-        section = readers.parse_toml(readers.read_text(project / "pyproject.toml")).get(name)
+        data = readers.parse_toml(readers.read_text(project / "pyproject.toml"))
     except (OSError, readers.TOMLDecodeError):
-        return {}
-    return section if isinstance(section, dict) else {}
+        data = {}
+    section, build = (
+        found if isinstance(found := data.get(name), dict) else {} for name in ("project", "build-system")
+    )
+    extras = section.get("optional-dependencies")
+    optional = [item for items in extras.values() for item in items] if isinstance(extras, dict) else []
+    return _read_names(section.get("dependencies")), _read_names(optional), _read_names(build.get("requires"))
 
 
-def _read_names(items: object) -> tuple[str, ...]:
+def _read_names(items: object) -> frozenset[str]:
     found = set()
     for item in items if isinstance(items, list) else ():
         with contextlib.suppress(InvalidRequirement, TypeError):
-            found.add(Requirement(item).name.lower())
-    return tuple(sorted(found))
+            found.add(import_name(Requirement(item).name))
+    return frozenset(found)
 
 
 def import_name(distribution: str) -> str:

@@ -1,12 +1,12 @@
 """Cases of RLHFDataset on a small Parquet file."""
 
 import pickle
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from . import inputs
-from .cases import Call, Cases, family, kind_of, outcome
+from .cases import Call, Cases, family, outcome
+from .inputs import SETTINGS
 from .sides import Side
 
 MODULE = "verl.utils.dataset.rl_dataset"
@@ -16,13 +16,6 @@ EXTRA: tuple[dict[str, Any], ...] = (
     {"need_tools_kwargs": False, "tools_kwargs": None, "interaction_kwargs": None},
 )
 TEXTS = ("1 + 2 = ?", "say abc", "a long question: " + "abcdefghij" * 4, "", "x?y?z\nnext line")
-# Without a seed a shuffled choice is anybody's: only its size is compared.
-SAMPLES: tuple[tuple[int, dict[str, Any]], ...] = (
-    *((count, {}) for count in (1, 4, 5)),
-    *((count, {"shuffle": True, "seed": 3}) for count in (100, 2, 5)),
-    (3, {"shuffle": True}),
-)
-UNSET = {"max_prompt_length": None, "filter_overlong_prompts": None}
 
 
 def prompts_file(folder: Path, suffix: str = "parquet") -> str:
@@ -50,6 +43,8 @@ def prompts_file(folder: Path, suffix: str = "parquet") -> str:
 def make(side: Side, files: list[str] | None = None, *, suffix: str = "parquet", **changes: Any) -> Any:
     """Return a dataset over prompt files, without settings that are None."""
     more = {name: changes.pop(name) for name in ("max_samples", "processor") if name in changes}
+    if "around" in changes:  # the length of the first prompt
+        changes["max_prompt_length"] = changes.pop("around") + len(f"<u>{TEXTS[0]}\n<a>")
     settings = {
         "cache_dir": str(side.scratch / "cache"),
         "max_prompt_length": 70,
@@ -66,46 +61,18 @@ def make(side: Side, files: list[str] | None = None, *, suffix: str = "parquet",
     )
 
 
-def variants() -> dict[str, dict[str, Any]]:
-    """Return dataset settings by case, some around the first prompt's length."""
-    length = len(inputs.tokenizer()(f"<u>{TEXTS[0]}\n<a>")["input_ids"])
-    ways = ("left", "right", "middle", "error")
-    bare = {"apply_chat_template_kwargs": {"chat_template": "{{ messages[0]['content'] }}"}}
-    overlong = {"filter_overlong_prompts": True}
-    return {
-        "plain": {},
-        "raw chat": {"return_raw_chat": True, "return_full_prompt": True},
-        "filtered": {"max_prompt_length": 30, **overlong},
-        **{way: {"max_prompt_length": 20, "truncation": way} for way in ways},
-        "middle, odd": {"max_prompt_length": 19, "truncation": "middle"},
-        **{
-            f"{way}/{more}": {"max_prompt_length": length + more, "truncation": way}
-            for more, way in product((-1, 0), ways)
-        },
-        **{f"filtered/{more}": {"max_prompt_length": length + more, **overlong} for more in (-1, 0)},
-        "by default": UNSET,
-        "lines": {"suffix": "jsonl", "need_tools_kwargs": True},
-        "no extra": {"suffix": "bare.parquet", "need_tools_kwargs": True},
-        "another key": {"prompt_key": "question"},
-        "template": bare,
-        "template, filtered": {**bare, "max_prompt_length": len(TEXTS[0]), **overlong},
-    }
-
-
 @family("rl_dataset", MODULE)
 def dataset(call: Call) -> Cases:
     """Read items under each setting, filters, resuming, batches."""
     side = call.side
 
-    def items(changes: dict[str, Any]) -> Any:
+    def items(**changes: Any) -> Any:
         made = outcome(make, side, **changes)
         if isinstance(made, Exception):
             return type(made).__name__
+        if changes.get("shuffle") and "seed" not in changes:
+            return len(made)
         return len(made), [outcome(made.__getitem__, index) for index in range(len(made))]
-
-    def sampled(samples: int, changes: dict[str, Any]) -> Any:
-        made = make(side, max_samples=samples, **changes)
-        return [made[index] for index in range(len(made))] if "seed" in changes or not changes else len(made)
 
     def divided(parts: Any) -> Any:
         found = make(side, filter_overlong_prompts=True).split(parts)
@@ -116,21 +83,6 @@ def dataset(call: Call) -> Cases:
 
         loader = StatefulDataLoader(make(side), batch_size=2, collate_fn=call.get("collate_fn"))
         return [call.get("verl.protocol:DataProto").from_single_dict(rows) for rows in loader]
-
-    for label, changes in variants().items():
-        yield label, call(items, changes)
-    yield "no such format", kind_of(call(make, side, suffix="csv"))
-    for samples, changes in SAMPLES:
-        yield f"max samples/{'/'.join(map(str, (samples, *changes.values())))}", call(sampled, samples, changes)
-    for parts in (2, 3, 6, 0, "2") if hasattr(call.get("RLHFDataset"), "split") else ():
-        yield f"split/{parts!r}", call(divided, parts)
-    yield "loader", looped
-    yield from _yield_states(call)
-
-
-def _yield_states(call: Call) -> Cases:
-    """Yield cases of dataset state after downloading, pickling and resuming."""
-    side = call.side
 
     def downloaded() -> Any:
         files = [prompts_file(side.scratch)]
@@ -145,5 +97,10 @@ def _yield_states(call: Call) -> Cases:
         made.resume_dataset_state()
         return len(made), made[1]
 
+    yield from call.each("", items, SETTINGS["datasets"])
+    yield from call.each("max samples/", items, SETTINGS["samples"])
+    for parts in (2, 3, 6, 0, "2") if hasattr(call.get("RLHFDataset"), "split") else ():
+        yield f"split/{parts!r}", call(divided, parts)
+    yield "loader", looped
     yield "files again", call(downloaded)
     yield "resumed", call(resumed)

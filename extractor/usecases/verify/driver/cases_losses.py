@@ -1,4 +1,4 @@
-"""Cases of policy losses with gradients, and of rollout correction."""
+"""Cases of policy losses with gradients."""
 
 import contextlib
 from itertools import product
@@ -8,11 +8,11 @@ from unittest import mock
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, outcome, with_gradient
-from .cases_algorithms import AGG_MODES, CORE
-from .sides import NotVendored, Side
+from .cases import Call, Cases, compute, family
+from .pool import AGG_MODES
+from .sides import Side
 
-HELPER = "verl.trainer.ppo.rollout_corr_helper"
+CORE = "verl.trainer.ppo.core_algos"
 # What a process knows of the batch that its rows are a part of, in releases that ask for it.
 SHARE = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17, "loss_scale_factor": 11}
 # How far the policies are apart, and what is at a border: advantages and differences of zero, tokens that are masked.
@@ -59,9 +59,8 @@ def _run_loss(side: Side, name: str, mode: str, kind: str, situation: str = "nea
         "cliprange": 0.2,
     }
     loss = side.get(f"{CORE}:get_policy_loss_fn")(name)
-    with mean_over_the_batch(side, name, config):
-        result = outcome(inputs.call, loss, available, by_default=situation == "by default")
-    return with_gradient(result, new)
+    with match_mean(side, name, config):
+        return compute(loss, available=available) if situation == "by default" else compute(loss, **available)
 
 
 def _configure(side: Side, name: str, kind: str, situation: str) -> Any:
@@ -75,11 +74,11 @@ def _configure(side: Side, name: str, kind: str, situation: str) -> Any:
         settings["tau_pos"] = 0.0  # of gains alone: a token without any that took it would be no number
     if kind == "dataclass":
         return actor_dataclass(side, settings)
-    settings["policy_loss"]["rollout_correction"] = inputs.ROLLOUT_CORRECTION
+    settings["policy_loss"]["rollout_correction"] = inputs.SETTINGS["rollout_correction"]
     return inputs.config(**settings, global_batch_info={})
 
 
-def mean_over_the_batch(side: Side, name: str, config: Any) -> contextlib.AbstractContextManager[object]:
+def match_mean(side: Side, name: str, config: Any) -> contextlib.AbstractContextManager[object]:
     """Patch upstream's GMPO to average over the batch, as fixed."""
     if not side.upstream or name != "geo_mean" or "geo-mean-over-the-batch" not in side.fixes:
         return contextlib.nullcontext()
@@ -100,95 +99,9 @@ def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:
     return cls(**{**taus, **settings, "policy_loss": kind(**{**more, **settings["policy_loss"]})})
 
 
-def losses_config(side: Side, **changes: Any) -> Any:
+def make_losses_config(side: Side, **changes: Any) -> Any:
     """Return the actor's section as upstream's dataclass."""
     settings = inputs.actor_settings(**changes)
     settings.pop("use_torch_compile", None)
     settings["fsdp_config"] = side.get("verl.workers.config.engine:FSDPEngineConfig")(strategy="fsdp2")
     return actor_dataclass(side, settings)
-
-
-@family("core_algos.compute_policy_loss", CORE)
-def clipped_loss(call: Call) -> Cases:
-    """Yield the losses that are no part of the registry."""
-    old, mask, function = inputs.log_probs(31), inputs.response_mask(), call.get("compute_policy_loss")
-
-    def run(apart: torch.Tensor, advantage: torch.Tensor, **settings: Any) -> Any:
-        new = (old + apart).requires_grad_()
-        return with_gradient(outcome(function, old, new, advantage, mask, **settings), new)
-
-    edges = inputs.draw_per_token(32, 0.5)
-    edges[:, ::2] = 0
-    yield "edges", lambda: run(edges, inputs.edges(33), cliprange=0.2)
-    for mode in AGG_MODES:
-        for label, clip in {
-            "one range": {},
-            "two ranges": {"cliprange_low": 0.1, "cliprange_high": 0.3, "clip_ratio_c": 1.5},
-            "bad ratio": {"clip_ratio_c": 0.5},
-            "ratio of one": {"clip_ratio_c": 1.0},
-        }.items():
-            settings = {"loss_agg_mode": mode, "cliprange": 0.2, **clip}
-            yield f"{mode}/{label}", lambda: run(inputs.draw_per_token(32, 0.5), inputs.draw_per_token(33), **settings)
-
-
-def _correct(call: Call, function: str, **settings: Any) -> Any:
-    new, advantages = inputs.log_probs(35).requires_grad_(), inputs.draw_per_token(37)
-    result = call(function, inputs.log_probs(36), new, advantages, inputs.response_mask(), **settings)()
-    return with_gradient(result, new)
-
-
-@family("core_algos.rollout_correction", CORE)
-def corrected_loss(call: Call) -> Cases:
-    """Yield the loss with rollout correction, called directly."""
-    function = "compute_policy_loss_with_rollout_correction"
-    call.get(function)
-    for sampling, rejection in product((None, "token", "sequence"), (None, "token", "sequence", "geometric")):
-        settings = {"rollout_is": sampling, "rollout_rs": rejection, "rollout_rs_threshold": 1.5}
-        yield f"{sampling}/{rejection}", lambda: _correct(call, function, **settings)
-
-
-def rejections(side: Side) -> tuple[str, ...]:
-    """Return the names of rejection methods; none without the module."""
-    try:
-        helper = side.module(HELPER)
-    except NotVendored:
-        return ()
-    return tuple(sorted(getattr(helper, "SUPPORTED_ROLLOUT_RS_OPTIONS", ("token", "sequence", "geometric"))))
-
-
-@family("core_algos.bypass", CORE)
-def bypassing_loss(call: Call) -> Cases:
-    """Yield cases of the bypass-mode loss, clipped and by REINFORCE."""
-    ways = (None, *rejections(call.side))
-    for kind, sampling, rejection in product(("ppo_clip", "reinforce", "none"), (None, "token", "sequence"), ways):
-        settings = inputs.actor_settings(global_batch_info={})
-        settings["policy_loss"]["rollout_correction"] = {
-            "loss_type": kind,
-            "rollout_is": sampling,
-            "rollout_rs": rejection,
-            "rollout_rs_threshold": 1.5,
-        }
-        case = call(_correct, call, "compute_policy_loss_bypass_mode", config=inputs.config(**settings))
-        yield f"{kind}/{sampling}/{rejection}", case
-
-
-@family("rollout_corr_helper", HELPER)
-def rollout_correction(call: Call) -> Cases:
-    """Yield cases of importance weights and rejection masks between two policies."""
-    old, rollout, mask = inputs.log_probs(71), inputs.log_probs(71) + inputs.draw_per_token(72), inputs.response_mask()
-    told = {"old_log_prob": old, "rollout_log_prob": rollout, "response_mask": mask}
-    function, ways = "compute_rollout_correction_and_rejection_mask", (None, *rejections(call.side), "none")
-    for sampling, rejection, normalised in product((None, "token", "sequence", "none"), ways, (False, True)):
-        available = {
-            **told,
-            "rollout_is": sampling,
-            "rollout_is_threshold": 1.5,
-            "rollout_rs": rejection,
-            "rollout_rs_threshold": 1.3,
-            "rollout_token_veto_threshold": 0.05 if normalised else None,
-            "rollout_is_batch_normalize": normalised,
-        }
-        label = f"weights/{sampling}/{rejection}/{normalised}"
-        yield label, lambda: outcome(inputs.call, call.get(function), available)
-    yield "off-policy", call("compute_offpolicy_metrics", old, rollout, mask)
-    yield "from log-probs", call("compute_rollout_corr_metrics_from_logprobs", old, rollout, mask)

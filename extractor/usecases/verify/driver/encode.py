@@ -2,7 +2,7 @@
 
 A node is a list that starts with its kind:
     ["v", value]                       None, a bool, a number or a string
-    ["t", dtype, [shape], [values]]    a tensor or an array, its elements in C order
+    ["t", dtype, [shape], [values]]    a tensor or an array, its elements in C order; "with a graph" if it learns
     ["s", kind, [nodes]]               a sequence: "list", "tuple", "set" (sorted) or "array" (of objects)
     ["d", [[key, node], ...]]          a mapping in its own order, or an object's fields
     ["r", text]                        anything else, by its type and text
@@ -27,7 +27,10 @@ def encode(value: Any) -> Node:
     if isinstance(value, torch.Tensor):
         if value.is_nested:
             return _encode_sequence("nested", value.unbind())
-        return ["t", str(value.dtype), list(value.shape), value.detach().cpu().flatten().tolist()]
+        if value.is_meta:
+            return ["r", f"{value.dtype}{list(value.shape)} without values"]
+        kind = f"{value.dtype}{' with a graph' * value.requires_grad}"
+        return ["t", kind, list(value.shape), value.detach().cpu().flatten().tolist()]
     if isinstance(value, (np.generic, np.ndarray)):
         array = np.asarray(value)
         if array.dtype == object:
@@ -56,7 +59,10 @@ def _encode_container(value: Any, name: str) -> Node:
         return encode({"raises": name, "message": _strip_addresses(str(value))})
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+        fields.pop("_target_", None)  # a name of the class, which each side has otherwise
         return encode({"class": name, **fields})
+    if name == "Metric":
+        return encode([value.aggregation, value.values])
     return ["r", f"{name} {_strip_addresses(str(value))}"]
 
 

@@ -2,13 +2,13 @@
 
 import copy
 import functools
-import inspect
 import string
-from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+import yaml
 from omegaconf import OmegaConf
 from transformers import PreTrainedTokenizerFast
 
@@ -20,12 +20,8 @@ TEMPLATE = (
     "{% for message in messages %}<{{ message['role'] }}>{{ message['content'] }}\n{% endfor %}"
     "{% if add_generation_prompt %}<a>{% endif %}"
 )
-ROLLOUT_CORRECTION = {
-    "rollout_is": "token",
-    "rollout_is_threshold": 1.5,
-    "rollout_rs": "sequence",
-    "rollout_rs_threshold": 1.4,
-}
+# Tables of settings: settings.yaml.
+SETTINGS: dict[str, Any] = yaml.safe_load(Path(__file__).with_name("settings.yaml").read_text(encoding="utf-8"))
 
 
 def normal(*shape: int, seed: int, scale: float = 1.0, dtype: torch.dtype = torch.float32) -> torch.Tensor:
@@ -83,8 +79,8 @@ def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
 
 
 def groups(kind: str = "fours") -> np.ndarray[Any, Any]:
-    """Return prompt names: groups of 4, 2 ("pairs") or 4-3-1 ("singletons")."""
-    names = {"fours": "abbbabaa", "pairs": "abcbdacd", "singletons": "abbbacaa"}[kind]
+    """Return prompt names: groups of 4, of 4 "in order", of 2 ("pairs") or 4-3-1 ("singletons")."""
+    names = {"fours": "abbbabaa", "in order": "aaaabbbb", "pairs": "abcbdacd", "singletons": "abbbacaa"}[kind]
     return np.array(list(names), dtype=object)
 
 
@@ -103,56 +99,7 @@ def config(**changes: Any) -> Any:
 
 def actor_settings(**changes: Any) -> dict[str, Any]:
     """Return the actor's settings by upstream's keys, for a CPU."""
-    settings: dict[str, Any] = {
-        "strategy": "fsdp2",
-        "rollout_n": 1,
-        "ppo_mini_batch_size": 4,
-        "ppo_micro_batch_size_per_gpu": 2,
-        "ppo_epochs": 1,
-        "ppo_max_token_len_per_gpu": 40,
-        "use_dynamic_bsz": False,
-        "clip_ratio": 0.2,
-        "clip_ratio_low": 0.17,
-        "clip_ratio_high": 0.28,
-        "clip_ratio_c": 3.0,
-        "loss_agg_mode": "token-mean",
-        "entropy_coeff": 0.01,
-        "entropy_from_logits_with_chunking": False,
-        "entropy_checkpointing": False,
-        "use_kl_loss": True,
-        "kl_loss_type": "low_var_kl",
-        "kl_loss_coef": 0.05,
-        "use_torch_compile": False,
-        "grad_clip": 1.0,
-        "ulysses_sequence_parallel_size": 1,
-        "policy_loss": {
-            "loss_mode": "vanilla",
-            "clip_cov_ratio": 0.2,
-            "clip_cov_lb": -5.0,
-            "clip_cov_ub": 5.0,
-            "kl_cov_ratio": 0.2,
-            "ppo_kl_coef": 0.7,
-        },
-    }
-    settings.update(changes)
-    return settings
-
-
-def call(function: Callable[..., Any], available: Mapping[str, Any], *, by_default: bool = False) -> Any:
-    """Call a function with available inputs; `by_default` omits optional ones.
-
-    Raises:
-        TypeError: it needs something that is not available.
-    """
-    arguments = {}
-    for name, parameter in inspect.signature(function).parameters.items():
-        needed = parameter.default is inspect.Parameter.empty
-        if name in available and (needed or not by_default):
-            value = available[name]
-            arguments[name] = value.clone() if isinstance(value, torch.Tensor) and not value.requires_grad else value
-        elif needed and parameter.kind not in (inspect.Parameter.VAR_KEYWORD, inspect.Parameter.VAR_POSITIONAL):
-            raise TypeError(f"verify has no input for its parameter {name!r}")
-    return function(**arguments)
+    return {**copy.deepcopy(SETTINGS["actor"]), **changes}
 
 
 class ListsOfTokens(PreTrainedTokenizerFast):
@@ -192,23 +139,7 @@ def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
 def _build_model(kind: str, changes: tuple[tuple[str, Any], ...]) -> Any:
     import transformers
 
-    settings = {
-        "vocab_size": len(VOCABULARY),
-        "hidden_size": 32,
-        "intermediate_size": 48,
-        "num_hidden_layers": 2,
-        "num_attention_heads": 4,
-        "num_key_value_heads": 2,
-        "max_position_embeddings": 64,
-        "initializer_range": 0.2,
-        "attention_dropout": 0.0,
-        "pad_token_id": 0,
-        "eos_token_id": 1,
-        "bos_token_id": None,
-        "num_labels": 1,
-        "attn_implementation": "sdpa",
-        **dict(changes),
-    }
+    settings = {**SETTINGS["model"], "vocab_size": len(VOCABULARY), **dict(changes)}
     torch.manual_seed(7)
     config = transformers.Qwen2Config(**settings)
     built = getattr(transformers, kind)(config).float()

@@ -13,11 +13,12 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from .cases import with_gradient
+from .cases import compute
+from .pool import make_step
 from .run import Job, run_case
 from .sides import NotVendored, Side, Upstream, Vendored
 
-_PROMPTS, _EACH, _LENGTH = 2, 4, 6
+_EACH = 4  # answers to a prompt
 
 
 def run_methods(job: Job) -> dict[str, Any]:
@@ -91,13 +92,12 @@ def _compute_advantages(side: Side, method: dict[str, Any], config: Any, package
 
 def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str, values: str) -> Any:
     """Return the loss and its gradient."""
-    shape = (_PROMPTS * _EACH, _LENGTH)
-    log_prob = (torch.randn(shape) * 0.3).requires_grad_()
+    data = make_step(side).batch
     given = {
-        "old_log_prob": torch.randn(shape) * 0.3,
-        "log_prob": log_prob,
-        "advantages": torch.randn(shape),
-        "response_mask": _make_mask(),
+        "old_log_prob": data["old_log_probs"],
+        "log_prob": (data["old_log_probs"] + 0.3 * data["advantages"]).requires_grad_(),
+        "advantages": data["advantages"],
+        "response_mask": data["response_mask"].float(),
         "loss_agg_mode": "token-mean",
         "config": _make_actor_config(side, config.actor_rollout_ref.actor, method["name"]),
         "rollout_is_weights": None,
@@ -106,13 +106,19 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
     of_pass = {**batch.batch, **batch.non_tensor_batch, "entropy": batch.batch["entropys"]}
     if side.upstream or not method["is_hook"]:
         function = side.get(method["symbol"])
-        result = function(**eval(f"dict({', '.join(method['arguments'])})", {**given, "now": of_pass}))
+        arguments = f"dict({', '.join(method['arguments'])})"
     else:
         hooks = importlib.import_module(f"{package}.custom.algorithms")
         if hasattr(hooks, "of_pass"):  # what a fork's loss reads of its micro-batch
             hooks.of_pass.set(of_pass)
-        result = importlib.import_module(f"{package}.registries").get_policy_loss_fn(method["name"])(**given)
-    return with_gradient((result[0] if isinstance(result, tuple) else result,), log_prob)
+        function = importlib.import_module(f"{package}.registries").get_policy_loss_fn(method["name"])
+        arguments = f"dict({', '.join(f'{name}={name}' for name in given)})"
+
+    def call(**named: Any) -> Any:
+        result = function(**eval(arguments, {**named, "now": of_pass}))  # by this package alone
+        return result[0] if isinstance(result, tuple) else result
+
+    return compute(call, **given)
 
 
 def _make_actor_config(side: Side, section: Any, loss: str) -> Any:
@@ -130,47 +136,30 @@ def _make_actor_config(side: Side, section: Any, loss: str) -> Any:
 
 
 def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
-    rows = _PROMPTS * _EACH
-    shape, whole = (rows, _LENGTH), (rows, 2 * _LENGTH)
-    mask = _make_mask()
-    rewards = torch.zeros(shape)
-    rewards[torch.arange(rows), mask.sum(-1).long() - 1] = torch.randint(0, 2, (rows,)).float()
-    of_tokens = values != "rows"
+    """Return the batch of a step, with the columns that a method reads."""
+    batch = make_step(side, groups="in order", global_steps=3)
+    batch.pop(["reward_baselines", "sum_pi_squared"])  # which only some methods take
+    rows, mask = len(batch), batch.batch["response_mask"].float()
+    shape = mask.shape if values != "rows" else (rows,)
+    nothing = torch.zeros_like(batch.batch["prompts"])
+    masks = [name for name in method["tensors"] if name.endswith("mask")]
+    share = torch.arange(mask.shape[1]) * len(masks) // mask.shape[1]
     tensors = {
-        "prompts": torch.randint(0, 50, shape),
-        "responses": torch.randint(0, 50, shape),
-        "input_ids": torch.randint(0, 50, whole),
-        "attention_mask": torch.cat([torch.ones(shape), mask], dim=1).long(),
-        "position_ids": torch.arange(2 * _LENGTH).expand(whole).clone(),
         "response_mask": mask,
-        "token_level_rewards": rewards,
-        "token_level_scores": rewards.clone(),
-        **{name: torch.randn(shape) for name in ("old_log_probs", "ref_log_prob", "values", "entropys")},
-        **{name: torch.rand(shape if of_tokens else shape[:1]) for name in method["tensors"]},
-        **_divide(mask, [name for name in method["tensors"] if name.endswith("mask")]),
-        "loss_mask": torch.cat([torch.zeros(shape), mask], dim=1),
+        "loss_mask": torch.cat([nothing, mask], dim=1),
+        "entropys": torch.randn(mask.shape),
+        **{name: torch.rand(shape) for name in method["tensors"]},
+        **{name: mask * (share == index) for index, name in enumerate(masks)},  # each has its share of the response
     }
+    for name, value in tensors.items():
+        batch.batch[name] = value
     texts = method["texts"] or ["a text", "another"]
-    arrays = {"uid": np.array([str(row // _EACH) for row in range(rows)], dtype=object)}
     of_rows = {"data_source": "a source", "reward_model": {"ground_truth": "4"}, "extra_info": {"index": 0}}
-    arrays |= {name: np.array([value] * rows, dtype=object) for name, value in of_rows.items()}
+    columns = {name: [value] * rows for name, value in of_rows.items()}
     for name in method["arrays"]:
-        given = [texts[row % len(texts)] if values == "texts" else float(row) for row in range(rows)]
-        arrays[name] = np.array(given, dtype=object)
-    batch = side.get("verl.protocol:DataProto").from_dict(tensors=tensors, non_tensors=arrays)
-    batch.meta_info.update(global_steps=3)
+        columns[name] = [texts[row % len(texts)] if values == "texts" else float(row) for row in range(rows)]
+    batch.non_tensor_batch.update({name: np.array(column, dtype=object) for name, column in columns.items()})
     return batch
-
-
-def _make_mask() -> torch.Tensor:
-    lengths = torch.tensor([_LENGTH - row % 3 for row in range(_PROMPTS * _EACH)])
-    return (torch.arange(_LENGTH)[None, :] < lengths[:, None]).float()
-
-
-def _divide(mask: torch.Tensor, names: list[str]) -> dict[str, torch.Tensor]:
-    """Give each mask its share of the response's tokens, shape (bs, response_length)."""
-    positions = torch.arange(mask.shape[1]) * len(names) // mask.shape[1]
-    return {name: mask * (positions == index) for index, name in enumerate(names)}
 
 
 def _choose_column(batch: Any) -> Callable[[str], Any]:

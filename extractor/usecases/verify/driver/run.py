@@ -15,10 +15,7 @@ from typing import Any
 from .sides import NotVendored, Side, Upstream, Vendored, block, is_absent
 
 Job = dict[str, Any]
-CASES = (
-    *("algorithms", "losses", "tensors", "batches", "metrics", "configs", "dataset", "rewards", "models", "padding"),
-    *("engine", "declared"),
-)
+CASES = ("algorithms", "losses", "batches", "configs", "dataset", "rewards", "models", "padding", "engine")
 # What is slow to import, and is there before lines are traced.
 HEAVY = (
     *("transformers.models.qwen2.modeling_qwen2", "datasets", "tensordict", "torch.distributed.fsdp"),
@@ -81,8 +78,9 @@ def load_cases(job: Job) -> list[Any]:
     preload()
     for name in CASES:
         importlib.import_module(f"{__package__}.cases_{name}")
-    from . import cases, cases_declared
+    from . import cases, cases_calls, cases_declared
 
+    cases_calls.register()
     cases_declared.register(job["declared"])
     return cases.FAMILIES
 

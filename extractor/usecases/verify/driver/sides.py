@@ -112,11 +112,14 @@ class Side:
         raise NotImplementedError
 
     def get(self, symbol: str) -> Any:
-        """Return the object that upstream calls `symbol` ("verl.protocol:DataProto")."""
+        """Return the object that upstream calls `symbol` ("verl.protocol:DataProto.select")."""
         name, _, attribute = symbol.partition(":")
-        found = getattr(self.module(name), attribute, None)
+        first, *methods = attribute.split(".")
+        found = getattr(self.module(name), first, None)
         if found is None or ".shims." in f"{getattr(found, '__module__', '')}.":
             raise NotVendored(symbol)
+        for method in methods:
+            found = getattr(found, method)
         return found
 
 
