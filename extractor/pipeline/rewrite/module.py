@@ -57,7 +57,7 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         CheckFailed: a fix that no longer applies.
     """
     source, newline = _unify_newlines(module.source.removeprefix("\ufeff"))
-    dropped = drop_statements(source, frozenset(module.kept), module.body, dict(module.dropped))
+    dropped = drop_statements(source, frozenset(module.kept), module.parsed, dict(module.dropped))
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
     changes = _describe_dropped([name for name in dropped.names if name not in ours])
     changes += describe_dropped_methods(dropped.methods)

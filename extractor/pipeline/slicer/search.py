@@ -180,7 +180,7 @@ class Search:
             reexports=tuple(sorted(self.found.reexports.get(module.name, ()))),
             fixes=tuple(sorted(fixes)),
             dropped=tuple(sorted(dropped.items())),
-            body=tuple(statement.node for statement in module.statements),
+            parsed=tuple(statement.node for statement in module.statements),
         )
 
     def _explain_missing_root(self, origin: str, symbol: str) -> UsageError:

@@ -2,6 +2,7 @@
 
 import ast
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -110,7 +111,7 @@ class KeptModule:
         reexports: Imported names that must stay although this module does not use them (others reach them through it).
         fixes: Ids of the manifest's named fixes that apply to this module, sorted.
         dropped: Classes of which methods go: the class's index into that body, and theirs into the body of the class.
-        body: `ast.parse(source).body`, for whoever would otherwise parse the text again.
+        parsed: `ast.parse(source).body`, for whoever would otherwise parse the text again; empty: not at hand.
     """
 
     module: str
@@ -123,7 +124,12 @@ class KeptModule:
     reexports: tuple[str, ...] = ()
     fixes: tuple[str, ...] = ()
     dropped: tuple[tuple[int, tuple[int, ...]], ...] = ()
-    body: tuple[ast.stmt, ...] = field(default=(), compare=False, repr=False)
+    parsed: tuple[ast.stmt, ...] = field(default=(), compare=False, repr=False)
+
+    @property
+    def body(self) -> Sequence[ast.stmt]:
+        """Return the statements that indices count."""
+        return self.parsed or ast.parse(self.source).body
 
 
 @dataclass(frozen=True)

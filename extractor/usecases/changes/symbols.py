@@ -27,7 +27,7 @@ def find_places(generated: Generated) -> dict[str, Place]:
     for module in generated.found.modules:
         substituted = {item.statement for item in module.substitutes}
         lines = readers.split_lines(module.source)
-        body = module.body or tuple(readers.parse_python(module.source).body)
+        body = module.body
         for index in module.kept:
             if index in substituted:
                 continue
