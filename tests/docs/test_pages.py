@@ -49,7 +49,7 @@ def test_the_example_of_a_slice() -> None:
 
 # What a table's own place says, and fields that a manifest calls otherwise.
 NAMED_BY_TABLES = {"name", "release"}
-RENAMED = {"wheel_filename": "wheel", "sdist_filename": "sdist", "target": "with", "replacement": "with"}
+RENAMED = {"wheel_filename": "wheel", "target": "with", "replacement": "with"}
 
 
 def test_every_key_of_a_manifest_is_documented() -> None:
