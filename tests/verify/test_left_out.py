@@ -26,12 +26,13 @@ def start(engine, kind):
 """
 
 
-def check(folder: Path, hook: str = "", *, former: bool = False, **code: str) -> Check:
-    """A file of which the lock, or formerly its header, says that Engine has no `stop`, and a hook."""
+def check(folder: Path, hook: str = "", *, former: bool = False, test: str = "", **code: str) -> Check:
+    """A file of which the lock, or formerly its header, says that Engine has no `stop`, a hook and a test."""
     text = ENGINE.format(**{"run": "1", "go": "1", "start": "1", **code})
     said = describe_dropped_methods(["Engine.stop"])
     made = with_former_header(text, "1.2.3", "verl/engine.py", said) if former else text
     files = {"toy/engine.py": made, "toy/hook.py": f"# vextract:hook\n{hook}\n"}
+    files["tests/test_engine.py"] = f"# vextract:template\n{test}\n"
     changes = {} if former else {"toy/engine.py": said}
     return check_left_out(subject.read(small(folder / "toy", files, hooks=("toy/hook.py",), changes=changes)))
 
@@ -74,3 +75,11 @@ def test_a_name_in_the_owners_own_code_is_reported(tmp_path: Path) -> None:
 def test_a_method_that_the_owner_has_written_anew_is_there(tmp_path: Path) -> None:
     code = {"start": "engine.stop()\nEngine.stop = None\nclass Engine:\n    def stop(self): ..."}
     assert check(tmp_path, **code).status is CheckStatus.OK
+
+
+@pytest.mark.parametrize(
+    ("line", "status"),
+    [("run(folder / 'stop')", "ok"), ("engine.stop()", "failed"), ("patch.setattr(engine, 'stop', 1)", "failed")],
+)
+def test_most_strings_of_tests_are_no_names(tmp_path: Path, line: str, status: str) -> None:
+    assert check(tmp_path, test=line).status.value == status

@@ -42,7 +42,6 @@ def collect_method_names(manifest: Manifest, options: Options) -> NameUses:
     """Return names by which a project's shipped code may reach methods.
 
     What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
-    In tests most strings are values: of these, only what is taken for an attribute's name counts.
     """
     found = map_files((*list_layers(manifest, options), "shims"), options.package)
     texts = {
@@ -52,11 +51,16 @@ def collect_method_names(manifest: Manifest, options: Options) -> NameUses:
     }
     tests = {path for path in texts if path.startswith("tests/")}
     words = find_method_names("\n".join(texts[path] for path in sorted(texts.keys() - tests)))
-    tested = find_method_names("\n".join(texts[path] for path in sorted(tests)), strings=_NAMED)
+    tested = find_tested_names("\n".join(texts[path] for path in sorted(tests)))
     kin = [text for path, text in texts.items() if f"{options.package}/shims/" in path]
     kin += _add_kin(texts)
     own = {name for text in kin for name in _OWN.findall(text)}
     return NameUses(words.any | tested.any | own, put_together=words.put_together | tested.put_together)
+
+
+def find_tested_names(text: str) -> NameUses:
+    """Return names by which tests may reach methods; most strings there are values."""
+    return find_method_names(text, strings=_NAMED)
 
 
 def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> NameUses:

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import list_definitions, read_attribute_chain
-from extractor.pipeline.render.words import find_method_names, is_set_up
+from extractor.pipeline.render.words import find_method_names, find_tested_names, is_set_up
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values.reachable import find_reachable
@@ -48,6 +48,8 @@ def check_left_out(subject: Subject) -> Check:
 
 def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str, set[str]]) -> Iterator[str]:
     names = sorted({name.partition(".")[2] for name in gone})
+    if file.path.startswith("tests/"):
+        names = sorted(find_tested_names(file.text).any & {*names})
     if is_set_up(file.path) or (file.kind is not FileKind.VENDORED and not _may_name(file.text, names)):
         return
     module = Module(file.module, file.path, file.text)
