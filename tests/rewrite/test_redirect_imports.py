@@ -176,6 +176,45 @@ __all__ = ["tally", "f"]
 
 def f():
     return os.sep, xml.dom.Node
+=== statements that share a line
+import os; from verl.utils import gone; x = 1
+if os.name: from verl.utils import tally
+if os.name: from verl.utils import gone
+---
+import os; pass; x = 1
+if os.name: pass
+if os.name: pass
+=== an emptied else goes, of a block in a function
+import os
+
+def f():
+    if os.name == "nt":
+        return 1
+
+    else:
+        # for others
+        from verl.utils import gone
+
+    return 2
+---
+import os
+
+def f():
+    if os.name == "nt":
+        return 1
+
+    return 2
+=== comments between the names stay
+from verl.utils import (
+    gone,  # it goes
+    tally,  # counts
+)
+print(tally)
+---
+from toy.utils.numbers import (
+    tally,  # counts
+)
+print(tally)
 === the same name twice
 from verl import Batch
 from verl.protocol import Batch

@@ -12,6 +12,7 @@ from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table
+from extractor.pipeline.rewrite.add_imports import add_imports
 from extractor.values import readers
 from extractor.values.modules import name_module
 
@@ -113,7 +114,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
         else ""
     )
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}{asks}"""\n{body.tail}'
-    text = _add_imports(before, lines) + f"\n\n{code}\n\n\n{hook}\n"
+    text = add_imports(before, lines).rstrip("\n") + f"\n\n\n{code}\n\n\n{hook}\n"
     readers.parse_python(text)
     return Hook(method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts), others)
 
@@ -262,16 +263,3 @@ def _list_columns(code: str) -> set[str]:
     code = ast.unparse(readers.parse_python(code))
     names = re.findall(r"""(?:batch|now)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']|column\(["'](\w+)["']\)""", code)
     return {one or other for one, other in names}
-
-
-def _add_imports(text: str, lines: list[str]) -> str:
-    """Insert imports behind those at a file's top."""
-    segments = split(text)
-    last = max((number for number, item in enumerate(segments) if item.is_import), default=0)
-    new = "".join(f"{line}\n" for line in lines)
-    return (
-        "".join(item.lead + item.core + (new if number == last else "") for number, item in enumerate(segments)).rstrip(
-            "\n"
-        )
-        + "\n"
-    )

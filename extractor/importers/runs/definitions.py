@@ -2,13 +2,13 @@
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
-from itertools import takewhile
 
 from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.syntax import find_first_line, find_global_names, is_main_guard, read_attribute_chain
+from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
+from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 from extractor.values.reachable import find_reachable
@@ -80,7 +80,7 @@ def cut_needed_part(text: str, roots: Collection[str]) -> str:
     users = {name: list_loaded_by(module, indices) for name, indices in about.items()}
     kept = find_reachable(roots, lambda name: users[name] & users.keys())
     used = kept.union(*(users[name] for name in kept))
-    out = []
+    stay = set()
     for statement in module.statements:
         if statement.binds:
             is_kept = not kept.isdisjoint(statement.binds)
@@ -91,32 +91,10 @@ def cut_needed_part(text: str, roots: Collection[str]) -> str:
         else:
             read = list_loaded_names(statement.node) & (users.keys() | module.imports.keys())
             is_kept = not statement.effect or (bool(read) and read <= used)
-        if not is_kept:
-            out.append(statement.index)
-    left = _drop_statements(text, module, out)
+        if is_kept:
+            stay.add(statement.index)
+    left = drop_statements(text, frozenset(stay)).text
     return drop_imports(left, list_unused_imports(left))
-
-
-def _drop_statements(text: str, module: Module, indices: Collection[int]) -> str:
-    """Return a module's text without some statements and their comments."""
-    lines = text.split("\n")
-    for index in sorted(indices, reverse=True):
-        node = module.statements[index].node
-        assert node.end_lineno is not None
-        start, end = find_first_line(node), node.end_lineno
-        while index and lines[start - 1].startswith("#"):
-            start -= 1
-        above, below = _count_blank_lines(reversed(lines[:start])), _count_blank_lines(lines[end:])
-        if end + below == len(lines):  # the last
-            del lines[start - above : end + max(below - 1, 0)]
-        else:
-            del lines[start : end + (below if above == start else min(above, below))]
-    return "\n".join(lines)
-
-
-def _count_blank_lines(lines: Iterable[str]) -> int:
-    """Return the number of blank lines at the start."""
-    return sum(1 for _ in takewhile(lambda line: not line.strip(), lines))
 
 
 @lru_cache(maxsize=256)

@@ -93,7 +93,7 @@ def write_import(start: str, names: Sequence[str], width: int = LINE_LENGTH) -> 
 
 def find_span(node: ast.AST) -> tuple[Position, Position]:
     """Return where a node's text begins and ends."""
-    assert isinstance(node, (ast.expr, ast.stmt, ast.keyword))
+    assert isinstance(node, (ast.expr, ast.stmt, ast.keyword, ast.alias))
     return (node.lineno, node.col_offset), (node.end_lineno or node.lineno, node.end_col_offset or 0)
 
 
@@ -119,6 +119,13 @@ def replace_spans(text: str, spans: Iterable[Span]) -> str:
     for (row, column), (last, end), new in sorted(spans, reverse=True):
         data = data[: starts[row - 1] + column] + new.encode() + data[starts[last - 1] + end :]
     return data.decode()
+
+
+def drop_items(items: Sequence[ast.AST], kept: Sequence[int]) -> list[Span]:
+    """Return what to cut so that only some items of a list stay, at least one."""
+    places, last = list(map(find_span, items)), kept[-1]
+    spans = [(places[index][0], places[index + 1][0], "") for index in range(last) if index not in kept]
+    return [*spans, (places[last][1], places[-1][1], "")] if last + 1 < len(places) else spans
 
 
 def is_main_guard(node: ast.stmt) -> bool:

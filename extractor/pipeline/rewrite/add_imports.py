@@ -1,54 +1,51 @@
 """Add import lines to a module, such as those of our own code for upstream's."""
 
+import ast
 from collections.abc import Sequence
 
-import libcst as cst
-
-from extractor.pipeline.index.syntax import write_import
-from extractor.pipeline.rewrite.nodes import is_docstring, is_import
+from extractor.pipeline.index.syntax import find_first_line, replace_spans, write_import
 from extractor.pipeline.slicer import Substitute, Target
+from extractor.values.readers import split_lines
 
 
-def add_imports(module: cst.Module, lines: Sequence[str]) -> cst.Module:
+def add_imports(text: str, lines: Sequence[str]) -> str:
     """Insert missing import lines after the last import at the top."""
-    present = {
-        module.code_for_node(statement.body[0])
-        for statement in module.body
-        if isinstance(statement, cst.SimpleStatementLine) and is_import(statement)
-    }
-    missing = [line for line in dict.fromkeys(lines) if line not in present]
+    body = ast.parse(text).body
+    present = {ast.unparse(node) for node in body if isinstance(node, (ast.Import, ast.ImportFrom))}
+    missing = [line for line in dict.fromkeys(lines) if ast.unparse(ast.parse(line)) not in present]
     if not missing:
-        return module
-    at = 0
-    for index, statement in enumerate(module.body):
-        if isinstance(statement, (cst.FunctionDef, cst.ClassDef)):
+        return text
+    above = None
+    for index, node in enumerate(body):
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             break
-        if is_import(statement) or (index == 0 and is_docstring(statement)):
-            at = index + 1
-    made = [cst.parse_statement(line, config=module.config_for_parsing) for line in missing]
-    alone = at == 0 or not is_import(module.body[at - 1])
-    if alone and at > 0:
-        made[0] = made[0].with_changes(leading_lines=[cst.EmptyLine(indent=False)])
-    return module.with_changes(body=[*module.body[:at], *made, *module.body[at:]])
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or (not index and _is_docstring(node)):
+            above = node
+    if above is None:
+        at = (find_first_line(body[0]) + 1 if body else len(split_lines(text)) + 1, 0)
+        return replace_spans(text, [(at, at, "".join(f"{line}\n" for line in missing))])
+    row = above.end_lineno or above.lineno
+    at = (row, len(split_lines(text)[row - 1].rstrip("\n").encode()))
+    made = "".join(f"\n{line}" for line in missing)
+    return replace_spans(text, [(at, at, f"\n{made}" if _is_docstring(above) else made)])
 
 
-def import_line(package: str, target: Target, name: str) -> str:
-    """Return the import that binds `name` to `target`."""
-    if target.name is None:
-        parent, _, leaf = f"{package}.{target.module}".rpartition(".")
-        return f"from {parent} import {leaf}" + ("" if leaf == name else f" as {name}")
-    return f"from {package}.{target.module} import {target.name}" + ("" if target.name == name else f" as {name}")
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def find_home(package: str, target: Target) -> tuple[str, str]:
+    """Return the module and the name to import for a target."""
+    if target.name is not None:
+        return f"{package}.{target.module}", target.name
+    parent, _, leaf = f"{package}.{target.module}".rpartition(".")
+    return parent, leaf
 
 
 def substitute_imports(substitutes: tuple[Substitute, ...], package: str) -> list[str]:
     """Return the import lines of substitutes, merged by module."""
-    by_module: dict[str, list[str]] = {}
-    lines: list[str] = []
+    by_module: dict[str, dict[str, None]] = {}
     for substitute in sorted(substitutes, key=lambda item: (item.statement, item.name)):
-        line = import_line(package, substitute.target, substitute.name)
-        head, _, name = line.partition(" import ")
-        if head not in by_module:
-            lines.append(head)
-        if name not in by_module.setdefault(head, []):
-            by_module[head].append(name)
-    return [write_import(head, by_module[head]) for head in lines]
+        home, leaf = find_home(package, substitute.target)
+        by_module.setdefault(home, {})[leaf if leaf == substitute.name else f"{leaf} as {substitute.name}"] = None
+    return [write_import(f"from {home}", list(names)) for home, names in by_module.items()]

@@ -4,22 +4,19 @@ import ast
 import re
 from dataclasses import dataclass
 
-import libcst as cst
-
 from extractor.pipeline.rewrite.add_imports import add_imports, substitute_imports
 from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, write_re_exports
 from extractor.pipeline.rewrite.changes import describe_dropped_methods, join_names
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.rewrite.header import add_header
 from extractor.pipeline.rewrite.names import Names
-from extractor.pipeline.rewrite.placeholders import Placeholders, may_mention_ray
 from extractor.pipeline.rewrite.plan_imports import plan_imports
 from extractor.pipeline.rewrite.redirect_imports import redirect_imports
 from extractor.pipeline.rewrite.redirect_strings import redirect_strings
 from extractor.pipeline.rewrite.strip_ray import check_no_ray, strip_ray
 from extractor.pipeline.rewrite.trim_exports import drop_computed_exports, trim_exports
 from extractor.pipeline.slicer import KeptModule, Resolver
-from extractor.values.errors import InternalError, SourceError
+from extractor.values.errors import InternalError
 from extractor.values.manifest import Fix
 
 _NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -56,7 +53,8 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
         CannotRewrite: a use of Ray or of an unkept name, with file and line.
         CheckFailed: a fix that no longer applies.
     """
-    source, newline = _unify_newlines(module.source.removeprefix("\ufeff"))
+    newline = _find_newline(module.source)
+    source = _NEWLINE.sub("\n", module.source.removeprefix("\ufeff"))
     dropped = drop_statements(source, frozenset(module.kept), module.parsed, dict(module.dropped))
     ours = [substitute.name for substitute in sorted(module.substitutes, key=lambda item: item.statement)]
     changes = _describe_dropped([name for name in dropped.names if name not in ours])
@@ -75,27 +73,22 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     text = drop_computed_exports(strings.text, ast.parse(strings.text))
     if text != strings.text:
         changes.append("a computed __all__ dropped: star imports are spelt out")
-    names = Names(text)
-    kept = Placeholders(text, names.tree.body)
-    tree = _parse(kept.compact, module)
-    tree = add_imports(tree, needed)
-    if needed:
-        names = Names(kept.whole(tree.code))
-
-    tree, names, notes = _remove_ray(tree, names, kept, package, source, module.upstream_path)
+    names = Names(add_imports(text, needed))
+    names, notes = _remove_ray(names, package, source, module.upstream_path)
     if notes:
         changes.append(f"Ray removed: {', '.join(notes)}")
 
     if strings.moved:
         changes.append(f"paths in strings redirected: {join_names(list(strings.moved), 80)}")
 
-    tree, text, what = _rewrite_imports(tree, names, kept, module, resolver, package)
+    text, what = _rewrite_imports(names, module, resolver, package)
     if what:
         changes.append(what)
     if lines := [line for fix in mine for line in write_re_exports(fix, package)]:
-        text = kept.whole(add_imports(tree, lines).code)
+        text = add_imports(text, lines)
     text = trim_exports(Names(text)) if "__all__" in text else text
     _check(text, module)
+    text = text.replace("\n", newline)
     return Emitted(
         path=module.target_path,
         text=add_header(text, newline, upstream_path=module.upstream_path, modified=text != module.source),
@@ -104,31 +97,20 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     )
 
 
-def _unify_newlines(text: str) -> tuple[str, str]:
-    """Convert line ends to the most frequent; return it too.
-
-    A text that is consistent already comes back unchanged.
-    """
+def _find_newline(text: str) -> str:
+    """Return the most frequent line end."""
     found = _NEWLINE.findall(text)
-    kinds = sorted(set(found), key=lambda kind: (-found.count(kind), kind))
-    if not kinds:
-        return text, "\n"
-    if len(kinds) > 1:
-        text = _NEWLINE.sub(kinds[0], text)
-    return text, kinds[0]
+    return min(set(found), key=lambda kind: (-found.count(kind), kind), default="\n")
 
 
-def _remove_ray(
-    tree: cst.Module, names: Names, kept: Placeholders, package: str, source: str, path: str
-) -> tuple[cst.Module, Names, tuple[str, ...]]:
+def _remove_ray(names: Names, package: str, source: str, path: str) -> tuple[Names, tuple[str, ...]]:
     """Remove uses of Ray, and say which; a use that cannot go is an error."""
-    stripped = strip_ray(tree, names, package, source, path) if may_mention_ray(names.text) else None
+    stripped = strip_ray(names, package, source, path)
     if stripped is None:
-        return tree, names, ()
-    tree = add_imports(stripped.module, stripped.imports)
-    names = Names(kept.whole(tree.code))
+        return names, ()
+    names = Names(add_imports(stripped.text, stripped.imports))
     check_no_ray(names, source, path)
-    return tree, names, tuple(stripped.notes)
+    return names, stripped.notes
 
 
 def _describe_dropped(names: list[str]) -> list[str]:
@@ -138,39 +120,20 @@ def _describe_dropped(names: list[str]) -> list[str]:
     return [f"dropped {len(names)} unreachable {noun}: {join_names(names, 90)}"]
 
 
-def _rewrite_imports(
-    tree: cst.Module, names: Names, kept: Placeholders, module: KeptModule, resolver: Resolver, package: str
-) -> tuple[cst.Module, str, str]:
-    """Redirect and prune imports until nothing changes.
-
-    Returns:
-        The module, its text, and what to say about it.
-    """
+def _rewrite_imports(names: Names, module: KeptModule, resolver: Resolver, package: str) -> tuple[str, str]:
+    """Redirect and prune imports until nothing changes; return the text and what to say about it."""
     what = ""
-    text = names.text
-    for _ in range(10):
+    while True:
         plan = plan_imports(names, module, resolver, package)
         if plan.redirected:
             what = "imports redirected to the modules that define the names, unused ones dropped"
-        if not plan.first:
-            break
+        if not plan.lines and not plan.dead:
+            return names.text, what
         what = what or "unused imports dropped"
-        tree, lost_block = redirect_imports(tree, plan)
-        text = kept.whole(tree.code)
+        text, lost_block = redirect_imports(names, plan)
         if not lost_block:
-            break
+            return text, what
         names = Names(text)
-    return tree, text, what
-
-
-def _parse(text: str, module: KeptModule) -> cst.Module:
-    try:
-        return cst.parse_module(text)
-    except cst.ParserSyntaxError as error:  # CPython's parser takes some things that libcst's does not
-        raise SourceError(
-            f"{module.upstream_path}: valid Python that cannot be rewritten: {error.message}",
-            hint="check that the source is an unmodified release of verl",
-        ) from None
 
 
 def _check(text: str, module: KeptModule) -> None:

@@ -4,6 +4,7 @@ import ast
 import builtins
 from dataclasses import dataclass
 
+from extractor.pipeline.rewrite.add_imports import find_home
 from extractor.pipeline.rewrite.names import Names
 from extractor.pipeline.rewrite.problems import CannotRewrite, find_upstream_line
 from extractor.pipeline.rewrite.scopes import ImportSite, Scope, is_import_guard
@@ -33,20 +34,16 @@ class ImportPlan:
     """Holds what to do with the imports of a module.
 
     Attributes:
-        lines: By ordinal of the import statement: what takes its place. Statements that stay are not listed.
+        lines: By import statement: what takes its place. Statements that stay are not listed.
         chains: Attribute chains rooted in upstream's package that must be spelt differently.
-        dead: Top-level statements, by index, that only existed to import names that nobody uses.
-        gone: Names of `__all__` that lead nowhere now.
+        dead: Top-level statements that only existed to import names that nobody uses.
         redirected: True where an import now points into the generated package.
-        first: For each top-level statement that must change: the ordinal of the first import in it.
     """
 
-    lines: dict[int, tuple[ImportLine, ...]]
+    lines: dict[ast.stmt, tuple[ImportLine, ...]]
     chains: dict[tuple[str, ...], str]
-    dead: frozenset[int]
-    gone: frozenset[str]
+    dead: frozenset[ast.stmt]
     redirected: bool
-    first: dict[int, int]
 
 
 def plan_imports(names: Names, module: KeptModule, resolver: Resolver, package: str) -> ImportPlan:
@@ -58,16 +55,6 @@ def plan_imports(names: Names, module: KeptModule, resolver: Resolver, package: 
     return _Planner(names, module, resolver, package).plan()
 
 
-def resolve_absolute_module(module: KeptModule, node: ast.ImportFrom) -> str:
-    """Return the absolute dotted module that a `from` import names."""
-    return resolve_absolute(node, module.module, is_package=is_package(module.upstream_path))
-
-
-def name_own_module(module: KeptModule) -> str:
-    """Return the emitted module's dotted name, relative to the package."""
-    return name_module(module.target_path)
-
-
 class _Planner:
     def __init__(self, names: Names, module: KeptModule, resolver: Resolver, package: str) -> None:
         self.text = names.text
@@ -77,21 +64,20 @@ class _Planner:
         self.names = names
         self.replaced = {substitute.name for substitute in module.substitutes}
         self.root = module.module.partition(".")[0]
-        self.lines: dict[int, tuple[ImportLine, ...]] = {}
+        self.lines: dict[ast.stmt, tuple[ImportLine, ...]] = {}
         self.chains: dict[tuple[str, ...], str] = {}
-        self.gone: set[str] = set()
         self.redirected = False
         self.seen: dict[str, str] = {}
         self.missing: list[tuple[str, int]] = []
 
     def plan(self) -> ImportPlan:
-        dead = frozenset(index for index, node in enumerate(self.names.tree.body) if self._is_dead(node))
+        dead = frozenset(filter(self._is_dead, self.names.tree.body))
         for site in self.names.imports:
-            if site.top in dead:
+            if self.names.tree.body[site.top] in dead:
                 continue
             lines = self._import(site) if isinstance(site.node, ast.Import) else self._import_from(site, site.node)
             if lines is not None:
-                self.lines[site.ordinal] = lines
+                self.lines[site.node] = lines
         if self.missing:
             listed = ", ".join(f"{name} (line {line})" for name, line in self.missing)
             raise CannotRewrite(
@@ -100,22 +86,14 @@ class _Planner:
                 f"kept code uses names of verl that are not kept: {listed}",
                 hint="cut the code that uses them with a feature or a replacement in the manifest, or make them roots",
             )
-        first: dict[int, int] = {}
-        for site in reversed(self.names.imports):
-            first[site.top] = site.ordinal
-        touched = dead | {site.top for site in self.names.imports if site.ordinal in self.lines}
-        if self.chains:
-            touched |= frozenset(range(len(self.names.tree.body)))
-        first = {top: first.get(top, 0) for top in sorted(touched)}
-        return ImportPlan(self.lines, self.chains, dead, frozenset(self.gone), self.redirected, first)
+        return ImportPlan(self.lines, self.chains, dead, self.redirected)
 
     def _find_line(self, line: int) -> int:
         return find_upstream_line(self.module.source, self.text, line)
 
     def _note_missing(self, site: ImportSite, scope: Scope, local: str, shown: str) -> None:
-        """Record a name not kept as missing, or gone if unread."""
+        """Record a name that is read and not kept as missing."""
         if not self._is_read(scope, local) and scope.kind != "class":
-            self.gone.add(local)
             return
         uses = self.names.uses(scope, local)
         self.missing.append((shown, self._find_line(uses[0].line if uses else site.node.lineno)))
@@ -186,7 +164,7 @@ class _Planner:
     # from a import b
 
     def _import_from(self, site: ImportSite, node: ast.ImportFrom) -> tuple[ImportLine, ...] | None:
-        imported = resolve_absolute_module(self.module, node)
+        imported = resolve_absolute(node, self.module.module, is_package=is_package(self.module.upstream_path))
         top = imported.partition(".")[0]
         if imported == "__future__":
             return None
@@ -207,8 +185,8 @@ class _Planner:
             if target is None:
                 self._note_missing(site, site.scope, local, f"{imported}.{name}")
                 continue
-            home, leaf = self._find_home(target)
-            if target.name == local and target.module == name_own_module(self.module):
+            home, leaf = find_home(self.package, target)
+            if target.name == local and target.module == name_module(self.module.target_path):
                 continue
             if not self._is_first(site, local, f"{home}.{leaf}"):
                 continue
@@ -216,13 +194,6 @@ class _Planner:
             found.setdefault((home, unused), []).append((leaf, local))
         self.redirected = self.redirected or bool(found)
         return tuple(ImportLine(home, tuple(names), unused=unused) for (home, unused), names in found.items())
-
-    def _find_home(self, target: Target) -> tuple[str, str]:
-        """Return the module and name to import for a target."""
-        if target.name is not None:
-            return f"{self.package}.{target.module}", target.name
-        parent, _, leaf = f"{self.package}.{target.module}".rpartition(".")
-        return parent, leaf
 
     def _is_first(self, site: ImportSite, local: str, meaning: str) -> bool:
         """Return False if an earlier import already binds this."""

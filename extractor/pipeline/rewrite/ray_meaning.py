@@ -13,8 +13,6 @@ from libcst.metadata import (
     ScopeProvider,
 )
 
-from extractor.pipeline.rewrite.nodes import is_method_call
-
 
 class Meaning:
     """Resolves Ray's names in one module; nodes belong to its wrapper.
@@ -125,3 +123,8 @@ class _Collect(cst.CSTVisitor):
 
     def visit_ImportFrom(self, node: cst.ImportFrom) -> None:
         self._find_imported(node)
+
+
+def is_method_call(node: cst.CSTNode, name: str) -> bool:
+    """Return True for `anything.name(...)`."""
+    return isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == name

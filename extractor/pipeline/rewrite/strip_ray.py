@@ -14,10 +14,10 @@ from libcst.metadata import MetadataWrapper
 
 from extractor.pipeline.index.syntax import find_first_line
 from extractor.pipeline.rewrite.names import Names
-from extractor.pipeline.rewrite.nodes import is_method_call
 from extractor.pipeline.rewrite.problems import CannotRewrite, find_upstream_line
 from extractor.pipeline.rewrite.ray_calls import CallRules
-from extractor.pipeline.rewrite.ray_meaning import Meaning
+from extractor.pipeline.rewrite.ray_meaning import Meaning, is_method_call
+from extractor.values.errors import SourceError
 from extractor.values.readers import split_lines
 
 SHIM = "shims.local_executor"
@@ -25,9 +25,9 @@ SHIM = "shims.local_executor"
 
 @dataclass(frozen=True)
 class Stripped:
-    """Holds a module without Ray, its new imports and its changes."""
+    """Holds a module's text without Ray, its new imports and its changes."""
 
-    module: cst.Module
+    text: str
     imports: tuple[str, ...]
     notes: tuple[str, ...]
 
@@ -62,7 +62,7 @@ def find_ray_statements(names: Names) -> frozenset[int]:
     return frozenset(found)
 
 
-def strip_ray(module: cst.Module, names: Names, package: str, source: str, upstream_path: str) -> Stripped | None:
+def strip_ray(names: Names, package: str, source: str, upstream_path: str) -> Stripped | None:
     """Rewrite every use of Ray that has a local meaning.
 
     Returns:
@@ -74,6 +74,7 @@ def strip_ray(module: cst.Module, names: Names, package: str, source: str, upstr
     wanted = find_ray_statements(names)
     if not wanted:
         return None
+    module = _parse(names.text, upstream_path)
     looked_at: list[int] = []
     top = 0
     for index, statement in enumerate(module.body):
@@ -90,7 +91,6 @@ def strip_ray(module: cst.Module, names: Names, package: str, source: str, upstr
         made = statement.visit(transform)
         body[index] = made if isinstance(made, cst.BaseStatement) else cst.SimpleStatementLine(body=[])
     left = [item for item in body if not (isinstance(item, cst.SimpleStatementLine) and not item.body)]
-    stripped = module.with_changes(body=left)
     imports = []
     shim = sorted(name for name in ("fetch", "submit", "wait") if transform.calls.get(name))
     if shim:
@@ -99,7 +99,17 @@ def strip_ray(module: cst.Module, names: Names, package: str, source: str, upstr
     if transform.uses_any:
         imports.append("from typing import Any")
     imports += [f"import {name}" for name in sorted(transform.modules)]
-    return Stripped(stripped, tuple(imports), tuple(transform.notes))
+    return Stripped(module.with_changes(body=left).code, tuple(imports), tuple(transform.notes))
+
+
+def _parse(text: str, upstream_path: str) -> cst.Module:
+    try:
+        return cst.parse_module(text)
+    except cst.ParserSyntaxError as error:  # CPython's parser takes some things that libcst's does not
+        raise SourceError(
+            f"{upstream_path}: valid Python that cannot be rewritten: {error.message}",
+            hint="check that the source is an unmodified release of verl",
+        ) from None
 
 
 def check_no_ray(names: Names, source: str, upstream_path: str) -> None:

@@ -2,7 +2,7 @@
 
 import ast
 
-from extractor.pipeline.index.syntax import Span, find_lines, find_span, replace_spans
+from extractor.pipeline.index.syntax import Span, drop_items, find_lines, replace_spans
 from extractor.pipeline.rewrite.names import Names
 
 _ALL = "__all__"
@@ -34,14 +34,11 @@ def trim_exports(names: Names) -> str:
         value = _find_value(statement)
         if not isinstance(value, (ast.List, ast.Tuple)):
             continue
-        places = [find_span(item) for item in value.elts]
         kept = [index for index, item in enumerate(value.elts) if ast.literal_eval(item) in bound]
-        if not kept:
+        if kept:
+            spans += drop_items(value.elts, kept)
+        else:
             spans.append((*find_lines(names.text, statement), ""))
-            continue
-        last = kept[-1]
-        spans += [(places[i][0], places[i + 1][0], "") for i in range(last) if i not in kept]
-        spans += [(places[last][1], places[-1][1], "")] if last + 1 < len(places) else []
     return replace_spans(names.text, spans)
 
 
