@@ -12,14 +12,10 @@ _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Pat
 _NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 
 
-def decide_words(words: Sequence[str], state: ShellState, expand: WordExpander) -> bool | None:
-    """Evaluate `test` on expanded words; None if unknown."""
-    return _Test(list(words), state, expand, expanded=True).decide()
-
-
-def decide_tokens(tokens: Sequence[str], state: ShellState, expand: WordExpander) -> bool | None:
-    """Evaluate unexpanded `[[ ... ]]` words; None if unknown."""
-    return _Test(list(tokens), state, expand, expanded=False).decide()
+def decide(tokens: Sequence[str], state: ShellState, expand: WordExpander, *, expanded: bool) -> bool | None:
+    """Evaluate the words of `test`, expanded, or `[[ ... ]]`; None if unknown."""
+    test = _Test(list(tokens), state, expand, expanded=expanded)
+    return None if "(" in tokens else test.evaluate_or() if tokens else False
 
 
 class _Test:
@@ -31,12 +27,7 @@ class _Test:
         self._and, self._or = ("-a", "-o") if expanded else ("&&", "||")
         state.spend(len(tokens) ** 2)
 
-    def decide(self) -> bool | None:
-        if "(" in self._tokens:
-            return None
-        return self._evaluate_or() if self._tokens else False
-
-    def _evaluate_or(self) -> bool | None:
+    def evaluate_or(self) -> bool | None:
         found = [self._evaluate_and()]
         while self._tokens[:1] == [self._or]:
             self._tokens.pop(0)
