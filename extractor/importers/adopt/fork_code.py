@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from textwrap import indent
 
 from extractor.importers.adopt.differences import list_imports
 from extractor.importers.adopt.findings import Copy
@@ -15,7 +14,7 @@ from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.runs.module_imports import Name, list_names, replace_nodes, write_import
-from extractor.pipeline.index.syntax import find_first_line, find_global_names, list_bound_names, read_attribute_chain
+from extractor.pipeline.index.syntax import find_global_names, list_bound_names, read_attribute_chain
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 
@@ -277,33 +276,26 @@ class Closure:
         return "Any"
 
 
-def prune(text: str, name: str, chosen: str, branch: list[ast.stmt], chain: ast.If) -> str:
-    """Return a renamed function with only one branch of an if.
+def prune(text: str, name: str, branch: list[ast.stmt], chain: ast.If) -> str:
+    """Return a renamed function with only one branch of an if, without comments.
 
     Args:
         text: The function's.
         name: Its new name.
-        chosen: What is said above the branch.
         branch: The statements of the branch.
         chain: The if statement.
     """
     function = readers.parse_python(text).body[0]
     assert isinstance(function, _FUNCTIONS)
-    lines = text.split("\n")
-    start = function.lineno - 1
-    body = function.body[0]
-    head = lines[start : find_first_line(body)]
-    head[0] = head[0].replace(f" {function.name}(", f" {name}(", 1)
-    is_documented = isinstance(body, ast.Expr) and isinstance(body.value, ast.Constant)
-    before = lines[(body.end_lineno or 0) if is_documented else find_first_line(body) : chain.lineno - 1]
-    inside = _dedent_lines(lines[find_first_line(branch[0]) : branch[-1].end_lineno], branch[0].col_offset)
-    after = lines[(chain.end_lineno or 0) :]
-    space = " " * chain.col_offset
-    return "\n".join([*head, *before, f"{space}# {chosen}", *indent("\n".join(inside), space).split("\n"), *after])
-
-
-def _dedent_lines(lines: list[str], column: int) -> list[str]:
-    return [line[column:] if not line[:column].strip() else line for line in lines]
+    is_documented = ast.get_docstring(function) is not None
+    function.name, function.decorator_list, function.body = name, [], function.body[is_documented:]
+    for node in ast.walk(function):
+        inside = getattr(node, "body", None)
+        for place, item in enumerate(inside if isinstance(inside, list) else ()):
+            if isinstance(item, ast.If) and item.lineno == chain.lineno:
+                inside[place : place + 1] = branch
+                return ast.unparse(function)
+    raise AssertionError("the chain is one of the function's statements")
 
 
 def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> str:

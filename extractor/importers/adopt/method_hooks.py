@@ -183,7 +183,7 @@ def _make_estimator(fork: ForkCode, method: Method, closure: Closure, left: list
         text = f"    now = at_hand.get()\n    return {_write_call(name, arguments)}"
         return _Body([], head, _add_loss_mask(text, closure.texts.values()))
     body, chain = method.branch
-    text = prune(method.module.by_name[method.function].core, f"_{slug}", f"of {method.name}", body, chain)
+    text = prune(method.module.by_name[method.function].core, f"_{slug}", body, chain)
     piece = closure.rewrite(method.module, text).strip("\n")
     arguments = list_branch_arguments(fork, method, node, left)
     tail = f"    now = at_hand.get()\n    data = {_write_call(f'_{slug}', ['now.batch', *arguments])}\n"

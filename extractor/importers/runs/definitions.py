@@ -2,13 +2,14 @@
 
 import ast
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
-from itertools import takewhile
 
+from extractor.importers.runs.module_imports import replace_nodes
 from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.syntax import find_first_line, find_global_names, is_main_guard, read_attribute_chain
+from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
+from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError
 from extractor.values.reachable import find_reachable
@@ -57,11 +58,9 @@ def map_inherited(text: str) -> Mapping[str, set[str]]:
 
 def drop_launch(text: str) -> str:
     """Return a module's text without its `if __name__ == "__main__"` block."""
-    lines = text.split("\n")
-    for node in reversed(readers.parse_python_cached(text).body):
-        if isinstance(node, ast.If) and is_main_guard(node) and not node.orelse:
-            del lines[node.lineno - 1 : node.end_lineno]
-    return "\n".join(lines)
+    body = readers.parse_python_cached(text).body
+    launches = (node for node in body if isinstance(node, ast.If) and is_main_guard(node) and not node.orelse)
+    return replace_nodes(text, ((node, "") for node in launches))
 
 
 def cut_needed_part(text: str, roots: Collection[str]) -> str:
@@ -93,30 +92,8 @@ def cut_needed_part(text: str, roots: Collection[str]) -> str:
             is_kept = not statement.effect or (bool(read) and read <= used)
         if not is_kept:
             out.append(statement.index)
-    left = _drop_statements(text, module, out)
+    left = drop_statements(text, frozenset(range(len(module.statements))).difference(out)).text
     return drop_imports(left, list_unused_imports(left))
-
-
-def _drop_statements(text: str, module: Module, indices: Collection[int]) -> str:
-    """Return a module's text without some statements and their comments."""
-    lines = text.split("\n")
-    for index in sorted(indices, reverse=True):
-        node = module.statements[index].node
-        assert node.end_lineno is not None
-        start, end = find_first_line(node), node.end_lineno
-        while index and lines[start - 1].startswith("#"):
-            start -= 1
-        above, below = _count_blank_lines(reversed(lines[:start])), _count_blank_lines(lines[end:])
-        if end + below == len(lines):  # the last
-            del lines[start - above : end + max(below - 1, 0)]
-        else:
-            del lines[start : end + (below if above == start else min(above, below))]
-    return "\n".join(lines)
-
-
-def _count_blank_lines(lines: Iterable[str]) -> int:
-    """Return the number of blank lines at the start."""
-    return sum(1 for _ in takewhile(lambda line: not line.strip(), lines))
 
 
 @lru_cache(maxsize=256)
@@ -192,9 +169,7 @@ def map_methods(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef]:
 
 def drop_decorators(text: str, pattern: str) -> str:
     """Return a module's text without matching decorators at its top."""
-    lines = text.split("\n")
-    for node in reversed(readers.parse_python_or_nothing(text).body):
-        for item in reversed(getattr(node, "decorator_list", ())):
-            if re.fullmatch(pattern, ast.unparse(item).rpartition(".")[2]):
-                del lines[item.lineno - 1 : item.end_lineno]
-    return "\n".join(lines)
+    body = readers.parse_python_or_nothing(text).body
+    found = (item for node in body for item in getattr(node, "decorator_list", ()))
+    gone = (item for item in found if re.fullmatch(pattern, ast.unparse(item).rpartition(".")[2]))
+    return replace_nodes(text, ((item, "") for item in gone))

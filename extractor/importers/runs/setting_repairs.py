@@ -25,7 +25,6 @@ _CUT_AT, _LENGTH = ".reward_kwargs.max_resp_len", "${data.max_response_length}"
 _NAMES = ("trainer.experiment_name", "trainer.project_name")
 
 _Mended = tuple[dict[str, Any], list[Remark]]
-_TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
 _DATA = ("data.train_files", "data.val_files")
 _JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
 _POLICY, _CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
@@ -200,7 +199,8 @@ def list_models_and_data(
     Returns:
         Settings in place of those that are there, and what a user should know.
     """
-    changed, remarks = _read_chat_template(settings.get(_TEMPLATE), places)
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
     if not any(whole.get(key) for key in JUDGE_ENABLED):
         changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
     for key in SUPPLIED:
@@ -232,17 +232,6 @@ def list_files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[st
         if (file := places.find(value)) is not None
     }
     return changed, [Remark(key, settings[key], "changed", f"here it is {file}") for key, file in changed.items()]
-
-
-def _read_chat_template(template: Any, places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
-    """Replace a chat template's path by the file's text."""
-    if not isinstance(template, str) or not template or "{" in template:
-        return {}, []
-    file = places.find(template)
-    if file is None or not file.is_file():
-        why = f"a file that is not here: set {_TEMPLATE} to its text; until then the tokenizer's own is used"
-        return {_TEMPLATE: None}, [Remark(_TEMPLATE, template, "to do", why)]
-    return {_TEMPLATE: readers.read_text(file)}, [Remark(_TEMPLATE, template, "changed", "the text of this file")]
 
 
 def _is_model(path: Path) -> bool:

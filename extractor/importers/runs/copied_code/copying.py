@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -19,7 +18,6 @@ from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.values import readers
-from extractor.values.errors import UsageError
 from extractor.values.modules import name_module
 from extractor.values.tree import FileKind, Tree
 
@@ -31,8 +29,6 @@ _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
 _RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextToText"}
 # The module that copies import in the place of pyext.
 _PYEXTS_PLACE = "runtime_module"
-# A path that may be that of a file beside a module has no more characters.
-_LONGEST = 200
 _PACKAGES: Mapping[str, str] = read_table("keys")["packages"]
 _MODULES = {package: module for module, package in _PACKAGES.items()}
 # Where a name is in a project: its module, and the name there; None for the module itself.
@@ -92,8 +88,6 @@ class Copying:
         self._vendored = dict(_map_vendored(tree))
         self._required = _list_required_modules(tree)
         self._gathered = self._before = _Gathered()
-        # Why names of a module cannot be had.
-        self._problems: dict[tuple[str, frozenset[str]], str] = {}
         self._own_of_verl: str | None = None
         # What the file that was asked for is called as a module.
         self._itself = ""
@@ -134,7 +128,6 @@ class Copying:
             SyntaxError: it is no Python.
         """
         self._own_of_verl = own
-        self._problems.clear()
         self._gathered.packages.clear()
         self._before = self._gathered.copy()
         self._itself = "" if place is None else self._modules.name_of(place)
@@ -260,8 +253,6 @@ class Copying:
         if module in taken and taken[module].issuperset(names):
             return None
         wanted = frozenset({*names, *taken.get(module, ())})
-        if (module, wanted) in self._problems:
-            return self._problems[module, wanted]
         if found is None:
             return f"{module}: no such module"
         if sum(not name.startswith(SCORERS) for name in taken) >= _MOST:
@@ -281,11 +272,10 @@ class Copying:
         if not missing:
             return None
         self._gathered = before  # what only it needs is gathered for nothing
-        self._problems[module, wanted] = f"{module}: it imports {missing[0]}"
-        return self._problems[module, wanted]
+        return f"{module}: it imports {missing[0]}"
 
     def _gather(self, module: str, text: str, names: Collection[str], is_package: bool) -> list[str]:
-        """Copy a module and files it opens; return what is missing."""
+        """Copy a module; return what is missing."""
         self._gathered.taken[module] = set(names)
         redirected, missing = self._redirect_imports(text, module, is_package=is_package)
         if missing:
@@ -293,9 +283,6 @@ class Copying:
         path = PurePosixPath(f"custom/{FOLDER}/{module.replace('.', '/')}")
         if self._gathered.taken[module] == set(names):  # else what it imports has asked for more of it by now
             self.files[f"{path}/__init__.py" if is_package else f"{path}.py"] = redirected
-        if module not in self._modules.index or self._modules.is_of_checkout(module, None):
-            folder, place = path if is_package else path.parent, self._modules.find_file(module)
-            self.files.update({f"{folder}/{name}": held for name, held in _find_opened(text, place)})
         return []
 
     def _name_copy(self, module: str) -> str:
@@ -305,23 +292,6 @@ class Copying:
 def _list_methods(module: Module, cls: str | None) -> set[str]:
     """Return a class's method names; empty for anything else."""
     return {method.name for index in module.bindings.get(cls or "", ()) for method in module.methods(index)}
-
-
-def _find_opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
-    """Yield path and text of data files that a module names."""
-    if "__file__" not in text or place is None:
-        return
-    constants = (node.value for node in ast.walk(readers.parse_python_cached(text)) if isinstance(node, ast.Constant))
-    for name in dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) < _LONGEST):
-        path = PurePosixPath(name)
-        is_odd = not name.isprintable() or path.is_absolute() or ".." in path.parts or path.suffix == ".py"
-        file = place.parent / path
-        if is_odd or not readers.is_there(file) or not file.resolve().is_relative_to(place.parent.resolve()):
-            continue
-        try:
-            yield str(path), readers.read_text(file)
-        except (OSError, UnicodeDecodeError, UsageError):
-            continue
 
 
 def _map_vendored(tree: Tree) -> Iterator[tuple[str, tuple[str, Module]]]:

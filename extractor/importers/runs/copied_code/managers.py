@@ -1,8 +1,7 @@
 """Copy the code that scores a run without a reward file.
 
 A run may name a manager that its checkout or its release registers. Forks also change verl's managers, the class in
-their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they are no version of verl's, or know a
-source of data that the run's release does not.
+their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they are no version of verl's.
 """
 
 import ast
@@ -43,7 +42,6 @@ _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
 _HAS_ITS_OWN = re.compile(r"self\.compute_score = compute_score or (\w+)")
 # What a function that scores is given.
 _OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
-_NOT_VERLS = "no version of verl has it so"
 _REWARD, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which a class that no registry has is registered.
 _OF_THE_RUN = "of_the_run"
@@ -61,19 +59,17 @@ class _Scorer(NamedTuple):
         name: What it is called there.
         text: Of the file.
         key: The setting that is to name it.
-        new: The sources of data that only it knows, or why else it is not verl's.
     """
 
     path: str
     name: str
     text: str
     key: str
-    new: str
 
     @property
     def what(self) -> str:
         """Return its description for remarks."""
-        return f"{self.path}, which scores by rules of its own ({self.new}),"
+        return f"{self.path}, which scores by rules of its own (no version of verl has it so),"
 
 
 def list_names(code: Mapping[str, str]) -> set[str]:
@@ -135,18 +131,12 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
         return CopyResult(project.tree)
     text = project.checkouts(path)
     classes = own_verl.find_program_classes(readers.parse_python_or_nothing(text))
-    new = _list_sources(text) - _list_known_sources(project) or (
-        {_NOT_VERLS} if own_verl.is_own_manager(text) else set()
-    )
-    if new and classes and key is not None and named <= {PLAIN}:
-        return _copy_class(_Scorer(path, classes[-1], text, key, ", ".join(sorted(new))), project, path)
+    if own_verl.is_own_manager(text) and classes and key is not None and named <= {PLAIN}:
+        return _copy_class(_Scorer(path, classes[-1], text, key), project, path)
     text = project.checkouts(_SCORERS)
-    new = _list_sources(text) - _list_known_sources(project) or {
-        item for item in own_verl.find_changed(project) if item.startswith(_FOLDER)
-    }
     defined = [name for name in _DEFAULT_SCORERS if f"def {name}(" in text]
-    if new and defined:
-        return _copy_function(_Scorer(_SCORERS, defined[-1], text, function, ", ".join(sorted(new))), project)
+    if defined and any(item.startswith(_FOLDER) for item in own_verl.find_changed(project)):
+        return _copy_function(_Scorer(_SCORERS, defined[-1], text, function), project)
     return CopyResult(project.tree)
 
 
@@ -241,14 +231,7 @@ def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
     if not classes:
         return None
     # What they register themselves as is the project's own.
-    return _Scorer(path, (decorated or same or classes)[-1], drop_decorators(text, r"register\(.*"), key, _NOT_VERLS)
-
-
-def _list_known_sources(project: TargetProject) -> set[str]:
-    """Return data sources that the run's or project's scorers support."""
-    texts = [file.data.decode() for file in project.tree if file.upstream_path == _SCORERS]
-    texts += [project.source.read(_SCORERS)] if _SCORERS in project.source.files else []
-    return set().union(*map(_list_sources, texts))
+    return _Scorer(path, (decorated or same or classes)[-1], drop_decorators(text, r"register\(.*"), key)
 
 
 def _explain_lack(found: _Scorer, copied: Copied | None, project: TargetProject) -> CopyResult:
@@ -299,21 +282,3 @@ def _copy_class(found: _Scorer, project: TargetProject, program: str) -> CopyRes
         why = f"{found.path} is made with {', '.join(lacking)}: {hook} is to hand it over"
         remarks.append(Remark(found.key, None, "to do", why))
     return CopyResult(tree, remarks, {found.key: _OF_THE_RUN}, (found.path, _FOLDER))
-
-
-def _list_sources(text: str) -> set[str]:
-    """Return data source names that a module compares with."""
-    found: set[str] = set()
-    for node in ast.walk(readers.parse_python_or_nothing(text)):
-        inside: list[ast.expr] = []
-        if isinstance(node, ast.Compare) and any(map(_is_source, [node.left, *node.comparators])):
-            inside = [node.left, *node.comparators]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_source(node.func.value):
-            inside = node.args
-        constants = (item for part in inside for item in ast.walk(part) if isinstance(item, ast.Constant))
-        found |= {item.value for item in constants if isinstance(item.value, str)}
-    return found
-
-
-def _is_source(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and "data_source" in node.id
