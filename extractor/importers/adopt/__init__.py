@@ -168,6 +168,8 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     methods += method_states.list_unwritten(target, carried, edits, (emitted | files).values())
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     outside = {line.outside for line in lines if line.outside}.union(*(hook.outside for hook in hooks))
+    texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
+    known = {name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)}
     return Adoption(
         options=options,
         generated=generated,
@@ -175,7 +177,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
         edits=edits,
         own=own,
         code=code,
-        outside=tuple(sorted(outside - _list_known_packages(generated, options))),
+        outside=tuple(sorted(outside.difference(known, sys.stdlib_module_names, [options.package]))),
         methods=tuple(methods),
         hooks=tuple(hooks),
     )
@@ -226,13 +228,6 @@ def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str,
 
 def _sort_actions(actions: Mapping[str, Action]) -> Plan:
     return Plan(tuple(actions[path] for path in sorted(actions)))
-
-
-def _list_known_packages(generated: Generated, options: Options) -> set[str]:
-    """Return packages the generated code imports, and the standard library's."""
-    texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
-    found = [name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)]
-    return {*sys.stdlib_module_names, options.package, *found}
 
 
 def _find_edited(copy: Copy, source: Source) -> MethodDemand:

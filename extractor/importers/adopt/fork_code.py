@@ -172,7 +172,8 @@ class Closure:
         tree = readers.parse_python(text)
         bound, cuts = self._cut_imports(module, tree)
         removed = {id(part) for node, _ in cuts for part in ast.walk(node)}
-        types = {id(part) for node in _list_annotations(tree) for part in ast.walk(node)}
+        said = (getattr(node, name, None) for node in ast.walk(tree) for name in ("annotation", "returns"))
+        types = {id(part) for node in said if isinstance(node, ast.expr) for part in ast.walk(node)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             inner = {name for name, item in bound.items() if item is not module.imports.get(name)}
@@ -229,7 +230,8 @@ class Closure:
                 raise NoPlace(f"it needs {name}, which {module.path} does not define")
             return name, 1  # defined nowhere in the fork: where that is reached, the fork raises as well
         if not self._is_forks(item):
-            self._import(item)
+            self._note_packages([item])
+            self.imports[item.local] = write_import((item.module, item.name), item.local, item.name)
             return name, 1
         found = self._fork.resolve(item)
         if found is None:
@@ -251,11 +253,6 @@ class Closure:
         if "ray" in roots:
             raise NoPlace("it needs Ray")
         self.outside |= roots
-
-    def _import(self, item: Name) -> None:
-        """Add the import of a package's name."""
-        self._note_packages([item])
-        self.imports[item.local] = write_import((item.module, item.name), item.local, item.name)
 
     def _add_own(self, module: ForkModule, name: str, is_type: bool) -> str:
         """Add a fork's definition, or import the project's class instead."""
@@ -288,14 +285,10 @@ def prune(text: str, name: str, branch: list[ast.stmt], chain: ast.If) -> str:
     function = readers.parse_python(text).body[0]
     assert isinstance(function, _FUNCTIONS)
     is_documented = ast.get_docstring(function) is not None
-    function.name, function.decorator_list, function.body = name, [], function.body[is_documented:]
-    for node in ast.walk(function):
-        inside = getattr(node, "body", None)
-        for place, item in enumerate(inside if isinstance(inside, list) else ()):
-            if isinstance(item, ast.If) and item.lineno == chain.lineno:
-                inside[place : place + 1] = branch
-                return ast.unparse(function)
-    raise AssertionError("the chain is one of the function's statements")
+    place = next(place for place, node in enumerate(function.body) if node.lineno == chain.lineno)
+    function.body = [*function.body[is_documented:place], *branch, *function.body[place + 1 :]]
+    function.name, function.decorator_list = name, []
+    return ast.unparse(function)
 
 
 def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> str:
@@ -306,9 +299,3 @@ def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> 
             cut.end_col_offset = (cut.end_col_offset or 0) + (len(renamed) - len(name)) * (cut.end_lineno == cut.lineno)
     start = rf"^((?:async )?(?:def |class )|){re.escape(name)}\b"
     return re.sub(start, rf"\g<1>{renamed}", text, count=1, flags=re.MULTILINE)
-
-
-def _list_annotations(tree: ast.AST) -> Iterator[ast.expr]:
-    for node in ast.walk(tree):
-        found = [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        yield from (item for item in found if isinstance(item, ast.expr))

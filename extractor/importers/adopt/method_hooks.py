@@ -143,7 +143,8 @@ def find_columns(code: str) -> tuple[set[str], set[str]]:
     """Return columns code reads and no trainer writes: tensors, then arrays."""
     code = ast.unparse(readers.parse_python(code))
     arrays = set(re.findall(r"""non_tensor_batch(?:\[|\.get\()\s*["'](\w+)["']""", code))
-    own = _list_columns(code).difference(read_table("adopt")["columns"], _list_written(code))
+    written = re.findall(r"""batch\[["'](\w+)["']\] = """, code)
+    own = _list_columns(code).difference(read_table("adopt")["columns"], written)
     return own - arrays, own & arrays
 
 
@@ -155,11 +156,6 @@ def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
         rf"""\[["']{name}["']\](?:\s*=[^=]|\.append\()|non_tensor\w*=\{{[^}}]*["']{name}["']""".encode()
     )
     return not any(written.search(data) for where, data in fork.texts("verl.") if ".dataset." not in where)
-
-
-def _list_written(code: str) -> frozenset[str]:
-    """Return the columns that code writes itself."""
-    return frozenset(re.findall(r"""batch\[["'](\w+)["']\] = """, code))
 
 
 @dataclass(frozen=True)

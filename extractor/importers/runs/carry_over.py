@@ -99,7 +99,8 @@ class RunRequest:
 
         def strangeness(fit: ReleaseMatch) -> tuple[int, int]:
             unknown = [item for item in fit.unhandled if item.override.key not in translated]
-            return len(unknown), release_match.count_strange(run, fit.target)
+            whole = flatten(run.defaults).keys() ^ flatten(fit.target.compose().config).keys() if run.is_whole else ()
+            return len(unknown), len(whole)
 
         fits = []
         for candidate in self._list_candidates(run, release):

@@ -29,11 +29,6 @@ def _list_read_names(text: str) -> frozenset[str]:
     return frozenset(find_global_names(text, "text"))
 
 
-def list_loaded_by(module: Module, indices: Collection[int]) -> set[str]:
-    """Return the names that statements of a module read."""
-    return set().union(*(list_loaded_names(module.statements[index].node) for index in indices))
-
-
 @lru_cache(maxsize=256)
 def map_attributes(text: str) -> Mapping[str, set[str]]:
     """Return the attributes a module reads, by dotted prefix."""
@@ -76,7 +71,10 @@ def cut_needed_part(text: str, roots: Collection[str]) -> str:
     if not all(name in module.bindings for name in roots):
         return text
     about = {name: [*indices, *module.effects_on.get(name, ())] for name, indices in module.bindings.items()}
-    users = {name: list_loaded_by(module, indices) for name, indices in about.items()}
+    users = {
+        name: set().union(*(list_loaded_names(module.statements[index].node) for index in indices))
+        for name, indices in about.items()
+    }
     kept = find_reachable(roots, lambda name: users[name] & users.keys())
     used = kept.union(*(users[name] for name in kept))
     out = []

@@ -1,7 +1,7 @@
 """Repair a run's settings that a project would refuse, and list what is missing or unknown."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -210,7 +210,7 @@ def list_models_and_data(
             why = f"only known to a run of the script, or empty: python main.py {key}=..."
             remarks.append(Remark(key, "", "to do", why))
             continue
-        at, missing = _locate_paths(settings.get(key), places, _is_model if key in _MODELS else readers.is_there)
+        at, missing = _locate_paths(settings.get(key), places, is_folder=key in _MODELS)
         if at != settings.get(key):
             changed[key] = at
         if missing and key == _CRITIC and key not in stated and key in project:
@@ -234,21 +234,19 @@ def list_files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[st
     return changed, [Remark(key, settings[key], "changed", f"here it is {file}") for key, file in changed.items()]
 
 
-def _is_model(path: Path) -> bool:
-    return readers.is_there(path) and path.is_dir()
-
-
-def _locate_paths(value: Any, places: RunFolders, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:
-    """Return absolute paths where files exist, and the missing paths."""
+def _locate_paths(value: Any, places: RunFolders, *, is_folder: bool) -> tuple[Any, list[str]]:
+    """Return absolute paths where files, or folders, exist, and the missing paths."""
     if isinstance(value, list):
-        found = [_locate_paths(item, places, is_there) for item in value]
+        found = [_locate_paths(item, places, is_folder=is_folder) for item in value]
         return [at for at, _ in found], [path for _, missing in found for path in missing]
     if not isinstance(value, str) or not value or "${" in value:
         return value, []
     path = Path(value)
-    if path.is_absolute() or value.startswith(("~", "hdfs:", "s3:")):
-        return value, [] if is_there(path.expanduser()) else [value]
-    at = next((folder / path for folder in places.folders if is_there(folder / path)), None)
+    is_whole = path.is_absolute() or value.startswith(("~", "hdfs:", "s3:"))
+    tried = [path.expanduser()] if is_whole else [folder / path for folder in places.folders]
+    at = next((one for one in tried if readers.is_there(one) and (one.is_dir() or not is_folder)), None)
+    if is_whole:
+        return value, [] if at is not None else [value]
     if at is not None:
         return str(at), []
     return value, [] if is_on_the_hub(value) else [value]

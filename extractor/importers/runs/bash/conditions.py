@@ -1,6 +1,6 @@
 """Evaluate `[ ... ]` and `[[ ... ]]`; None if unknown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from extractor.importers.runs.bash import arithmetic
@@ -28,18 +28,15 @@ class _Test:
         state.spend(len(tokens) ** 2)
 
     def evaluate_or(self) -> bool | None:
-        found = [self._evaluate_and()]
-        while self._tokens[:1] == [self._or]:
-            self._tokens.pop(0)
-            found.append(self._evaluate_and())
-        return True if True in found else None if None in found else False
+        return self._join(self._or, lambda: self._join(self._and, self._evaluate_one, False), True)
 
-    def _evaluate_and(self) -> bool | None:
-        found = [self._evaluate_one()]
-        while self._tokens[:1] == [self._and]:
+    def _join(self, sign: str, evaluate: Callable[[], bool | None], decides: bool) -> bool | None:
+        """Evaluate what a sign joins; one outcome decides."""
+        found = [evaluate()]
+        while self._tokens[:1] == [sign]:
             self._tokens.pop(0)
-            found.append(self._evaluate_one())
-        return False if False in found else None if None in found else True
+            found.append(evaluate())
+        return decides if decides in found else None if None in found else not decides
 
     def _evaluate_one(self) -> bool | None:
         tokens = self._tokens

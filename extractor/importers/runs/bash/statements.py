@@ -59,14 +59,11 @@ class Interpreter:
     def run(self, statements: Sequence[ShellStatement]) -> bool | None:
         """Read statements one after another; return the outcome of the last."""
         outcome: bool | None = True
-        for statement in statements:
-            outcome = self._run_statement(statement)
+        for node in statements:
+            self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
+            self._state.at = node.line
+            outcome = self._handlers[node.kind](node)
         return outcome
-
-    def _run_statement(self, node: ShellStatement) -> bool | None:
-        self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
-        self._state.at = node.line
-        return self._handlers[node.kind](node)
 
     def _run_apart(self, statements: Sequence[ShellStatement]) -> bool | None:
         with self._state.apart():

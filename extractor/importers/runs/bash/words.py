@@ -83,7 +83,7 @@ class WordExpander:
         Raises:
             UsageError: it changes a variable.
         """
-        written = self._expand_arithmetic(text)
+        written = "".join(piece for piece, _ in self._split_pieces(text, True))
         if arithmetic.has_change(written):
             raise self._state.refuse(self._state.at, f"`(({text}))` changes a variable, and is not read")
         try:
@@ -172,9 +172,6 @@ class WordExpander:
         names = re.findall(r"(?<!\w)[A-Za-z_]\w*", inner)
         missing = [name for name in dict.fromkeys(names) if self.number(name) is None]
         return make_unknown(missing[0] if len(missing) == 1 and not re.search(r"\$\((?!\()", inner) else piece)
-
-    def _expand_arithmetic(self, text: str) -> str:
-        return "".join(piece for piece, _ in self._split_pieces(text, True))
 
     def _read_output(self, piece: str) -> str:
         inner = piece[2:-1] if piece[0] == "$" else re.sub(r"\\([$`\\])", r"\1", piece[1:-1])

@@ -25,8 +25,6 @@ FOLDER = "from_run"
 # More modules of verl than this, its scorers aside, are no helpers of a function.
 _MOST = 40
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
-# What transformers 5, which a project requires, has under another name.
-_RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextToText"}
 # The module that copies import in the place of pyext.
 _PYEXTS_PLACE = "runtime_module"
 _PACKAGES: Mapping[str, str] = read_table("keys")["packages"]
@@ -101,10 +99,6 @@ class Copying:
         """Return the module name of a checkout file."""
         file = self._modules.places.find(path)
         return path if file is None else self._modules.name_of(file)
-
-    def defining(self, module: str, name: str) -> str:
-        """Return the module that defines a name, following re-exports."""
-        return self._modules.defined(module, name, in_checkout=True)[0]
 
     def copy(
         self,
@@ -195,8 +189,6 @@ class Copying:
         root = name.module.partition(".")[0]
         if root in _NO_PROJECT_HAS:
             return f"{root}: no project has it"
-        if renamed := _RENAMED.get((name.module, name.name or "")):
-            return name.module, renamed
         if root in sys.stdlib_module_names or root in self._required or root == self._package:
             return None
         if name.name == PYEXT_NAME and self._modules.is_pyext(name.module):
@@ -224,8 +216,6 @@ class Copying:
             return f"{module}{f'.{inner}' if inner else ''}: no project has the whole of verl"
         wanted = {inner} if inner is not None else set(attributes)
         if any(self._modules.is_of_checkout(module, item) for item in wanted or (None,)):
-            if self._modules.take_checkouts(module):
-                self._gathered.taken.pop(module, None)
             return self._copy_module(module, inner, wanted)
         if module not in self._modules.index:
             return f"{module}: this release of verl has no such module"

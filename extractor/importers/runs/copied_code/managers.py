@@ -1,7 +1,8 @@
 """Copy the code that scores a run without a reward file.
 
 A run may name a manager that its checkout or its release registers. Forks also change verl's managers, the class in
-their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they are no version of verl's.
+their `main_ppo.py`, or `verl/utils/reward_score`: these are copied where they are no version of verl's, or know a
+source of data that the run's release does not.
 """
 
 import ast
@@ -90,14 +91,11 @@ def take_named(project: TargetProject) -> CopyResult:
         return CopyResult(project.tree)
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
     refused: list[Remark] = []
-    for place, cls, imported in islice(_find_registered(name, project), _MOST):
+    for place, cls in islice(_find_registered(name, project), _MOST):
         copying = project.copying()
-        module = copying.defining(imported, cls) if imported else copying.name_module(place)
-        copied = _copy_file(copying, f"from {module} import {cls}\n", cls)
-        if copied is None:
-            continue
-        if copied.missing or any("/registry.py" in path for path in copying.files):
-            why = "; ".join(copied.missing) or "it would come with a registry of its own"
+        copied = _copy_file(copying, f"from {copying.name_module(place)} import {cls}\n", cls)
+        if copied is None or copied.missing or any("/registry.py" in path for path in copying.files):
+            why = "; ".join(copied.missing if copied else ()) or "it is no Python, or has a registry of its own"
             refused.append(Remark(key, name, "to do", f"{place} has it, and cannot be imported here: {why}"))
             continue
         imports = f"from {copied.text.split()[1]} import {cls}"
@@ -135,7 +133,11 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
         return _copy_class(_Scorer(path, classes[-1], text, key), project, path)
     text = project.checkouts(_SCORERS)
     defined = [name for name in _DEFAULT_SCORERS if f"def {name}(" in text]
-    if defined and any(item.startswith(_FOLDER) for item in own_verl.find_changed(project)):
+    known = project.source.read(_SCORERS) if _SCORERS in project.source.files else ""
+    known += "".join(file.data.decode() for file in project.tree if file.upstream_path == _SCORERS)
+    asked = " ".join(re.findall(r"data_source (?:==|in) [^:]*", text))
+    is_new = any(source not in known for source in re.findall(r"""["']([^"']+)["']""", asked))
+    if defined and (is_new or any(item.startswith(_FOLDER) for item in own_verl.find_changed(project))):
         return _copy_function(_Scorer(_SCORERS, defined[-1], text, function), project)
     return CopyResult(project.tree)
 
@@ -170,15 +172,12 @@ def _copy_file(copying: Copying, text: str, *roots: str, **more: Any) -> Copied 
         return None
 
 
-def _find_registered(name: str, project: TargetProject) -> Iterator[tuple[str, str, str]]:
-    """Yield file, class and module of managers registered under a name."""
-    decorator, source = _write_decorator(name), project.source
+def _find_registered(name: str, project: TargetProject) -> Iterator[tuple[str, str]]:
+    """Yield file and class of the checkout's managers registered under a name."""
+    decorator = _write_decorator(name)
     for place, text in list_python_files(project.places):
         if decorator.search(text) and (classes := list_registered_by(text, decorator)):
-            yield place, classes[0], ""
-    for place in sorted(path for path in source.files if path.endswith(".py") and "reward" in path):
-        if decorator.search(text := source.read(place)) and (classes := list_registered_by(text, decorator)):
-            yield place, classes[0], place.removesuffix(".py").replace("/", ".")
+            yield place, classes[0]
 
 
 def _write_hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its_own: bool) -> dict[str, str]:

@@ -33,8 +33,6 @@ class Modules:
     def __init__(self, source: Source, places: RunFolders) -> None:
         self.index = Index(source)
         self.places = places
-        # Modules of verl that are taken from the checkout, which has more in them.
-        self._changed: set[str] = set()
         self._texts: dict[str, tuple[str, bool] | None] = {}
         self._known: dict[str, Module] = {}
 
@@ -72,20 +70,12 @@ class Modules:
     def is_of_checkout(self, module: str, name: str | None) -> bool:
         """Tell whether only the checkout has a module, name or scorer."""
         file = self.find_file(module)
-        if file is None or module not in self.index or module in self._changed:
+        if file is None or module not in self.index:
             return file is not None
         known = self.index[module]
         if module.startswith(SCORERS):
             return readers.read_text(file) != known.source
         return not (name in (None, "*") or name in known.bindings or name in known.imports)
-
-    def take_checkouts(self, module: str) -> bool:
-        """Use the checkout's module from now on; return True if switched."""
-        if module not in self.index or self.is_of_checkout(module, None):
-            return False
-        self._changed.add(module)
-        self._forget()
-        return True
 
     def parsed(self, module: str) -> Module:
         """Return a module, or an empty one if there is none."""
@@ -94,19 +84,12 @@ class Modules:
             self._known[module] = Module(module, "__init__.py" if is_package else "", text)
         return self._known[module]
 
-    def _forget(self) -> None:
-        """Clear cached lookups after places or modules' origins have changed."""
-        self._texts.clear()
-        self._known.clear()
-
-    def defined(self, module: str, name: str, *, in_checkout: bool = False) -> tuple[str, str]:
+    def defined(self, module: str, name: str) -> tuple[str, str]:
         """Return the module and name of a definition, following re-exports."""
         for _ in range(_HANDED_ON):
-            if module not in self.index and not in_checkout:
+            if module not in self.index:
                 break
-            known, file = self.parsed(module) if in_checkout else self.index[module], self.find_file(module)
-            if in_checkout and file is not None and self.is_of_checkout(module, name):
-                known = Module(module, file.name, readers.read_text(file))
+            known = self.index[module]
             found = known.imports.get(name) if name not in known.bindings else None
             is_known = name in known.bindings or name in known.imports
             stars = [] if is_known else [star for star in known.stars if star in self.index]
@@ -137,5 +120,6 @@ class Modules:
         while (folder / "__init__.py").is_file():
             folder = folder.parent
         self.places = replace(self.places, folders=tuple(dict.fromkeys([*self.places.folders, folder])))
-        self._forget()
+        self._texts.clear()
+        self._known.clear()
         return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)
