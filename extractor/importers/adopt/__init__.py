@@ -135,7 +135,7 @@ def adopt_with_run(
     settled_files = {path: action.data for path, action in actions.items() if action.data is not None}
     for path, data in choose(settled_files, {}, adoption.hooks, asked.package).items():
         actions[path] = replace(actions[path], data=data)
-    return replace(adoption, plan=_sort_actions(actions), run=settled)
+    return replace(adoption, plan=Plan(tuple(actions[path] for path in sorted(actions))), run=settled)
 
 
 def _carry_over(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
@@ -223,10 +223,6 @@ def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str,
             actions[path] = Action(path, Verdict.MERGE, actions[path].kind, Reason.CARRIED, data)
     for path, data in parked.items():
         actions[path] = Action(path, Verdict.ORPHAN, FileKind.HOOK, Reason.GONE, data)
-    return _sort_actions(actions)
-
-
-def _sort_actions(actions: Mapping[str, Action]) -> Plan:
     return Plan(tuple(actions[path] for path in sorted(actions)))
 
 

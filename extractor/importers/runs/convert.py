@@ -125,20 +125,17 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
         return
     shown = [f"{make_readable(make_unknown(name))} (in {', '.join(sorted(missing[name]))})" for name in sorted(missing)]
     more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    names_to_set = list(dict.fromkeys(one for name in sorted(missing) for one in _list_to_be_set(name)))
+    names_to_set: list[str] = []
+    for name in sorted(missing):
+        is_sum = name.startswith("$((") and "$(" not in name[3:]
+        found = re.findall(r"[A-Za-z_]\w*", name) if is_sum else [name if re.fullmatch(r"\w+", name) else "VAR"]
+        names_to_set += [one for one in found if one not in names_to_set]
     hint = " ".join(f"--set {name}=..." for name in names_to_set)
     if more:
         hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names_to_set)}"
     if "VAR" in names_to_set:
         hint += "  (set the variable that the command's output is assigned to)"
     raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
-
-
-def _list_to_be_set(unknown: str) -> list[str]:
-    """Return variables to set for an unknown; VAR for command output."""
-    if unknown.startswith("$((") and "$(" not in unknown[3:]:
-        return re.findall(r"[A-Za-z_]\w*", unknown)
-    return [unknown if re.fullmatch(r"\w+", unknown) else "VAR"]
 
 
 def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:

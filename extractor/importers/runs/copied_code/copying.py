@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from extractor.importers.config import templates
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs import definitions
-from extractor.importers.runs.copied_code.modules import PYEXT_NAME, SCORERS, Modules
+from extractor.importers.runs.copied_code.modules import PYEXT, PYEXT_NAME, PYEXT_NEEDS, SCORERS, Modules
 from extractor.importers.runs.module_imports import Name, list_top_names, rewrite_imports
 from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
@@ -191,7 +191,8 @@ class Copying:
             return f"{root}: no project has it"
         if root in sys.stdlib_module_names or root in self._required or root == self._package:
             return None
-        if name.name == PYEXT_NAME and self._modules.is_pyext(name.module):
+        text, _ = self._modules.text_of(name.module) or ("", False)
+        if name.name == PYEXT_NAME and (root == PYEXT or (PYEXT_NEEDS in text and PYEXT_NAME in text)):
             self.files[f"custom/{FOLDER}/{_PYEXTS_PLACE}.py"] = templates.render(f"{_PYEXTS_PLACE}.py")
             return self._name_copy(_PYEXTS_PLACE), name.name
         if root == "verl":

@@ -15,7 +15,7 @@ _RECIPES = "recipe"
 # How many modules that only hand a name on are followed.
 _HANDED_ON = 5
 # verl's scorers of code, and copies of them in forks, use pyext, which needs what Python 3.11 no longer has.
-PYEXT, PYEXT_NAME, _PYEXT_NEEDS = "pyext", "RuntimeModule", "inspect.getargspec"
+PYEXT, PYEXT_NAME, PYEXT_NEEDS = "pyext", "RuntimeModule", "inspect.getargspec"
 
 
 class Modules:
@@ -33,6 +33,7 @@ class Modules:
     def __init__(self, source: Source, places: RunFolders) -> None:
         self.index = Index(source)
         self.places = places
+        self._changed: set[str] = set()  # of verl's, taken from the checkout, which has more in them
         self._texts: dict[str, tuple[str, bool] | None] = {}
         self._known: dict[str, Module] = {}
 
@@ -70,12 +71,17 @@ class Modules:
     def is_of_checkout(self, module: str, name: str | None) -> bool:
         """Tell whether only the checkout has a module, name or scorer."""
         file = self.find_file(module)
-        if file is None or module not in self.index:
+        if file is None or module not in self.index or module in self._changed:
             return file is not None
         known = self.index[module]
         if module.startswith(SCORERS):
             return readers.read_text(file) != known.source
-        return not (name in (None, "*") or name in known.bindings or name in known.imports)
+        if name in (None, "*", *known.bindings, *known.imports):
+            return False
+        self._changed.add(module)
+        self._texts.pop(module, None)
+        self._known.pop(module, None)
+        return True
 
     def parsed(self, module: str) -> Module:
         """Return a module, or an empty one if there is none."""
@@ -108,11 +114,6 @@ class Modules:
         if name in (None, "*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
             return None
         return f"{module}: it has no {name}"
-
-    def is_pyext(self, module: str) -> bool:
-        """Tell whether a module is pyext or a copy of it."""
-        text, _ = self.text_of(module) or ("", False)
-        return module.partition(".")[0] == PYEXT or (_PYEXT_NEEDS in text and PYEXT_NAME in text)
 
     def name_of(self, file: Path) -> str:
         """Return a file's module name; add its package's folder to places."""
