@@ -70,7 +70,7 @@ class _Scorer(NamedTuple):
     @property
     def what(self) -> str:
         """Return its description for remarks."""
-        return f"{self.path}, which scores by rules of its own (no version of verl has it so),"
+        return f"{self.path}, which scores by rules of its own,"
 
 
 def list_names(code: Mapping[str, str]) -> set[str]:
