@@ -214,20 +214,6 @@ def test_arguments_that_a_manager_does_not_take_are_left_out(parameters: str, le
     assert found == [f"reward.reward_kwargs.{name}" for name in left]
 
 
-@pytest.mark.usefixtures("verl")
-def test_a_text_file_that_a_copied_module_opens_comes_along(tmp_path: Path, imports: Path) -> None:
-    helper = (
-        "import os\n\nwith open(os.path.join(os.path.dirname(__file__), 'data/weight')) as file:\n"
-        "    WEIGHT = float(file.read())\n\n\ndef half(number):\n    return number * WEIGHT\n"
-        "\n\ndef plus_one(item):\n    return item + 1\n"
-    )
-    below = "src/verl/utils/reward_score"
-    files = {f"{below}/mine.py": helper, f"{below}/data/weight": "0.5", f"{below}/data/other": "1"}
-    tree, _, _ = scored(in_program(tmp_path, **files), {KEY: "naive"})
-    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]) == [1.0]
-    assert not [file.path for file in tree if file.path.endswith("other")]
-
-
 PROGRAM = """
 import ray
 from verl.trainer.ppo.ray_trainer import RayPPOTrainer

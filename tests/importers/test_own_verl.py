@@ -158,7 +158,7 @@ def test_the_class_of_a_program_that_scores_all_by_a_function_of_its_own(tmp_pat
     taken = managers.take_unnamed(project, "verl.trainer.main_ppo", test_managers.PROJECT)
     assert taken.settings == {KEY: "of_the_run"}
     assert [item.what for item in taken.remarks] == ["changed"]
-    assert "no version of verl has it so" in taken.remarks[0].why
+    assert "rules of its own" in taken.remarks[0].why
     cls = registered(taken.tree, imports, "of_the_run")
     assert cls(tokenizer=None, num_examine=0)([3]) == [3]
 

@@ -50,7 +50,7 @@ def test_nothing_is_run(tmp_path: Path) -> None:
 
 
 def test_arguments_are_given_as_variables_whose_names_are_numbers() -> None:
-    reading = read_script('show "$1" "$#" "$@"; shift; show $1', "run.sh", {"2": "b", "1": "a"}, {})
+    reading = read_script('show "$1" "$#" "$@"; show $2', "run.sh", {"2": "b", "1": "a"}, {})
     assert [command.words[1:] for command in reading.commands] == [("a", "2", "a", "b"), ("b",)]
     (command,) = read_script('show "$2" "[$1]"', "run.sh", {"2": "b"}, {}).commands
     assert command.words[1:] == ("b", "[]")

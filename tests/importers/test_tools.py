@@ -80,9 +80,8 @@ def test_tools_that_are_not_there_are_told(tmp_path: Path) -> None:
     made = vextract("new", tmp_path / "mine", "--from-verl-run", tmp_path / "run.sh", "--run-verl", "0.9.1")
     assert made.code == 0, made.err
     report = (tmp_path / "mine/from_run.md").read_text()
-    assert (
-        f"| `{MULTI_TURN}.function_tool_path` | `own/functions.py` | not found: put it there, or say --cwd |" in report
-    )
+    where = "not found: put it at mine/custom/verl_functions.py, or say --cwd"
+    assert f"| `{MULTI_TURN}.function_tool_path` | `own/functions.py` | {where} |" in report
     (tmp_path / "old.sh").write_text("".join(LAUNCH.splitlines(keepends=True)[:-1]).rstrip(" \\\n"))
     earlier = vextract(
         "new", tmp_path / "old", "--from-verl-run", tmp_path / "old.sh", "--verl", "0.7.1", "--run-verl", "0.7.1"

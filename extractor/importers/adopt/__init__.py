@@ -135,7 +135,7 @@ def adopt_with_run(
     settled_files = {path: action.data for path, action in actions.items() if action.data is not None}
     for path, data in choose(settled_files, {}, adoption.hooks, asked.package).items():
         actions[path] = replace(actions[path], data=data)
-    return replace(adoption, plan=_sort_actions(actions), run=settled)
+    return replace(adoption, plan=Plan(tuple(actions[path] for path in sorted(actions))), run=settled)
 
 
 def _carry_over(recognised: Recognised, generated: Generated, options: Options) -> Adoption:
@@ -168,6 +168,8 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     methods += method_states.list_unwritten(target, carried, edits, (emitted | files).values())
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     outside = {line.outside for line in lines if line.outside}.union(*(hook.outside for hook in hooks))
+    texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
+    known = {name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)}
     return Adoption(
         options=options,
         generated=generated,
@@ -175,7 +177,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
         edits=edits,
         own=own,
         code=code,
-        outside=tuple(sorted(outside - _list_known_packages(generated, options))),
+        outside=tuple(sorted(outside.difference(known, sys.stdlib_module_names, [options.package]))),
         methods=tuple(methods),
         hooks=tuple(hooks),
     )
@@ -221,18 +223,7 @@ def _plan(generated: Generated, files: Mapping[str, bytes], parked: Mapping[str,
             actions[path] = Action(path, Verdict.MERGE, actions[path].kind, Reason.CARRIED, data)
     for path, data in parked.items():
         actions[path] = Action(path, Verdict.ORPHAN, FileKind.HOOK, Reason.GONE, data)
-    return _sort_actions(actions)
-
-
-def _sort_actions(actions: Mapping[str, Action]) -> Plan:
     return Plan(tuple(actions[path] for path in sorted(actions)))
-
-
-def _list_known_packages(generated: Generated, options: Options) -> set[str]:
-    """Return packages the generated code imports, and the standard library's."""
-    texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
-    found = [name for text in texts for name in re.findall(r"^(?:import|from) (\w+)", text, re.MULTILINE)]
-    return {*sys.stdlib_module_names, options.package, *found}
 
 
 def _find_edited(copy: Copy, source: Source) -> MethodDemand:

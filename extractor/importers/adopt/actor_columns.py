@@ -40,7 +40,8 @@ def hand_columns(files: Mapping[str, str], package: str, names: Collection[str])
             lines, is_there = text.split("\n"), f"{NAME}.set(" in text
             asks = f"calculate_{ENTROPY} = True"
             is_asked = ENTROPY not in names or lines[forward.lineno - 2] == " " * forward.col_offset + asks
-            batch = ast.unparse(_find_batch(forward))
+            call = next(node for node in ast.walk(forward) if isinstance(node, ast.Call))
+            batch = ast.unparse(call.args[0] if call.args else call.keywords[0].value)
             put = [] if is_there else [(loss.lineno, loss, f'{NAME}.set({{**{batch}, "{ENTROPY}": {ENTROPY}}})')]
             put += [] if is_asked else [(forward.lineno, forward, asks)]
             keys = ", ".join(f'"{name}"' for name in sorted({*names} - known - {ENTROPY}))
@@ -69,9 +70,3 @@ def _find_parts(update: ast.AST) -> tuple[ast.Assign, ast.stmt, ast.stmt] | None
         return None
     loss = next((item for item in behind if any(f"{name}(" in ast.unparse(item) for name in _LOSSES)), None)
     return None if loss is None else (selected, forward, loss)
-
-
-def _find_batch(forward: ast.AST) -> ast.expr:
-    """Return the forward pass's first argument."""
-    call = next(node for node in ast.walk(forward) if isinstance(node, ast.Call))
-    return call.args[0] if call.args else call.keywords[0].value

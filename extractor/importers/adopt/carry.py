@@ -112,7 +112,9 @@ def _list_roots(sides: Sides) -> Iterator[Difference]:
         elif item.old is not None:
             wanted = item.key in sides.emitted
         else:
-            wanted = _is_registering(sides, item.new) or _is_acting(item.new)
+            node = item.new.node
+            is_acting = item.new.key == END if node is None else not (item.new.is_named or is_main_guard(node))
+            wanted = _is_registering(sides, item.new) or is_acting
         if wanted:
             yield item
 
@@ -125,13 +127,6 @@ def _is_registering(sides: Sides, segment: Segment) -> bool:
         if chain and (chain[0] in sides.fork_by_name or (item and item.root == "verl")):
             return True
     return False
-
-
-def _is_acting(segment: Segment) -> bool:
-    """Return True for unnamed statements other than the main guard."""
-    if segment.node is None:
-        return segment.key == END
-    return not segment.is_named and not is_main_guard(segment.node)
 
 
 def _merge_segment(target: AdoptTarget, unit: Unit) -> Work:

@@ -109,7 +109,10 @@ def compare(copy: Copy, source: Source, others: Sequence[Source]) -> dict[str, C
     for path, (old_side, new_side) in pairs.items():
         items = found[path]
         if of_another_day:
-            items = [replace(item, is_upstreams=item.is_upstreams or _says_nothing(item)) for item in items]
+            items = [
+                replace(item, is_upstreams=item.is_upstreams or item.new is None or _is_same(item.old, item.new))
+                for item in items  # one that adds and changes no computation says nothing
+            ]
         symbols = _choose_bases(items, others, path)
         imports = _find_new_imports(old_side, new_side, path, symbols if of_another_day else None)
         compared[path] = Compared(old_side, new_side, symbols, imports)
@@ -153,11 +156,6 @@ def _is_same(old: Segment | None, new: Segment) -> bool:
 
 def _was_upstreams(node: ast.stmt | None) -> bool:
     return node is not None and fingerprint_statement(node) in load_upstream_parts()
-
-
-def _says_nothing(item: Difference) -> bool:
-    """Tell whether the fork adds or changes no computation."""
-    return item.new is None or _is_same(item.old, item.new)
 
 
 def _choose_bases(items: Sequence[Difference], others: Sequence[Source], path: str) -> tuple[Difference, ...]:

@@ -7,7 +7,6 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from textwrap import indent
 
 from extractor.importers.adopt.differences import list_imports
 from extractor.importers.adopt.findings import Copy
@@ -15,7 +14,7 @@ from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.runs.module_imports import Name, list_names, replace_nodes, write_import
-from extractor.pipeline.index.syntax import find_first_line, find_global_names, list_bound_names, read_attribute_chain
+from extractor.pipeline.index.syntax import find_global_names, list_bound_names, read_attribute_chain
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 
@@ -173,7 +172,8 @@ class Closure:
         tree = readers.parse_python(text)
         bound, cuts = self._cut_imports(module, tree)
         removed = {id(part) for node, _ in cuts for part in ast.walk(node)}
-        types = {id(part) for node in _list_annotations(tree) for part in ast.walk(node)}
+        said = (getattr(node, name, None) for node in ast.walk(tree) for name in ("annotation", "returns"))
+        types = {id(part) for node in said if isinstance(node, ast.expr) for part in ast.walk(node)}
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             inner = {name for name, item in bound.items() if item is not module.imports.get(name)}
@@ -230,7 +230,8 @@ class Closure:
                 raise NoPlace(f"it needs {name}, which {module.path} does not define")
             return name, 1  # defined nowhere in the fork: where that is reached, the fork raises as well
         if not self._is_forks(item):
-            self._import(item)
+            self._note_packages([item])
+            self.imports[item.local] = write_import((item.module, item.name), item.local, item.name)
             return name, 1
         found = self._fork.resolve(item)
         if found is None:
@@ -253,11 +254,6 @@ class Closure:
             raise NoPlace("it needs Ray")
         self.outside |= roots
 
-    def _import(self, item: Name) -> None:
-        """Add the import of a package's name."""
-        self._note_packages([item])
-        self.imports[item.local] = write_import((item.module, item.name), item.local, item.name)
-
     def _add_own(self, module: ForkModule, name: str, is_type: bool) -> str:
         """Add a fork's definition, or import the project's class instead."""
         segment = module.by_name[name]
@@ -277,33 +273,22 @@ class Closure:
         return "Any"
 
 
-def prune(text: str, name: str, chosen: str, branch: list[ast.stmt], chain: ast.If) -> str:
-    """Return a renamed function with only one branch of an if.
+def prune(text: str, name: str, branch: list[ast.stmt], chain: ast.If) -> str:
+    """Return a renamed function with only one branch of an if, without comments.
 
     Args:
         text: The function's.
         name: Its new name.
-        chosen: What is said above the branch.
         branch: The statements of the branch.
         chain: The if statement.
     """
     function = readers.parse_python(text).body[0]
     assert isinstance(function, _FUNCTIONS)
-    lines = text.split("\n")
-    start = function.lineno - 1
-    body = function.body[0]
-    head = lines[start : find_first_line(body)]
-    head[0] = head[0].replace(f" {function.name}(", f" {name}(", 1)
-    is_documented = isinstance(body, ast.Expr) and isinstance(body.value, ast.Constant)
-    before = lines[(body.end_lineno or 0) if is_documented else find_first_line(body) : chain.lineno - 1]
-    inside = _dedent_lines(lines[find_first_line(branch[0]) : branch[-1].end_lineno], branch[0].col_offset)
-    after = lines[(chain.end_lineno or 0) :]
-    space = " " * chain.col_offset
-    return "\n".join([*head, *before, f"{space}# {chosen}", *indent("\n".join(inside), space).split("\n"), *after])
-
-
-def _dedent_lines(lines: list[str], column: int) -> list[str]:
-    return [line[column:] if not line[:column].strip() else line for line in lines]
+    is_documented = ast.get_docstring(function) is not None
+    place = next(place for place, node in enumerate(function.body) if node.lineno == chain.lineno)
+    function.body = [*function.body[is_documented:place], *branch, *function.body[place + 1 :]]
+    function.name, function.decorator_list = name, []
+    return ast.unparse(function)
 
 
 def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> str:
@@ -314,9 +299,3 @@ def _rename(text: str, node: ast.stmt, name: str, renamed: str, cuts: _Cuts) -> 
             cut.end_col_offset = (cut.end_col_offset or 0) + (len(renamed) - len(name)) * (cut.end_lineno == cut.lineno)
     start = rf"^((?:async )?(?:def |class )|){re.escape(name)}\b"
     return re.sub(start, rf"\g<1>{renamed}", text, count=1, flags=re.MULTILINE)
-
-
-def _list_annotations(tree: ast.AST) -> Iterator[ast.expr]:
-    for node in ast.walk(tree):
-        found = [getattr(node, "annotation", None), getattr(node, "returns", None)]
-        yield from (item for item in found if isinstance(item, ast.expr))

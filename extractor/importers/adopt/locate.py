@@ -102,7 +102,8 @@ def _find_roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> li
     votes: Counter[str] = Counter()
     files: Counter[str] = Counter()
     for path, data in found.items():
-        places = {name: texts for name, texts in upstream.get(path.rpartition("/")[2], {}).items() if _ends(path, name)}
+        known = upstream.get(path.rpartition("/")[2], {})
+        places = {name: texts for name, texts in known.items() if f"/{path}".endswith(f"/{name}")}
         lines = _select_telling_lines(data) if places else set()
         for name, texts in places.items():
             common = len(lines & texts)
@@ -113,10 +114,6 @@ def _find_roots(found: Mapping[str, bytes], sources: Mapping[str, Source]) -> li
     good = [root for root in votes if files[root] >= _FEWEST or votes[root] >= 50]
     good.sort(key=lambda root: (-votes[root], root))
     return good[:1] + [root for root in good[1:] if votes[root] >= _LIKE_THE_FIRST * votes[good[0]]]
-
-
-def _ends(path: str, name: str) -> bool:
-    return f"/{path}".endswith(f"/{name}")
 
 
 def _select_telling_lines(data: bytes) -> set[str]:

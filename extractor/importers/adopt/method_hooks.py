@@ -144,7 +144,8 @@ def find_columns(code: str) -> tuple[set[str], set[str]]:
     """Return columns code reads and no trainer writes: tensors, then arrays."""
     code = ast.unparse(readers.parse_python(code))
     arrays = set(re.findall(r"""non_tensor_batch(?:\[|\.get\()\s*["'](\w+)["']""", code))
-    own = _list_columns(code).difference(read_table("adopt")["columns"], _list_written(code))
+    written = re.findall(r"""batch\[["'](\w+)["']\] = """, code)
+    own = _list_columns(code).difference(read_table("adopt")["columns"], written)
     return own - arrays, own & arrays
 
 
@@ -156,11 +157,6 @@ def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
         rf"""\[["']{name}["']\](?:\s*=[^=]|\.append\()|non_tensor\w*=\{{[^}}]*["']{name}["']""".encode()
     )
     return not any(written.search(data) for where, data in fork.texts("verl.") if ".dataset." not in where)
-
-
-def _list_written(code: str) -> frozenset[str]:
-    """Return the columns that code writes itself."""
-    return frozenset(re.findall(r"""batch\[["'](\w+)["']\] = """, code))
 
 
 @dataclass(frozen=True)
@@ -184,7 +180,7 @@ def _make_estimator(fork: ForkCode, method: Method, closure: Closure, left: list
         text = f"    now = at_hand.get()\n    return {_write_call(name, arguments)}"
         return _Body([], head, _add_loss_mask(text, closure.texts.values()))
     body, chain = method.branch
-    text = prune(method.module.by_name[method.function].core, f"_{slug}", f"of {method.name}", body, chain)
+    text = prune(method.module.by_name[method.function].core, f"_{slug}", body, chain)
     piece = closure.rewrite(method.module, text).strip("\n")
     arguments = list_branch_arguments(fork, method, node, left)
     tail = f"    now = at_hand.get()\n    data = {_write_call(f'_{slug}', ['now.batch', *arguments])}\n"

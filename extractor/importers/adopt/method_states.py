@@ -92,15 +92,11 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
     return f"your method {whole.value}: {', '.join(names)}{more}"
 
 
-def _select_algorithms(states: Sequence[MethodState]) -> list[MethodState]:
-    """Return estimators and losses, or all methods if there are none."""
-    return [item for item in states if item.kind in (ESTIMATOR, LOSS)] or list(states)
-
-
 def judge_overall(states: Sequence[MethodState]) -> Runs:
     """Return how much runs overall; NO if no algorithm does. Trainers do not count beside others."""
     states = [item for item in states if item.kind != _TRAINER] or states
-    if states and all(item.runs is Runs.NO for item in _select_algorithms(states)):
+    algorithms = [item for item in states if item.kind in (ESTIMATOR, LOSS)] or states
+    if states and all(item.runs is Runs.NO for item in algorithms):
         return Runs.NO
     return Runs.YES if {item.runs for item in states} <= {Runs.YES} else Runs.IN_PART
 
@@ -305,16 +301,8 @@ def _find_path_in_project(target: AdoptTarget, carried: Carried, method: Method)
     """Return the vendored file that holds a method, or None."""
     if method.branch is not None and not _is_upstreams_branch(target, method):
         return None
-    paths = [_find_carried_place(target, carried, module, name) for module, name in method.functions]
-    return paths[0] if paths and all(paths) else None
-
-
-def _find_carried_place(target: AdoptTarget, carried: Carried, module: str, name: str) -> str | None:
-    sides = target.sides.get(module)
-    if sides is None:
-        return None
-    units = [unit for unit in carried.works if unit.module == module and unit.key == name]
-    return sides.path if units else None
+    is_there = all(module in target.sides and Unit(module, name) in carried.works for module, name in method.functions)
+    return target.sides[method.functions[0][0]].path if method.functions and is_there else None
 
 
 def _is_upstreams_branch(target: AdoptTarget, method: Method) -> bool:

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -123,8 +123,10 @@ def recognise(
         sources |= older
     source = sources[nearest]
     if release is None:
-        source = _choose_with_losses(copy, [sources[item] for item in known[known.index(nearest) :] if item in sources])
-        nearest = source.release
+        later = [sources[item] for item in known[known.index(nearest) :] if item in sources]
+        with_losses = next((item for item in later if has_loss_choice([item.read(_ALGORITHMS)])), source)
+        if with_losses is not source and any(item.kind == LOSS for item in find_methods(ForkCode(copy))):
+            source, nearest = with_losses, with_losses.release
     # What only other releases have is among the copy's own files.
     files = {path: data for path, data in copy.files.items() if path in source.files}
     others = {path: data for path, data in copy.files.items() if path not in source.files and path.endswith(".py")}
@@ -137,13 +139,6 @@ def recognise(
         older=before[0] if before else None,
         bases=tuple(sources[score.release] for score in [*before, *found[1:]][:_BASES]),
     )
-
-
-def _choose_with_losses(copy: Copy, sources: Sequence[Source]) -> Source:
-    """Return the first release, or one with selectable losses if needed."""
-    found = next((item for item in sources if has_loss_choice([item.read(_ALGORITHMS)])), sources[0])
-    is_needed = found is not sources[0] and any(item.kind == LOSS for item in find_methods(ForkCode(copy)))
-    return found if is_needed else sources[0]
 
 
 def _read(

@@ -71,11 +71,7 @@ def is_about_machine(key: str) -> bool:
     return any(parts[section.count(".") + 1] in _TABLE["about_the_machine"].get(section, ()) for section in sections)
 
 
-def keep_name(key: str) -> None:
-    """Return None: a project's keys are those of its release."""
-
-
-def list_candidates(key: str, renamed: Callable[[str], str | None] = keep_name) -> list[str]:
+def list_candidates(key: str, renamed: Callable[[str], str | None] = lambda key: None) -> list[str]:
     """Return a key's possible names in another release, likeliest first."""
     newer, older = [name for name in (renamed(key),) if name is not None], []
     for old, new in reversed(MOVES):
@@ -86,7 +82,7 @@ def list_candidates(key: str, renamed: Callable[[str], str | None] = keep_name) 
     return list(dict.fromkeys([*newer, key, *older]))
 
 
-def name_in(key: str, defaults: VerlDefaults, renamed: Callable[[str], str | None] = keep_name) -> str | None:
+def name_in(key: str, defaults: VerlDefaults, renamed: Callable[[str], str | None] = lambda key: None) -> str | None:
     """Return a key's name in a release, or None."""
     # A release may keep an old name that nothing reads any more, beside the new one.
     return next((name for name in list_candidates(key, renamed) if name in defaults), None)

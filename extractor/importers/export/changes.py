@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.config.keys import CLASSES, FUNCTIONS, READ_BY_THE_ENGINE, list_tools
+from extractor.importers.config.keys import CLASSES, FUNCTIONS, READ_BY_THE_ENGINE, REWARD_MANAGER, list_tools
 from extractor.importers.config.project import ProjectConfig
 from extractor.importers.config.release import VerlDefaults
 from extractor.importers.export import rewards
@@ -37,7 +37,9 @@ def change_values(
         if value is None and key.endswith((".fsdp_config.dtype", "rollout.dtype"))
     }
     found |= {key: (f"{HERE}/{path}", "copied with the hooks") for key, path in copied.items()}
-    found |= _list_made_files(config) | _list_micro_batches(flat) | rewards.change_manager(config, reward)
+    found |= _list_made_files(config) | _list_micro_batches(flat)
+    renamed = [key for key in REWARD_MANAGER if flat.get(key) == rewards.AS_NAIVE != reward.manager]
+    found |= dict.fromkeys(renamed, (reward.manager, "it gives every response the score that prime gives it"))
     if flat.get(f"{_ROLLOUT}.name") == "hf":
         found[f"{_ROLLOUT}.name"] = ("vllm", "verl has no rollout by transformers that runs")
     multi_turn, tools = is_multi_turn(config), calls_tools(config)

@@ -23,7 +23,7 @@ _REWARD = "verl/trainer/ppo/reward.py"
 _SPMD = "verl/workers/rollout/vllm_rollout/vllm_rollout_spmd.py"
 _QWEN_TOKENS = "verl/utils/tokenizer/continuous_token.py"
 # Gives every response the score that `naive` gives it, in processes side by side.
-_AS_NAIVE, _NAIVE = "prime", "naive"
+AS_NAIVE, _NAIVE = "prime", "naive"
 _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg", "reward_model.overlong_buffer")
 _ARGUMENTS = ("reward.reward_kwargs", "reward_model.reward_kwargs")
 
@@ -142,7 +142,7 @@ class RewardConfig:
         name = str(_find_first(config, REWARD_MANAGER) or "env")
         key = next((key for key in REWARD_MANAGER if key in config.flat), REWARD_MANAGER[0])
         return cls(
-            _NAIVE if name == _AS_NAIVE and name not in interface.managers else name,
+            _NAIVE if name == AS_NAIVE and name not in interface.managers else name,
             {name: value for name, value in arguments.items() if name not in ("overlong_buffer_cfg", "max_resp_len")},
             dict(_find_first(config, _OVERLONG) or {}),
             _find_first(config, REWARD_FILE),
@@ -185,7 +185,7 @@ def _find_adapted(
     key: str, name: str, found: ManagerClass | None, target: ReleaseConfig, interface: VerlInterface
 ) -> ManagerClass | None:
     """Return the class that needs an adapter, if one does."""
-    if (found is None or not found.own) and (name in interface.managers or name == _AS_NAIVE):
+    if (found is None or not found.own) and (name in interface.managers or name == AS_NAIVE):
         return None
     if found is None or not (found.own or target.has(f"verl/{found.path.partition('/vendored/')[2]}")):
         raise UsageError(
@@ -221,12 +221,6 @@ def _name_argument(key: str) -> str | None:
         if key == prefix or key.startswith(f"{prefix}."):
             return key.removeprefix(prefix).removeprefix(".")
     return None
-
-
-def change_manager(config: ProjectConfig, reward: RewardConfig) -> dict[str, tuple[Any, str]]:
-    """Return manager keys whose value differs in verl, with reasons."""
-    keys = [key for key in REWARD_MANAGER if config.flat.get(key) == _AS_NAIVE != reward.manager]
-    return dict.fromkeys(keys, (reward.manager, "it gives every response the score that prime gives it"))
 
 
 def choose_manager(reward: RewardConfig, interface: VerlInterface, file: str) -> dict[str, Any]:

@@ -40,9 +40,9 @@ class Assembled:
     remarks: tuple[Remark, ...]
 
 
-def before(tree: Tree) -> Mapping[str, Any]:
-    """Return the project's flat config without the run's settings."""
-    return load(select_config(tree), ("actor_rollout_ref.model.path=given",)).flat
+def load_config(tree: Tree, *settings: str) -> Mapping[str, Any]:
+    """Return a tree's config with further settings, flat and resolved."""
+    return load(select_config(tree), settings).flat
 
 
 def list_following(tree: Tree) -> set[str]:
@@ -66,11 +66,6 @@ def add_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
 def add_hook(tree: Tree, path: str, text: str) -> Tree:
     """Return a tree with another hook file."""
     return Tree.of([*tree, File(path, FileKind.HOOK, text.encode())])
-
-
-def load_config(tree: Tree) -> Mapping[str, Any]:
-    """Return a tree's config, flat and resolved."""
-    return load(select_config(tree)).flat
 
 
 def write(project: TargetProject, run: Run) -> Assembled:

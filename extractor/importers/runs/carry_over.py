@@ -9,6 +9,7 @@ from pathlib import Path
 from packaging.version import Version
 
 from extractor.importers.config.release import ReleaseConfig
+from extractor.importers.config.templates import read_table
 from extractor.importers.runs import convert, release_match
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.imported_project import MatchedRun
@@ -27,22 +28,7 @@ from extractor.values.manifest import Manifest
 _MOST, _SHOWN = 20, 200
 # Beyond these a script's variables come from itself or from --set: the same script gives the same project everywhere.
 _ENVIRONMENT = ("HOME", "USER")
-# Settings of forks and of 0.6.0 that change what is learned, with what says the same. A bound of 0 or less is none.
-_WEIGHTS = "algorithm.rollout_correction.rollout_is=token algorithm.rollout_correction.rollout_is_threshold=(its value)"
-_WEIGHS, _BOUNDS = (
-    "algorithm.rollout_is",
-    ("actor_rollout_ref.actor.tis_imp_ratio_cap", "algorithm.rollout_is_threshold"),
-)
 _KIND = "reward_model.rm_type"
-# Turns that forks play in loops of their own: the setting, its switch, and whether they play where that is not set.
-_ROLLOUT = "actor_rollout_ref.rollout"
-_LOOPS = (
-    ("max_turns", "do_search", True),
-    ("actor_rollout_ref.agent.max_turns", "actor_rollout_ref.agent.enable_agent", True),
-    (f"{_ROLLOUT}.agent.max_turns", f"{_ROLLOUT}.agent.activate_agent", False),
-)
-_TURNS = f"{_ROLLOUT}.multi_turn.enable=true {_ROLLOUT}.multi_turn.max_assistant_turns=(one more than its turns)"
-_ALIKE, _GROUP = f"{_ROLLOUT}.n_agent", f"{_ROLLOUT}.n=(its value)"
 
 
 @dataclass(frozen=True)
@@ -113,7 +99,8 @@ class RunRequest:
 
         def strangeness(fit: ReleaseMatch) -> tuple[int, int]:
             unknown = [item for item in fit.unhandled if item.override.key not in translated]
-            return len(unknown), release_match.count_strange(run, fit.target)
+            whole = flatten(run.defaults).keys() ^ flatten(fit.target.compose().config).keys() if run.is_whole else ()
+            return len(unknown), len(whole)
 
         fits = []
         for candidate in self._list_candidates(run, release):
@@ -167,17 +154,15 @@ def _refuse_names_of_forks(run: Run, keep_unknown: bool) -> None:
         UsageError: the run has one.
     """
     said = flatten_settings(run)
-    bounds = _BOUNDS if said.get(_WEIGHS) is True else _BOUNDS[:1]
-    named = dict.fromkeys(bounds, _WEIGHTS)
-    if not keep_unknown:  # they are kept, for code of the run's own
-        named |= {turns: _TURNS for turns, switch, usual in _LOOPS if said.get(switch, usual) is True}
-        named |= {_ALIKE: _GROUP} if said.get(_ALIKE) != 1 else {}
-    instead = {key: hint for key, hint in named.items() if isinstance(said.get(key), (int, float)) and said[key] > 0}
-    if said.get(_KIND) == "prime":
-        instead[_KIND] = PRIME
-    for key, hint in instead.items():
+    found = {_KIND: PRIME} if said.get(_KIND) == "prime" else {}
+    for item in read_table("keys")["names_of_forks"]:
+        key, value, is_on = item["key"], said.get(item["key"]), said.get(item["switch"], item["usual"])
+        is_kept = keep_unknown and item["is_kept"]  # for code of the run's own
+        if isinstance(value, (int, float)) and value > item["above"] and is_on is True and not is_kept:
+            found = {key: f"say in its place: {item['instead']}"}
+    for key, hint in found.items():
         message = f"{run.file}: {key}={said[key]}: a name that no supported release of verl has is not read"
-        raise UsageError(message, hint=hint if hint == PRIME else f"say in its place: {hint}")
+        raise UsageError(message, hint=hint)
 
 
 def _rename_for_best(run: Run, best: ReleaseMatch) -> Run:

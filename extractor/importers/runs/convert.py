@@ -9,7 +9,7 @@ from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_FILE
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code import named
-from extractor.importers.runs.placeholders import find_unknowns, make_readable
+from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
 from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.setting_repairs import SUPPLIED
@@ -89,7 +89,9 @@ def convert(
     chosen = engine or _choose_engine(name, manifest, remarks)
     algorithm = _choose_algorithm(run, flat, manifest, remarks)
     function = _read_function(flat, run, found.target)
-    wanted = _list_wanted_features(flat, run, found.target, function, _list_plain_managers(manifest))
+    modules = [module for role in manifest.roles if role.name == "reward" for module in role.modules]
+    plain = ("env", *(module.rpartition(".")[2] for module in modules))  # which every project of the release has
+    wanted = _list_wanted_features(flat, run, found.target, function, plain)
     features = _choose_features(wanted, manifest, remarks)
     return Experiment(found.target.release, algorithm, chosen, features, flat, config, tuple(remarks), function)
 
@@ -121,27 +123,19 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
             missing.setdefault(name, []).append(item.text)
     if not missing:
         return
-    shown = [f"{_write_readable(name)} (in {', '.join(sorted(keys))})" for name, keys in sorted(missing.items())]
+    shown = [f"{make_readable(make_unknown(name))} (in {', '.join(sorted(missing[name]))})" for name in sorted(missing)]
     more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
-    names_to_set = list(dict.fromkeys(one for name in sorted(missing) for one in _list_to_be_set(name)))
+    names_to_set: list[str] = []
+    for name in sorted(missing):
+        is_sum = name.startswith("$((") and "$(" not in name[3:]
+        found = re.findall(r"[A-Za-z_]\w*", name) if is_sum else [name if re.fullmatch(r"\w+", name) else "VAR"]
+        names_to_set += [one for one in found if one not in names_to_set]
     hint = " ".join(f"--set {name}=..." for name in names_to_set)
     if more:
         hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names_to_set)}"
     if "VAR" in names_to_set:
         hint += "  (set the variable that the command's output is assigned to)"
     raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
-
-
-def _list_to_be_set(unknown: str) -> list[str]:
-    """Return variables to set for an unknown; VAR for command output."""
-    if unknown.startswith("$((") and "$(" not in unknown[3:]:
-        return re.findall(r"[A-Za-z_]\w*", unknown)
-    return [unknown if re.fullmatch(r"\w+", unknown) else "VAR"]
-
-
-def _write_readable(name: str) -> str:
-    """Return a variable's or a command's name for a message."""
-    return f"${name}" if re.fullmatch(r"\w+", name) else name
 
 
 def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:
@@ -190,12 +184,6 @@ def _choose_features(wanted: Iterator[str], manifest: Manifest, remarks: list[Re
             why = f"verl {manifest.release} has no such feature here"
             remarks.append(Remark(name, True, "not carried over", why))
     return tuple(sorted(found))
-
-
-def _list_plain_managers(manifest: Manifest) -> tuple[str, ...]:
-    """Return the reward managers that every project of a release has."""
-    modules = [module for role in manifest.roles if role.name == "reward" for module in role.modules]
-    return ("env", *(module.rpartition(".")[2] for module in modules))
 
 
 def _list_wanted_features(

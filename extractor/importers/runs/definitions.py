@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
+from extractor.importers.runs.module_imports import replace_nodes
 from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
@@ -26,11 +27,6 @@ def list_loaded_names(node: ast.AST) -> set[str]:
 @lru_cache(maxsize=4096)
 def _list_read_names(text: str) -> frozenset[str]:
     return frozenset(find_global_names(text, "text"))
-
-
-def list_loaded_by(module: Module, indices: Collection[int]) -> set[str]:
-    """Return the names that statements of a module read."""
-    return set().union(*(list_loaded_names(module.statements[index].node) for index in indices))
 
 
 @lru_cache(maxsize=256)
@@ -57,11 +53,9 @@ def map_inherited(text: str) -> Mapping[str, set[str]]:
 
 def drop_launch(text: str) -> str:
     """Return a module's text without its `if __name__ == "__main__"` block."""
-    lines = text.split("\n")
-    for node in reversed(readers.parse_python_cached(text).body):
-        if isinstance(node, ast.If) and is_main_guard(node) and not node.orelse:
-            del lines[node.lineno - 1 : node.end_lineno]
-    return "\n".join(lines)
+    body = readers.parse_python_cached(text).body
+    launches = (node for node in body if isinstance(node, ast.If) and is_main_guard(node) and not node.orelse)
+    return replace_nodes(text, ((node, "") for node in launches))
 
 
 def cut_needed_part(text: str, roots: Collection[str]) -> str:
@@ -77,7 +71,10 @@ def cut_needed_part(text: str, roots: Collection[str]) -> str:
     if not all(name in module.bindings for name in roots):
         return text
     about = {name: [*indices, *module.effects_on.get(name, ())] for name, indices in module.bindings.items()}
-    users = {name: list_loaded_by(module, indices) for name, indices in about.items()}
+    users = {
+        name: set().union(*(list_loaded_names(module.statements[index].node) for index in indices))
+        for name, indices in about.items()
+    }
     kept = find_reachable(roots, lambda name: users[name] & users.keys())
     used = kept.union(*(users[name] for name in kept))
     stay = set()
@@ -170,9 +167,7 @@ def map_methods(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef]:
 
 def drop_decorators(text: str, pattern: str) -> str:
     """Return a module's text without matching decorators at its top."""
-    lines = text.split("\n")
-    for node in reversed(readers.parse_python_or_nothing(text).body):
-        for item in reversed(getattr(node, "decorator_list", ())):
-            if re.fullmatch(pattern, ast.unparse(item).rpartition(".")[2]):
-                del lines[item.lineno - 1 : item.end_lineno]
-    return "\n".join(lines)
+    body = readers.parse_python_or_nothing(text).body
+    found = (item for node in body for item in getattr(node, "decorator_list", ()))
+    gone = (item for item in found if re.fullmatch(pattern, ast.unparse(item).rpartition(".")[2]))
+    return replace_nodes(text, ((item, "") for item in gone))

@@ -120,7 +120,7 @@ class MatchedRun:
             source: verl, of the project's release.
             adopted: The edits of the run's own copy of verl that the tree has; None: it was not looked at for any.
         """
-        before, run = assemble.before(tree), self.run
+        before, run = assemble.load_config(tree, "actor_rollout_ref.model.path=given"), self.run
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
         project = self._complete_project(project, before, settings, is_adopted=adopted is not None)

@@ -66,7 +66,8 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
     command, module, arguments = launches[0]
     if module.removesuffix(".py").endswith("main_prime"):
         raise UsageError(f"{path}:{command.line}: verl's recipe for PRIME is not read", hint=PRIME)
-    notes = [*reading.notes, *_note_several([item.line for item, _, _ in launches])]
+    several = f"{len(launches)} launches: the first, in line {command.line}, is the one that is taken"
+    notes = [*reading.notes, *([several] if len(launches) > 1 else [])]
     places = around.places.change_directory(command.environment.get("PWD", ""))
     if easyr1.is_launch(module, arguments):
         notes += [] if module == easyr1.MODULE else _is_another(module, command.line, "EasyR1's")
@@ -102,13 +103,11 @@ def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
         if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
             return word, list(words[index + 1 :])
     own = _find_python_program(words)
-    return own if own is not None and (_has_trainers_settings(*own) or easyr1.is_launch(*own)) else None
-
-
-def _has_trainers_settings(name: str, words: Sequence[str]) -> bool:
-    """Tell whether a program takes settings of verl's RL trainer."""
-    trains = any(map(_OF_A_POLICY.match, words)) and any(map(_OF_TRAINING.match, words))
-    return (trains and _USES_A_POLICY.search(name) is None) or any(map(_OF_THE_TRAINER.match, words))
+    if own is None or easyr1.is_launch(*own):
+        return own
+    trains = all(any(map(pattern.match, own[1])) for pattern in (_OF_A_POLICY, _OF_TRAINING))
+    is_trainer = trains and _USES_A_POLICY.search(own[0]) is None
+    return own if is_trainer or any(map(_OF_THE_TRAINER.match, own[1])) else None
 
 
 def _find_python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -167,12 +166,6 @@ def _explain_no_launch(path: Path, text: str, reading: ScriptReading, around: Ar
     elif re.search(r"verl\.trainer\.main_(eval|generation)", text):
         what = "it starts another program of verl's, not its RL trainer"
     return UsageError(f"{path}: {what}", hint=hint)
-
-
-def _note_several(lines: Sequence[int]) -> list[str]:
-    """Return a note on which of several launches is taken."""
-    several = f"{len(lines)} launches: the first, in line {lines[0]}, is the one that is taken" if lines else ""
-    return [several] if len(lines) > 1 else []
 
 
 def _is_another(module: str, line: int, usual: str) -> list[str]:

@@ -18,8 +18,6 @@ _AT_ROOT = ("LICENSE", "LICENSE.md", "LICENSE.txt", "requirements.txt")
 # How far above a script its checkout begins at most, and how far below that an own verl or package lies.
 _ABOVE, _BELOW = 8, 3
 _INSTALLED, _INSTALLED_BELOW, _SOURCES = ("pyproject.toml", "setup.py"), 2, "src"
-# So many parts the path of a checkout has at least: it is not `/home`.
-_DEEPER = 2
 # A name on the hub, and endings that none has.
 _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
 _ROWS = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
@@ -57,9 +55,6 @@ class RunFolders:
     def change_directory(self, path: str) -> RunFolders:
         """Return the folders with a script's changed directory first."""
         there = Path(os.path.normpath(path))
-        above = self.home is not None and self.home != there and self.home.is_relative_to(there)
-        if above and len(there.parts) > _DEEPER and there != Path.home():  # the checkout, which nothing marks as one
-            return replace(self, folders=tuple(dict.fromkeys([there, *self.folders])), home=there)
         tried = [there, *self.find_folders_like(path)] if path.startswith("/") else []
         known = (folder for folder in tried if self.home is not None and folder.is_relative_to(self.home))
         found = next((folder for folder in known if readers.is_there(folder) and folder.is_dir()), None)

@@ -97,7 +97,7 @@ def _read_yaml(path: Path, text: str, around: Around) -> Run:
     job = None if is_verls or trl.is_config(body) else read_job(body, text)
     if job is None:
         return _read_config(path, body, around.places)
-    return launch_reader.read_launch(path, job[0], around.with_variables(job[1]))
+    return launch_reader.read_launch(path, job[0], replace(around, environment={**around.environment, **job[1]}))
 
 
 def _parse_yaml(path: Path, text: str) -> Any:
@@ -130,7 +130,8 @@ def _read_words(path: Path, text: str) -> Run | None:
     """Read a list of overrides, one per line, or return None."""
     text = read_pasted_script(text)
     lines = [line.strip() for line in text.splitlines() if line.strip() and not line.strip().startswith("#")]
-    is_list = path.suffix not in (".sh", ".bash") and not starts_python(text)
+    runs_python = any(_PYTHON.fullmatch(word) for word in text.split())
+    is_list = path.suffix not in (".sh", ".bash") and not runs_python
     if is_list and lines and all(is_override(line.rstrip("\\ ")) for line in lines):
         found = read_overrides([launch_reader.unquote(line.rstrip("\\ ")) for line in lines], str(path))
         return Run(str(path), found)
@@ -169,11 +170,6 @@ def read_pasted_script(text: str) -> str:
             lines[first : first + len(inside)] = inside
         text = "\n".join(lines)
     return _PROMPT.sub("", text) if re.search(r"^[ \t]*\$ \S", text, re.MULTILINE) else text
-
-
-def starts_python(text: str) -> bool:
-    """Tell whether a text has a command that runs Python."""
-    return any(_PYTHON.fullmatch(word) for line in text.splitlines() for word in line.split())
 
 
 def read_job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:

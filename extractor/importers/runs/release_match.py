@@ -94,11 +94,6 @@ def fit(run: Run, target: ReleaseConfig, others: Sequence[ReleaseConfig] = ()) -
     return ReleaseMatch(target, config, tuple(problems), tuple(named))
 
 
-def count_strange(run: Run, target: ReleaseConfig) -> int:
-    """Count key differences from a release; 0 without the whole config."""
-    return len(set(flatten(run.defaults)) ^ set(flatten(target.compose().config))) if run.is_whole else 0
-
-
 def _apply_checkout_defaults(run: Run, config: dict[str, Any]) -> dict[str, Any]:
     """Apply the checkout's defaults and configs to a release's config.
 

@@ -55,23 +55,21 @@ def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
     lines = ["# Where this project comes from", "", f"{make_readable(head)}.", ""]
     lines += ["What the run sets and is not listed here, the project sets too, in `config/recipe/verl_run.yaml`.", ""]
     if notes:
-        lines += ["## How it was read", "", *(f"- {_strip_markup(make_readable(note))}" for note in notes), ""]
+        lines += ["## How it was read", "", *(f"- {_show(note)}" for note in notes), ""]
     for what, title in TITLES.items():
         found = [item for item in remarks if item.what == what]
         if found:
             lines += [f"## {title.capitalize()}", "", "| setting | in the run | |", "|---|---|---|"]
-            lines += [f"| `{item.key}` | {_show_value(item.value)} | {_strip_markup(item.why)} |" for item in found]
+            values = (_show(item.value).replace("|", "\\|") for item in found)
+            cells = (f"`{value}`" if value else "" for value in values)
+            lines += [f"| `{item.key}` | {cell} | {_show(item.why)} |" for item, cell in zip(found, cells, strict=True)]
             lines.append("")
     return "\n".join(lines)
 
 
-def _show_value(value: Any) -> str:
-    said = make_readable(str(value)).replace("|", "\\|")
-    return f"`{_strip_markup(said)}`" if said else ""
-
-
-def _strip_markup(text: str) -> str:
-    return " ".join(text.split())
+def _show(value: Any) -> str:
+    """Return a value or sentence in one line, for a cell of a table."""
+    return " ".join(make_readable(str(value)).split())
 
 
 def remark_on_defaults(

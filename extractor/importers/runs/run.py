@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -120,10 +120,6 @@ class Around:
     environment: Mapping[str, str]
     config_dirs: Sequence[Path]
     places: RunFolders
-
-    def with_variables(self, more: Mapping[str, str]) -> Around:
-        """Return a copy with more environment variables."""
-        return replace(self, environment={**self.environment, **more})
 
 
 def flatten_settings(run: Run) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Repair a run's settings that a project would refuse, and list what is missing or unknown."""
 
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +25,6 @@ _CUT_AT, _LENGTH = ".reward_kwargs.max_resp_len", "${data.max_response_length}"
 _NAMES = ("trainer.experiment_name", "trainer.project_name")
 
 _Mended = tuple[dict[str, Any], list[Remark]]
-_TEMPLATE = "actor_rollout_ref.model.custom_chat_template"
 _DATA = ("data.train_files", "data.val_files")
 _JUDGES = ("reward.reward_model.model_path", "reward_model.model.path")
 _POLICY, _CRITIC = "actor_rollout_ref.model.path", "critic.model.path"
@@ -200,7 +199,8 @@ def list_models_and_data(
     Returns:
         Settings in place of those that are there, and what a user should know.
     """
-    changed, remarks = _read_chat_template(settings.get(_TEMPLATE), places)
+    changed: dict[str, Any] = {}
+    remarks: list[Remark] = []
     if not any(whole.get(key) for key in JUDGE_ENABLED):
         changed.update({key: project[key] for key in _JUDGES if key in settings and key in project})
     for key in SUPPLIED:
@@ -210,7 +210,7 @@ def list_models_and_data(
             why = f"only known to a run of the script, or empty: python main.py {key}=..."
             remarks.append(Remark(key, "", "to do", why))
             continue
-        at, missing = _locate_paths(settings.get(key), places, _is_model if key in _MODELS else readers.is_there)
+        at, missing = _locate_paths(settings.get(key), places, is_folder=key in _MODELS)
         if at != settings.get(key):
             changed[key] = at
         if missing and key == _CRITIC and key not in stated and key in project:
@@ -234,32 +234,19 @@ def list_files(settings: Mapping[str, Any], places: RunFolders) -> tuple[dict[st
     return changed, [Remark(key, settings[key], "changed", f"here it is {file}") for key, file in changed.items()]
 
 
-def _read_chat_template(template: Any, places: RunFolders) -> tuple[dict[str, Any], list[Remark]]:
-    """Replace a chat template's path by the file's text."""
-    if not isinstance(template, str) or not template or "{" in template:
-        return {}, []
-    file = places.find(template)
-    if file is None or not file.is_file():
-        why = f"a file that is not here: set {_TEMPLATE} to its text; until then the tokenizer's own is used"
-        return {_TEMPLATE: None}, [Remark(_TEMPLATE, template, "to do", why)]
-    return {_TEMPLATE: readers.read_text(file)}, [Remark(_TEMPLATE, template, "changed", "the text of this file")]
-
-
-def _is_model(path: Path) -> bool:
-    return readers.is_there(path) and path.is_dir()
-
-
-def _locate_paths(value: Any, places: RunFolders, is_there: Callable[[Path], bool]) -> tuple[Any, list[str]]:
-    """Return absolute paths where files exist, and the missing paths."""
+def _locate_paths(value: Any, places: RunFolders, *, is_folder: bool) -> tuple[Any, list[str]]:
+    """Return absolute paths where files, or folders, exist, and the missing paths."""
     if isinstance(value, list):
-        found = [_locate_paths(item, places, is_there) for item in value]
+        found = [_locate_paths(item, places, is_folder=is_folder) for item in value]
         return [at for at, _ in found], [path for _, missing in found for path in missing]
     if not isinstance(value, str) or not value or "${" in value:
         return value, []
     path = Path(value)
-    if path.is_absolute() or value.startswith(("~", "hdfs:", "s3:")):
-        return value, [] if is_there(path.expanduser()) else [value]
-    at = next((folder / path for folder in places.folders if is_there(folder / path)), None)
+    is_whole = path.is_absolute() or value.startswith(("~", "hdfs:", "s3:"))
+    tried = [path.expanduser()] if is_whole else [folder / path for folder in places.folders]
+    at = next((one for one in tried if readers.is_there(one) and (one.is_dir() or not is_folder)), None)
+    if is_whole:
+        return value, [] if at is not None else [value]
     if at is not None:
         return str(at), []
     return value, [] if is_on_the_hub(value) else [value]

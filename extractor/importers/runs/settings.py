@@ -220,8 +220,11 @@ class _Carrying:
                 found[key] = value
                 continue
             names = list_candidates(key, lambda name: None) if key.startswith(_OPEN) else []
-            if name := next((name for name in names if _is_below_open(name, self.project)), None):
-                found[name] = value
+            for name in names:
+                sections = [prefix for prefix in _OPEN if name.startswith(prefix) and "overlong_buffer_cfg" not in name]
+                if sections and any(f"{known}.".startswith(sections[0]) for known in self.project):
+                    found[name] = value
+                    break
         return found
 
     def scale_micro_batches(self) -> dict[str, Any]:
@@ -279,12 +282,6 @@ class _Carrying:
                 what, why = rule.what, rule.why
             remarks.append(Remark(key, shown(self.flat.get(key, self.stated[key])), what, why))
         return remarks
-
-
-def _is_below_open(key: str, project: Mapping[str, Any]) -> bool:
-    """Tell whether a key is in the project's open sections."""
-    section = next((prefix for prefix in _OPEN if key.startswith(prefix) and "overlong_buffer_cfg" not in key), None)
-    return section is not None and any(f"{name}.".startswith(section) for name in project)
 
 
 def convert_reward_model(

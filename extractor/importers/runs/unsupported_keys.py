@@ -52,12 +52,10 @@ class Rule:
         return re.fullmatch(self.pattern, key) is not None
 
 
-def _read_rules(part: str) -> tuple[Rule, ...]:
-    """Return the rules of a part of the table."""
-    return tuple(Rule(item["what"], item["why"], "".join(item["pattern"])) for item in read_table("rules")[part])
-
-
-_OTHER_BACK_ENDS, _OTHER_SERVERS, _OTHER_PARTS = map(_read_rules, ("back_ends", "servers", "parts"))
+_OTHER_BACK_ENDS, _OTHER_SERVERS, _OTHER_PARTS = (
+    tuple(Rule(item["what"], item["why"], "".join(item["pattern"])) for item in read_table("rules")[part])
+    for part in ("back_ends", "servers", "parts")
+)
 
 
 def find_rule(key: str) -> Rule | None:

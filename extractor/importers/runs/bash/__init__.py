@@ -57,7 +57,10 @@ def read_script(
     """
     if len(text.encode()) > limits.MAX_SCRIPT:
         raise refuse_length(file, f"it is larger than {readers.write_size(limits.MAX_SCRIPT)}")
-    state = ShellState(file, given, environment, arguments or _list_arguments(given), there)
+    numbers = [number for name in given if (number := number_of(name)) is not None]
+    last = min(max(numbers, default=0), limits.MAX_ROUNDS)  # arguments that are not given are empty
+    arguments = arguments or [given.get(str(number), "") for number in range(1, last + 1)]
+    state = ShellState(file, given, environment, arguments, there)
     try:
         statements = parse(text)
         with contextlib.suppress(Stop):  # `exit`: what follows is not run
@@ -68,9 +71,3 @@ def read_script(
         raise refuse_length(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
     texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
     return ScriptReading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
-
-
-def _list_arguments(given: Mapping[str, str]) -> list[str]:
-    """Return script arguments from variables `1`, `2`...; gaps are empty."""
-    last = max((number for name in given if (number := number_of(name)) is not None), default=0)
-    return [given.get(str(number), "") for number in range(1, min(last, limits.MAX_ROUNDS) + 1)]

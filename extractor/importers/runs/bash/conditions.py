@@ -1,6 +1,6 @@
 """Evaluate `[ ... ]` and `[[ ... ]]`; None if unknown."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from extractor.importers.runs.bash import arithmetic
@@ -12,14 +12,10 @@ _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Pat
 _NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 
 
-def decide_words(words: Sequence[str], state: ShellState, expand: WordExpander) -> bool | None:
-    """Evaluate `test` on expanded words; None if unknown."""
-    return _Test(list(words), state, expand, expanded=True).decide()
-
-
-def decide_tokens(tokens: Sequence[str], state: ShellState, expand: WordExpander) -> bool | None:
-    """Evaluate unexpanded `[[ ... ]]` words; None if unknown."""
-    return _Test(list(tokens), state, expand, expanded=False).decide()
+def decide(tokens: Sequence[str], state: ShellState, expand: WordExpander, *, expanded: bool) -> bool | None:
+    """Evaluate the words of `test`, expanded, or `[[ ... ]]`; None if unknown."""
+    test = _Test(list(tokens), state, expand, expanded=expanded)
+    return None if "(" in tokens else test.evaluate_or() if tokens else False
 
 
 class _Test:
@@ -31,24 +27,16 @@ class _Test:
         self._and, self._or = ("-a", "-o") if expanded else ("&&", "||")
         state.spend(len(tokens) ** 2)
 
-    def decide(self) -> bool | None:
-        if "(" in self._tokens:
-            return None
-        return self._evaluate_or() if self._tokens else False
+    def evaluate_or(self) -> bool | None:
+        return self._join(self._or, lambda: self._join(self._and, self._evaluate_one, False), True)
 
-    def _evaluate_or(self) -> bool | None:
-        found = [self._evaluate_and()]
-        while self._tokens[:1] == [self._or]:
+    def _join(self, sign: str, evaluate: Callable[[], bool | None], decides: bool) -> bool | None:
+        """Evaluate what a sign joins; one outcome decides."""
+        found = [evaluate()]
+        while self._tokens[:1] == [sign]:
             self._tokens.pop(0)
-            found.append(self._evaluate_and())
-        return True if True in found else None if None in found else False
-
-    def _evaluate_and(self) -> bool | None:
-        found = [self._evaluate_one()]
-        while self._tokens[:1] == [self._and]:
-            self._tokens.pop(0)
-            found.append(self._evaluate_one())
-        return False if False in found else None if None in found else True
+            found.append(evaluate())
+        return decides if decides in found else None if None in found else not decides
 
     def _evaluate_one(self) -> bool | None:
         tokens = self._tokens

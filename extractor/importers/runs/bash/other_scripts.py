@@ -89,18 +89,13 @@ def find_output(words: Sequence[str], folder: str) -> str | None:
     if name in ("true", "false", ":"):
         return ""
     known = _PRINT.get(name)
-    found = folder if name == "pwd" else None if known is None else known(arguments)
+    is_plain = known is not None and "".join(arguments[:1])[:1] != "-" and (arguments or name == "echo")
+    found = folder if name == "pwd" else known(arguments) if known is not None and is_plain else None
     return None if found is None else f"{found}\n"
 
 
-def _run_basename(arguments: list[str]) -> str | None:
-    if not arguments or arguments[0].startswith("-"):
-        return None
-    return posixpath.basename(arguments[0].rstrip("/")).removesuffix("".join(arguments[1:2]))
-
-
 _PRINT: Mapping[str, Callable[[list[str]], str | None]] = {
-    "echo": lambda arguments: None if arguments[:1] and arguments[0].startswith("-") else " ".join(arguments),
-    "basename": _run_basename,
-    "dirname": lambda arguments: (posixpath.dirname(arguments[0]) or ".") if len(arguments) == 1 else None,
+    "echo": lambda words: " ".join(words),
+    "basename": lambda words: posixpath.basename(words[0].rstrip("/")).removesuffix("".join(words[1:2])),
+    "dirname": lambda words: (posixpath.dirname(words[0]) or ".") if len(words) == 1 else None,
 }

@@ -93,10 +93,8 @@ def find_bracket(text: str, at: int, depth: int = 0) -> int:
 
 def _end_expansion(text: str, at: int, quoted: bool, depth: int) -> int:
     following = text[at + 1 : at + 2]
-    if following == "'" and not quoted:
-        return _find_mark(text, at, at + 2, "'", escapes=True)
-    if following == '"' and not quoted:
-        return find_end(text, at + 1, False, depth)
+    if following in ("'", '"') and not quoted:
+        raise NotBash(at, f"`${following}` is not read")
     if following == "(":
         return find_bracket(text, at + 2, depth)
     if following != "{":

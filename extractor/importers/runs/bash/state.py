@@ -28,14 +28,6 @@ class Failure(Stop):
     """Ends a script with another status than 0."""
 
 
-class Break(Stop):
-    """Ends a loop, or goes on with it."""
-
-    def __init__(self, *, goes_on: bool) -> None:
-        super().__init__()
-        self.goes_on = goes_on
-
-
 @dataclass(frozen=True)
 class Command:
     """A command that the script would run.

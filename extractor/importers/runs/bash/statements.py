@@ -8,18 +8,10 @@ from dataclasses import replace
 from typing import NoReturn
 
 from extractor.importers.runs.bash import conditions, other_scripts, syntax
-from extractor.importers.runs.bash.state import (
-    Break,
-    Command,
-    Failure,
-    ShellState,
-    Stop,
-    Value,
-    take_scalar,
-)
+from extractor.importers.runs.bash.state import Command, Failure, ShellState, Stop, Value, take_scalar
 from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, ShellStatement
 from extractor.importers.runs.bash.words import WordExpander, matches
-from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown, number_of
+from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
 from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
@@ -27,7 +19,7 @@ _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "
 _DECLARES = ("export", "readonly", "declare", "typeset")
 _INTO_FILES = (">", ">>", ">|", "&>")
 _NAME = re.compile(r"[A-Za-z_]\w*")
-_UNREAD = ("alias", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray")
+_UNREAD = ("alias", "break", "continue", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
 
 
 class Interpreter:
@@ -44,25 +36,22 @@ class Interpreter:
         self._handlers: dict[str, Callable[[ShellStatement], bool | None]] = {
             "simple": self._run_simple,
             "group": self._run_group,
-            "subshell": self._run_group,
+            "background": self._run_group,
             "pipeline": lambda node: [self._run_apart(part) for part in node.parts][-1],
-            "!": self._negate,
             "&&": self._run_both,
             "||": self._run_both,
             "if": self._run_if,
             "for": self._run_for,
-            "while": self._run_while,
             "case": self._run_case,
             "function": self._define,
-            "[[": lambda node: conditions.decide_tokens(node.words, state, self._words),
+            "[[": lambda node: conditions.decide(node.words, state, self._words, expanded=False),
             "((": self._compute,
         }
         self._builtins: dict[str, Callable[[int, list[str]], bool | None]] = {
             **dict.fromkeys(("[", "test"), self._test),
-            **dict.fromkeys(("exit", "return", "break", "continue"), self._leave),
+            **dict.fromkeys(("exit", "return"), self._leave),
             **dict.fromkeys(_UNREAD, self._refuse),
             "cd": self._change_folder,
-            "shift": self._shift,
             "unset": self._unset,
             "eval": self._evaluate,
         }
@@ -70,14 +59,11 @@ class Interpreter:
     def run(self, statements: Sequence[ShellStatement]) -> bool | None:
         """Read statements one after another; return the outcome of the last."""
         outcome: bool | None = True
-        for statement in statements:
-            outcome = self._run_statement(statement)
+        for node in statements:
+            self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
+            self._state.at = node.line
+            outcome = self._handlers[node.kind](node)
         return outcome
-
-    def _run_statement(self, node: ShellStatement) -> bool | None:
-        self._state.spend(MAX_EXPANDED // MAX_STATEMENTS)
-        self._state.at = node.line
-        return self._handlers[node.kind](node)
 
     def _run_apart(self, statements: Sequence[ShellStatement]) -> bool | None:
         with self._state.apart():
@@ -165,10 +151,8 @@ class Interpreter:
             state.put(name, value)
         elif isinstance(value, list):
             state.put(name, [*([old] if isinstance(old, str) else old or []), *value])
-        elif isinstance(old, list) and old:
-            state.put(name, [f"{old[0]}{value}", *old[1:]])
         else:
-            state.put(name, f"{take_scalar(old or '')}{value}")
+            state.put(name, make_unknown(name) if isinstance(old, list) and old else f"{old or ''}{value}")
 
     def _declare(self, line: int, kind: str, words: Sequence[str]) -> bool:
         """Apply `export`, `readonly` and `declare`; typed variables become unknown."""
@@ -202,29 +186,16 @@ class Interpreter:
 
     def _test(self, _line: int, words: list[str]) -> bool | None:
         inner = words[1:-1] if words[0] == "[" and words[-1] == "]" else words[1:]
-        return conditions.decide_words(inner, self._state, self._words)
+        return conditions.decide(inner, self._state, self._words, expanded=True)
 
-    def _leave(self, line: int, words: list[str]) -> bool | None:
-        number = number_of("".join(words[1:2]))
-        if words[0] == "exit":
-            raise Failure if words[1:] not in ([], ["0"]) else Stop
-        if words[0] == "return":
-            raise Stop
-        if number not in (None, 1):  # several loops
-            self._refuse(line, words)
-        raise Break(goes_on=words[0] == "continue")
+    def _leave(self, _line: int, words: list[str]) -> NoReturn:
+        raise Failure if words[0] == "exit" and words[1:] not in ([], ["0"]) else Stop
 
     def _change_folder(self, _line: int, words: list[str]) -> bool:
         to = [word for word in words[1:] if word not in ("--", "-L", "-P")] or [self._state.text("HOME")]
         self._state.put("PWD", make_unknown("OLDPWD") if to[-1] == "-" else self._state.absolute(to[-1]))
         self._state.exported.add("PWD")
         return True
-
-    def _shift(self, _line: int, words: list[str]) -> bool:
-        count = (number_of(words[1]) or 0) if len(words) > 1 else 1
-        ended = count > len(self._state.arguments)
-        del self._state.arguments[:count]
-        return not ended
 
     def _refuse(self, line: int, words: Sequence[str]) -> NoReturn:
         raise self._state.refuse(line, f"`{make_readable(' '.join(words))}` is not read")
@@ -237,13 +208,9 @@ class Interpreter:
 
     def _run_group(self, node: ShellStatement) -> bool | None:
         start = len(self._state.commands)
-        outcome = self._run_apart(node.parts[0]) if node.kind == "subshell" else self.run(node.parts[0])
+        outcome = self._run_apart(node.parts[0]) if node.kind == "background" else self.run(node.parts[0])
         self._redirect(node, start)
         return outcome
-
-    def _negate(self, node: ShellStatement) -> bool | None:
-        outcome = self.run(node.parts[0])
-        return None if outcome is None else not outcome
 
     def _run_both(self, node: ShellStatement) -> bool | None:
         outcome = self.run(node.parts[0])
@@ -281,22 +248,8 @@ class Interpreter:
             raise self._state.refuse(node.line, f"a loop of more than {MAX_ROUNDS} rounds is not read")
         for word in words:
             self._state.put(name, make_unknown(name) if find_unknowns(word) == (word[1:-1],) else word)
-            if self._run_body(node.parts[0]):
-                break
+            self.run(node.parts[0])
         return True
-
-    def _run_while(self, node: ShellStatement) -> bool | None:
-        """Run a loop unless its condition fails; its changes become unknown."""
-        condition, body = node.parts
-        return True if self.run(condition) is False else self._run_perhaps([body, ()], node.line)
-
-    def _run_body(self, body: Sequence[ShellStatement]) -> bool:
-        """Run a loop's body once; return True if the loop ends."""
-        try:
-            self.run(body)
-        except Break as left:
-            return not left.goes_on
-        return False
 
     def _define(self, node: ShellStatement) -> bool:
         self._state.functions.add(node.words[0])

@@ -15,7 +15,7 @@ _REDIRECT = re.compile(r"(?P<number>\d*)(?P<sign>&>>|&>|<<<|<<-?|>>|[<>]&|<>|>\|
 _PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n\"'`$&|;()\\]*>")
 _NAME_OF_FUNCTION = re.compile(r"[\w:.-]+")
 _ENDS_WORD = " \t\n;&|()<>"
-_UNREAD = ("select", "coproc", "until")
+_UNREAD = ("select", "coproc", "until", "while", "!")
 _CLOSERS = ("then", "elif", "else", "fi", "do", "done", "esac", "}")
 
 
@@ -34,11 +34,10 @@ class ShellStatement:
     """A parsed statement.
 
     Attributes:
-        kind: "simple", "group", "subshell", "pipeline", "!", "&&", "||", "if", "for", "while", "case",
-            "function", "[[" or "((".
+        kind: "simple", "group", "background", "pipeline", "&&", "||", "if", "for", "case", "function", "[[" or "((".
         line: Where it begins.
         words: As they are written: of a command, what a loop goes through behind its variable, a test's tokens.
-        parts: The statements in it: conditions and what follows each, a loop's condition and body, the ways of a case.
+        parts: The statements in it: conditions and what follows each, a loop's body, the ways of a case.
         choices: The patterns of each way of a case.
         redirects: Of a command or a group.
     """
@@ -117,7 +116,7 @@ class _Parser:
                 raise NotBash(start, f"`{self.text[start]}` is not expected here")
             if self.text.startswith("&", self.at):
                 self.at += 1
-                statement = ShellStatement("subshell", statement.line, parts=((statement,),))
+                statement = ShellStatement("background", statement.line, parts=((statement,),))
             found.append(statement)
         self.depth -= 1
         return tuple(found)
@@ -149,9 +148,6 @@ class _Parser:
                 is_pattern = before[-1:] in tuple("@!?*+")
                 if letter == "(" and (is_array or is_pattern):
                     self.at = find_bracket(self.text, self.at + 1)
-                    continue
-                if not before and letter in "<>" and self.text.startswith("(", self.at + 1):
-                    self.at = find_bracket(self.text, self.at + 2)
                     continue
                 break
             self.at = find_end(self.text, self.at)
@@ -213,9 +209,6 @@ class _Parser:
     def _parse_pipeline(self) -> ShellStatement:
         line = self.line()
         self._skip_blanks()
-        if self._peek() == "!":
-            self.at += 1
-            return ShellStatement("!", line, parts=((self._parse_pipeline(),),))
         parts = [self._parse_command()]
         self._skip_blanks()
         while self.text.startswith("|", self.at) and not self.text.startswith("||", self.at):
@@ -232,7 +225,6 @@ class _Parser:
         kinds = {
             "if": self._parse_if,
             "for": self._parse_for,
-            "while": self._parse_while,
             "case": self._parse_case,
             "function": self._parse_function,
             "{": self._parse_block,
@@ -267,15 +259,10 @@ class _Parser:
         return tuple(found)
 
     def _parse_bracket(self, line: int) -> ShellStatement:
-        if self.text.startswith("((", self.at):
-            end = find_bracket(self.text, self.at + 1)
-            if self.text[end - 2 : end] == "))":
-                inner, self.at = self.text[self.at + 2 : end - 2], end
-                return ShellStatement("((", line, (inner,))
-        self.at += 1
-        body = self.statements(")")
-        self._expect(")")
-        return ShellStatement("subshell", line, parts=(body,))
+        start, self.at = self.at, find_bracket(self.text, self.at + 1)
+        if self.text[start : start + 2] + self.text[self.at - 2 : self.at] != "(())":
+            raise NotBash(start, "a subshell, `( ... )`, is not read")
+        return ShellStatement("((", line, (self.text[start + 2 : self.at - 2],))
 
     def _parse_block(self, line: int) -> ShellStatement:
         self._expect("{")
@@ -294,12 +281,6 @@ class _Parser:
         self._expect("fi")
         return ShellStatement("if", line, parts=tuple(parts))
 
-    def _parse_loop(self) -> tuple[ShellStatement, ...]:
-        self._expect("do")
-        body = self.statements("done")
-        self._expect("done")
-        return body
-
     def _parse_for(self, line: int) -> ShellStatement:
         self._expect("for")
         self._skip_blanks()
@@ -314,11 +295,10 @@ class _Parser:
             while self.at < len(self.text) and self.text[self.at] not in ";\n":
                 words.append(self.word())
                 self._skip_blanks()
-        return ShellStatement("for", line, tuple(words), (self._parse_loop(),))
-
-    def _parse_while(self, line: int) -> ShellStatement:
-        self._expect("while")
-        return ShellStatement("while", line, parts=(self.statements("do"), self._parse_loop()))
+        self._expect("do")
+        body = self.statements("done")
+        self._expect("done")
+        return ShellStatement("for", line, tuple(words), (body,))
 
     def _parse_case(self, line: int) -> ShellStatement:
         self._expect("case")

@@ -50,8 +50,7 @@ class WordExpander:
         plain = (
             "".join("_" if piece[0] in "\\'\"$`\ue000" else piece for piece in split_pieces(raw)) if "{" in raw else ""
         )
-        is_unread = raw.startswith(("<(", ">(")) or _BRACES.search(plain)
-        return [make_unknown(raw)] if is_unread else self._split_fields(raw)
+        return [make_unknown(raw)] if _BRACES.search(plain) else self._split_fields(raw)
 
     def text(self, raw: str) -> str:
         """Expand a word to one text, without splitting."""
@@ -84,7 +83,7 @@ class WordExpander:
         Raises:
             UsageError: it changes a variable.
         """
-        written = self._expand_arithmetic(text)
+        written = "".join(piece for piece, _ in self._split_pieces(text, True))
         if arithmetic.has_change(written):
             raise self._state.refuse(self._state.at, f"`(({text}))` changes a variable, and is not read")
         try:
@@ -98,10 +97,6 @@ class WordExpander:
         held = self._state.value(name)
         text = None if held is None else take_scalar(held).strip() or "0"
         return None if text is None or find_unknowns(text) else text
-
-    def place(self, index: str) -> int | None:
-        """Return an array index's value; None if unknown."""
-        return self.compute(index)
 
     def _split_fields(self, raw: str) -> list[str]:
         words: list[str] = []
@@ -145,8 +140,6 @@ class WordExpander:
                 yield piece[1:-1], "quoted"
             elif piece[0] == '"' and not quoted:
                 yield from self._read_string(piece[1:-1])
-            elif piece[:2] == "$'" and not quoted:
-                yield make_unknown(piece) if "\\" in piece else piece[2:-1], "quoted"
             elif piece[0] in "$`" and len(piece) > 1:
                 for text, kind in self._expand(piece, quoted):
                     yield text, "quoted" if quoted and kind == "expanded" else kind
@@ -179,9 +172,6 @@ class WordExpander:
         names = re.findall(r"(?<!\w)[A-Za-z_]\w*", inner)
         missing = [name for name in dict.fromkeys(names) if self.number(name) is None]
         return make_unknown(missing[0] if len(missing) == 1 and not re.search(r"\$\((?!\()", inner) else piece)
-
-    def _expand_arithmetic(self, text: str) -> str:
-        return "".join(piece for piece, _ in self._split_pieces(text, True))
 
     def _read_output(self, piece: str) -> str:
         inner = piece[2:-1] if piece[0] == "$" else re.sub(r"\\([$`\\])", r"\1", piece[1:-1])
@@ -220,13 +210,7 @@ class WordExpander:
             yield from self._join_several(items, "*" in (name, index) and quoted)
         else:
             value = self._find_item(name, index, held, False)
-            if value is None:
-                # an item that is not known may be several
-                several = (
-                    [item for item in held if find_unknowns(item) == (item[1:-1],)] if isinstance(held, list) else []
-                )
-                is_missing = index is not None and isinstance(held, list)
-                value = "".join(several[:1]) if is_missing else self._state.text(name)
+            value = self._state.text(name) if value is None else value
             if sign in _CASES and not found["rest"]:
                 value = _CASES[sign](value) if not find_unknowns(value) else value
             elif sign and not find_unknowns(value):
@@ -237,14 +221,9 @@ class WordExpander:
         """Return the value or array item to expand, or None."""
         if is_list or held is None:
             return " ".join(held) if isinstance(held, list) and held else held if isinstance(held, str) else None
-        if isinstance(held, str) or index is None:
-            if name.isdigit():
-                return self._state.text(name) or None
-            return take_scalar(held)
-        place = self.place(index)
-        if place is None:
-            return make_unknown(name)
-        return held[place] if -len(held) <= place < len(held) else None
+        if isinstance(held, list) and index is not None:
+            return make_unknown(f"{name}[{index}]")
+        return self._state.text(name) or None if name.isdigit() else take_scalar(held)
 
     def _expand_default(self, name: str, value: str | None, found: re.Match[str], quoted: bool) -> Iterator[_Piece]:
         """Expand `${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
@@ -273,10 +252,8 @@ class WordExpander:
     def _join_several(self, items: Sequence[str] | str, as_one: bool) -> Iterator[_Piece]:
         items = [items] if isinstance(items, str) else items
         if as_one:
-            yield (
-                make_unknown("what IFS joins") if self._state.value("IFS") is not None else " ".join(items),
-                "expanded",
-            )
+            is_plain = self._state.value("IFS") is None
+            yield " ".join(items) if is_plain else make_unknown("what IFS joins"), "expanded"
             return
         for place, item in enumerate(items):
             if place:

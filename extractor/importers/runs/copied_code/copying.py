@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import sys
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -13,13 +12,12 @@ from packaging.requirements import Requirement
 from extractor.importers.config import templates
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs import definitions
-from extractor.importers.runs.copied_code.modules import PYEXT_NAME, SCORERS, Modules
+from extractor.importers.runs.copied_code.modules import PYEXT, PYEXT_NAME, PYEXT_NEEDS, SCORERS, Modules
 from extractor.importers.runs.module_imports import Name, list_top_names, rewrite_imports
 from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.values import readers
-from extractor.values.errors import UsageError
 from extractor.values.modules import name_module
 from extractor.values.tree import FileKind, Tree
 
@@ -27,12 +25,8 @@ FOLDER = "from_run"
 # More modules of verl than this, its scorers aside, are no helpers of a function.
 _MOST = 40
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
-# What transformers 5, which a project requires, has under another name.
-_RENAMED = {("transformers", "AutoModelForVision2Seq"): "AutoModelForImageTextToText"}
 # The module that copies import in the place of pyext.
 _PYEXTS_PLACE = "runtime_module"
-# A path that may be that of a file beside a module has no more characters.
-_LONGEST = 200
 _PACKAGES: Mapping[str, str] = read_table("keys")["packages"]
 _MODULES = {package: module for module, package in _PACKAGES.items()}
 # Where a name is in a project: its module, and the name there; None for the module itself.
@@ -92,8 +86,6 @@ class Copying:
         self._vendored = dict(_map_vendored(tree))
         self._required = _list_required_modules(tree)
         self._gathered = self._before = _Gathered()
-        # Why names of a module cannot be had.
-        self._problems: dict[tuple[str, frozenset[str]], str] = {}
         self._own_of_verl: str | None = None
         # What the file that was asked for is called as a module.
         self._itself = ""
@@ -107,10 +99,6 @@ class Copying:
         """Return the module name of a checkout file."""
         file = self._modules.places.find(path)
         return path if file is None else self._modules.name_of(file)
-
-    def defining(self, module: str, name: str) -> str:
-        """Return the module that defines a name, following re-exports."""
-        return self._modules.defined(module, name, in_checkout=True)[0]
 
     def copy(
         self,
@@ -134,7 +122,6 @@ class Copying:
             SyntaxError: it is no Python.
         """
         self._own_of_verl = own
-        self._problems.clear()
         self._gathered.packages.clear()
         self._before = self._gathered.copy()
         self._itself = "" if place is None else self._modules.name_of(place)
@@ -202,11 +189,10 @@ class Copying:
         root = name.module.partition(".")[0]
         if root in _NO_PROJECT_HAS:
             return f"{root}: no project has it"
-        if renamed := _RENAMED.get((name.module, name.name or "")):
-            return name.module, renamed
         if root in sys.stdlib_module_names or root in self._required or root == self._package:
             return None
-        if name.name == PYEXT_NAME and self._modules.is_pyext(name.module):
+        text, _ = self._modules.text_of(name.module) or ("", False)
+        if name.name == PYEXT_NAME and (root == PYEXT or (PYEXT_NEEDS in text and PYEXT_NAME in text)):
             self.files[f"custom/{FOLDER}/{_PYEXTS_PLACE}.py"] = templates.render(f"{_PYEXTS_PLACE}.py")
             return self._name_copy(_PYEXTS_PLACE), name.name
         if root == "verl":
@@ -231,8 +217,6 @@ class Copying:
             return f"{module}{f'.{inner}' if inner else ''}: no project has the whole of verl"
         wanted = {inner} if inner is not None else set(attributes)
         if any(self._modules.is_of_checkout(module, item) for item in wanted or (None,)):
-            if self._modules.take_checkouts(module):
-                self._gathered.taken.pop(module, None)
             return self._copy_module(module, inner, wanted)
         if module not in self._modules.index:
             return f"{module}: this release of verl has no such module"
@@ -260,8 +244,6 @@ class Copying:
         if module in taken and taken[module].issuperset(names):
             return None
         wanted = frozenset({*names, *taken.get(module, ())})
-        if (module, wanted) in self._problems:
-            return self._problems[module, wanted]
         if found is None:
             return f"{module}: no such module"
         if sum(not name.startswith(SCORERS) for name in taken) >= _MOST:
@@ -281,11 +263,10 @@ class Copying:
         if not missing:
             return None
         self._gathered = before  # what only it needs is gathered for nothing
-        self._problems[module, wanted] = f"{module}: it imports {missing[0]}"
-        return self._problems[module, wanted]
+        return f"{module}: it imports {missing[0]}"
 
     def _gather(self, module: str, text: str, names: Collection[str], is_package: bool) -> list[str]:
-        """Copy a module and files it opens; return what is missing."""
+        """Copy a module; return what is missing."""
         self._gathered.taken[module] = set(names)
         redirected, missing = self._redirect_imports(text, module, is_package=is_package)
         if missing:
@@ -293,9 +274,6 @@ class Copying:
         path = PurePosixPath(f"custom/{FOLDER}/{module.replace('.', '/')}")
         if self._gathered.taken[module] == set(names):  # else what it imports has asked for more of it by now
             self.files[f"{path}/__init__.py" if is_package else f"{path}.py"] = redirected
-        if module not in self._modules.index or self._modules.is_of_checkout(module, None):
-            folder, place = path if is_package else path.parent, self._modules.find_file(module)
-            self.files.update({f"{folder}/{name}": held for name, held in _find_opened(text, place)})
         return []
 
     def _name_copy(self, module: str) -> str:
@@ -305,23 +283,6 @@ class Copying:
 def _list_methods(module: Module, cls: str | None) -> set[str]:
     """Return a class's method names; empty for anything else."""
     return {method.name for index in module.bindings.get(cls or "", ()) for method in module.methods(index)}
-
-
-def _find_opened(text: str, place: Path | None) -> Iterator[tuple[str, str]]:
-    """Yield path and text of data files that a module names."""
-    if "__file__" not in text or place is None:
-        return
-    constants = (node.value for node in ast.walk(readers.parse_python_cached(text)) if isinstance(node, ast.Constant))
-    for name in dict.fromkeys(value for value in constants if isinstance(value, str) and 0 < len(value) < _LONGEST):
-        path = PurePosixPath(name)
-        is_odd = not name.isprintable() or path.is_absolute() or ".." in path.parts or path.suffix == ".py"
-        file = place.parent / path
-        if is_odd or not readers.is_there(file) or not file.resolve().is_relative_to(place.parent.resolve()):
-            continue
-        try:
-            yield str(path), readers.read_text(file)
-        except (OSError, UnicodeDecodeError, UsageError):
-            continue
 
 
 def _map_vendored(tree: Tree) -> Iterator[tuple[str, tuple[str, Module]]]:

@@ -43,7 +43,6 @@ _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
 _HAS_ITS_OWN = re.compile(r"self\.compute_score = compute_score or (\w+)")
 # What a function that scores is given.
 _OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
-_NOT_VERLS = "no version of verl has it so"
 _REWARD, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which a class that no registry has is registered.
 _OF_THE_RUN = "of_the_run"
@@ -61,19 +60,17 @@ class _Scorer(NamedTuple):
         name: What it is called there.
         text: Of the file.
         key: The setting that is to name it.
-        new: The sources of data that only it knows, or why else it is not verl's.
     """
 
     path: str
     name: str
     text: str
     key: str
-    new: str
 
     @property
     def what(self) -> str:
         """Return its description for remarks."""
-        return f"{self.path}, which scores by rules of its own ({self.new}),"
+        return f"{self.path}, which scores by rules of its own,"
 
 
 def list_names(code: Mapping[str, str]) -> set[str]:
@@ -94,14 +91,11 @@ def take_named(project: TargetProject) -> CopyResult:
         return CopyResult(project.tree)
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
     refused: list[Remark] = []
-    for place, cls, imported in islice(_find_registered(name, project), _MOST):
+    for place, cls in islice(_find_registered(name, project), _MOST):
         copying = project.copying()
-        module = copying.defining(imported, cls) if imported else copying.name_module(place)
-        copied = _copy_file(copying, f"from {module} import {cls}\n", cls)
-        if copied is None:
-            continue
-        if copied.missing or any("/registry.py" in path for path in copying.files):
-            why = "; ".join(copied.missing) or "it would come with a registry of its own"
+        copied = _copy_file(copying, f"from {copying.name_module(place)} import {cls}\n", cls)
+        if copied is None or copied.missing or any("/registry.py" in path for path in copying.files):
+            why = "; ".join(copied.missing if copied else ()) or "it is no Python, or has a registry of its own"
             refused.append(Remark(key, name, "to do", f"{place} has it, and cannot be imported here: {why}"))
             continue
         imports = f"from {copied.text.split()[1]} import {cls}"
@@ -135,18 +129,16 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
         return CopyResult(project.tree)
     text = project.checkouts(path)
     classes = own_verl.find_program_classes(readers.parse_python_or_nothing(text))
-    new = _list_sources(text) - _list_known_sources(project) or (
-        {_NOT_VERLS} if own_verl.is_own_manager(text) else set()
-    )
-    if new and classes and key is not None and named <= {PLAIN}:
-        return _copy_class(_Scorer(path, classes[-1], text, key, ", ".join(sorted(new))), project, path)
+    if own_verl.is_own_manager(text) and classes and key is not None and named <= {PLAIN}:
+        return _copy_class(_Scorer(path, classes[-1], text, key), project, path)
     text = project.checkouts(_SCORERS)
-    new = _list_sources(text) - _list_known_sources(project) or {
-        item for item in own_verl.find_changed(project) if item.startswith(_FOLDER)
-    }
     defined = [name for name in _DEFAULT_SCORERS if f"def {name}(" in text]
-    if new and defined:
-        return _copy_function(_Scorer(_SCORERS, defined[-1], text, function, ", ".join(sorted(new))), project)
+    known = project.source.read(_SCORERS) if _SCORERS in project.source.files else ""
+    known += "".join(file.data.decode() for file in project.tree if file.upstream_path == _SCORERS)
+    asked = " ".join(re.findall(r"data_source (?:==|in) [^:]*", text))
+    is_new = any(source not in known for source in re.findall(r"""["']([^"']+)["']""", asked))
+    if defined and (is_new or any(item.startswith(_FOLDER) for item in own_verl.find_changed(project))):
+        return _copy_function(_Scorer(_SCORERS, defined[-1], text, function), project)
     return CopyResult(project.tree)
 
 
@@ -180,15 +172,12 @@ def _copy_file(copying: Copying, text: str, *roots: str, **more: Any) -> Copied 
         return None
 
 
-def _find_registered(name: str, project: TargetProject) -> Iterator[tuple[str, str, str]]:
-    """Yield file, class and module of managers registered under a name."""
-    decorator, source = _write_decorator(name), project.source
+def _find_registered(name: str, project: TargetProject) -> Iterator[tuple[str, str]]:
+    """Yield file and class of the checkout's managers registered under a name."""
+    decorator = _write_decorator(name)
     for place, text in list_python_files(project.places):
         if decorator.search(text) and (classes := list_registered_by(text, decorator)):
-            yield place, classes[0], ""
-    for place in sorted(path for path in source.files if path.endswith(".py") and "reward" in path):
-        if decorator.search(text := source.read(place)) and (classes := list_registered_by(text, decorator)):
-            yield place, classes[0], place.removesuffix(".py").replace("/", ".")
+            yield place, classes[0]
 
 
 def _write_hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its_own: bool) -> dict[str, str]:
@@ -241,14 +230,7 @@ def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
     if not classes:
         return None
     # What they register themselves as is the project's own.
-    return _Scorer(path, (decorated or same or classes)[-1], drop_decorators(text, r"register\(.*"), key, _NOT_VERLS)
-
-
-def _list_known_sources(project: TargetProject) -> set[str]:
-    """Return data sources that the run's or project's scorers support."""
-    texts = [file.data.decode() for file in project.tree if file.upstream_path == _SCORERS]
-    texts += [project.source.read(_SCORERS)] if _SCORERS in project.source.files else []
-    return set().union(*map(_list_sources, texts))
+    return _Scorer(path, (decorated or same or classes)[-1], drop_decorators(text, r"register\(.*"), key)
 
 
 def _explain_lack(found: _Scorer, copied: Copied | None, project: TargetProject) -> CopyResult:
@@ -299,21 +281,3 @@ def _copy_class(found: _Scorer, project: TargetProject, program: str) -> CopyRes
         why = f"{found.path} is made with {', '.join(lacking)}: {hook} is to hand it over"
         remarks.append(Remark(found.key, None, "to do", why))
     return CopyResult(tree, remarks, {found.key: _OF_THE_RUN}, (found.path, _FOLDER))
-
-
-def _list_sources(text: str) -> set[str]:
-    """Return data source names that a module compares with."""
-    found: set[str] = set()
-    for node in ast.walk(readers.parse_python_or_nothing(text)):
-        inside: list[ast.expr] = []
-        if isinstance(node, ast.Compare) and any(map(_is_source, [node.left, *node.comparators])):
-            inside = [node.left, *node.comparators]
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and _is_source(node.func.value):
-            inside = node.args
-        constants = (item for part in inside for item in ast.walk(part) if isinstance(item, ast.Constant))
-        found |= {item.value for item in constants if isinstance(item.value, str)}
-    return found
-
-
-def _is_source(node: ast.AST) -> bool:
-    return isinstance(node, ast.Name) and "data_source" in node.id

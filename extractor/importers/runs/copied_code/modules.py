@@ -15,7 +15,7 @@ _RECIPES = "recipe"
 # How many modules that only hand a name on are followed.
 _HANDED_ON = 5
 # verl's scorers of code, and copies of them in forks, use pyext, which needs what Python 3.11 no longer has.
-PYEXT, PYEXT_NAME, _PYEXT_NEEDS = "pyext", "RuntimeModule", "inspect.getargspec"
+PYEXT, PYEXT_NAME, PYEXT_NEEDS = "pyext", "RuntimeModule", "inspect.getargspec"
 
 
 class Modules:
@@ -33,8 +33,7 @@ class Modules:
     def __init__(self, source: Source, places: RunFolders) -> None:
         self.index = Index(source)
         self.places = places
-        # Modules of verl that are taken from the checkout, which has more in them.
-        self._changed: set[str] = set()
+        self._changed: set[str] = set()  # of verl's, taken from the checkout, which has more in them
         self._texts: dict[str, tuple[str, bool] | None] = {}
         self._known: dict[str, Module] = {}
 
@@ -77,14 +76,11 @@ class Modules:
         known = self.index[module]
         if module.startswith(SCORERS):
             return readers.read_text(file) != known.source
-        return not (name in (None, "*") or name in known.bindings or name in known.imports)
-
-    def take_checkouts(self, module: str) -> bool:
-        """Use the checkout's module from now on; return True if switched."""
-        if module not in self.index or self.is_of_checkout(module, None):
+        if name in (None, "*", *known.bindings, *known.imports):
             return False
         self._changed.add(module)
-        self._forget()
+        self._texts.pop(module, None)
+        self._known.pop(module, None)
         return True
 
     def parsed(self, module: str) -> Module:
@@ -94,19 +90,12 @@ class Modules:
             self._known[module] = Module(module, "__init__.py" if is_package else "", text)
         return self._known[module]
 
-    def _forget(self) -> None:
-        """Clear cached lookups after places or modules' origins have changed."""
-        self._texts.clear()
-        self._known.clear()
-
-    def defined(self, module: str, name: str, *, in_checkout: bool = False) -> tuple[str, str]:
+    def defined(self, module: str, name: str) -> tuple[str, str]:
         """Return the module and name of a definition, following re-exports."""
         for _ in range(_HANDED_ON):
-            if module not in self.index and not in_checkout:
+            if module not in self.index:
                 break
-            known, file = self.parsed(module) if in_checkout else self.index[module], self.find_file(module)
-            if in_checkout and file is not None and self.is_of_checkout(module, name):
-                known = Module(module, file.name, readers.read_text(file))
+            known = self.index[module]
             found = known.imports.get(name) if name not in known.bindings else None
             is_known = name in known.bindings or name in known.imports
             stars = [] if is_known else [star for star in known.stars if star in self.index]
@@ -126,16 +115,12 @@ class Modules:
             return None
         return f"{module}: it has no {name}"
 
-    def is_pyext(self, module: str) -> bool:
-        """Tell whether a module is pyext or a copy of it."""
-        text, _ = self.text_of(module) or ("", False)
-        return module.partition(".")[0] == PYEXT or (_PYEXT_NEEDS in text and PYEXT_NAME in text)
-
     def name_of(self, file: Path) -> str:
         """Return a file's module name; add its package's folder to places."""
         folder = file.resolve().parent
         while (folder / "__init__.py").is_file():
             folder = folder.parent
         self.places = replace(self.places, folders=tuple(dict.fromkeys([*self.places.folders, folder])))
-        self._forget()
+        self._texts.clear()
+        self._known.clear()
         return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)

@@ -1,7 +1,6 @@
 """Copy Python files, modules and tools that a run's config names."""
 
-from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import yaml
 
@@ -23,25 +22,22 @@ _OF_A_MODULE, _OF_A_FILE = "pkg://", "file://"
 _LIBRARIES = ("actor_rollout_ref.model.external_lib", "critic.model.external_lib")
 _MODELS = "custom/verl_models"
 _CHECKOUT = "the run's checkout"
-_MODULE, _TABLE, _FUNCTIONS = "custom/verl_tools.py", "custom/verl_tools.yaml", "custom/verl_functions.py"
+_MODULE, _TABLE = "custom/verl_tools.py", "custom/verl_tools.yaml"
 
 
-@dataclass(frozen=True)
-class _Kind:
-    """A kind of file that a config names, with its defaults.
+class _Kind(NamedTuple):
+    """A kind of file that a config names; its base class in `of_verl` is that of the run's release."""
 
-    Its base class, in the package `of_verl`, has other methods from release to release: it has that of its own.
-    """
-
-    section: str
+    key: str
     default: str | None
     target: str
     of_verl: str | None = None
 
 
 _KINDS = (
-    _Kind("custom_reward_function", "compute_score", "custom/verl_reward.py"),
-    _Kind("data.custom_cls", None, "custom/verl_dataset.py", "verl.utils.dataset"),
+    _Kind("custom_reward_function.path", "compute_score", "custom/verl_reward.py"),
+    _Kind("data.custom_cls.path", None, "custom/verl_dataset.py", "verl.utils.dataset"),
+    _Kind(f".{FUNCTIONS.rpartition('.')[2]}", None, "custom/verl_functions.py"),
 )
 
 
@@ -63,18 +59,20 @@ def _name_file(path: str) -> str:
 
 
 def take_files(project: TargetProject) -> CopyResult:
-    """Copy the reward and dataset files; point the settings to them."""
+    """Copy the files of rewards, datasets and tools; point the settings to them."""
     texts: dict[str, str] = {}
     changed: dict[str, Any] = {}
     remarks: list[Remark] = []
     copying = project.copying()
     for kind in _KINDS:
-        key = next((name for name in project.settings if name.endswith(f"{kind.section}.path")), None)
+        keys = [name for name in project.settings if name.endswith(kind.key)]
+        key = next(iter(keys), None)
         path = _name_file(str(project.settings[key])) if key and project.settings[key] else ""
         if key is None or not path or any(file.path == path for file in project.tree):
             continue  # what was copied before this names its own copy
         name = project.settings.get(f"{key.removesuffix('.path')}.name", kind.default)
-        target = changed[key] = f"{project.package}/{kind.target}"
+        target = f"{project.package}/{kind.target}"
+        changed |= dict.fromkeys(keys, target)
         own = kind.of_verl if project.source.release != project.release else None
         try:
             text = read_function_text(project.places, path, project.source)
@@ -127,50 +125,29 @@ def _defines(text: str, name: str) -> bool:
 
 
 def take_tools(project: TargetProject) -> CopyResult:
-    """Copy a run's tool files; point the settings to them."""
-    result = CopyResult(project.tree)
-    for key, take in ((CLASSES, _take_classes), (FUNCTIONS, _take_functions)):
-        path = str(project.settings.get(key) or "")
-        if not path or any(file.path == path for file in project.tree):
-            continue
-        place = project.places.find_like(path)
-        try:
-            if place is None:
-                raise UsageError("not found: put it there, or say --cwd", hint="")
-            tree, target, remarks = take(project, readers.read_text(place, limits.MAX_TEXT), key, path)
-        except (SyntaxError, UsageError, OSError, yaml.YAMLError) as error:
-            result.remarks.append(Remark(key, path, "to do", str(error)))
-            continue
-        project = replace(project, tree=tree)
-        names = {key, f"data.{key.rpartition('.')[2]}"} & project.settings.keys()
-        result = CopyResult(tree, [*result.remarks, *remarks], {**result.settings, **dict.fromkeys(names, target)})
-    return result
-
-
-def _take_classes(project: TargetProject, text: str, key: str, path: str) -> tuple[Tree, str, list[Remark]]:
-    """Copy the tool classes' modules and the YAML that names them."""
-    table = read_yaml(text)
-    tools = [item for item in list_tools(table) if "class_name" in item]
-    named = [str(item["class_name"]) for item in tools]
-    if not named:
-        raise UsageError("it lists no tools", hint="")
-    lines = [f"from {name.rpartition('.')[0]} import {name.rpartition('.')[2]}" for name in dict.fromkeys(named)]
-    names = [name.rpartition(".")[2] for name in named]
-    copying = project.copying()
-    copied = copying.copy("\n".join(['"""The classes of the run\'s tools."""', "", *lines, ""]), names)
-    for item in tools:
-        item["class_name"] = f"{project.package}.custom.verl_tools.{str(item['class_name']).rpartition('.')[2]}"
-    target, module = f"{project.package}/{_TABLE}", f"{project.package}/{_MODULE}"
+    """Copy the run's table of tools, and its classes; point the settings to them."""
+    path = str(project.settings.get(CLASSES) or "")
+    if not path or any(file.path == path for file in project.tree):
+        return CopyResult(project.tree)
+    place, copying = project.places.find_like(path), project.copying()
+    try:
+        if place is None:
+            raise UsageError("not found: put it there, or say --cwd", hint="")
+        table = read_yaml(readers.read_text(place, limits.MAX_TEXT))
+        listed = [item for item in list_tools(table) if "class_name" in item]
+        tools = [(item, *str(item["class_name"]).rpartition(".")[::2]) for item in listed]
+        if not tools:
+            raise UsageError("it lists no tools", hint="")
+        lines = dict.fromkeys(f"from {module} import {name}" for _, module, name in tools)
+        text = "\n".join(['"""The classes of the run\'s tools."""', "", *lines, ""])
+        copied = copying.copy(text, [name for _, _, name in tools])
+    except (SyntaxError, UsageError, OSError, yaml.YAMLError) as error:
+        return CopyResult(project.tree, [Remark(CLASSES, path, "to do", str(error))])
+    for item, _, name in tools:
+        item["class_name"] = f"{project.package}.custom.verl_tools.{name}"
+    target = f"{project.package}/{_TABLE}"
     tree = project.add_hooks({**copying.files, _MODULE: copied.text}, {})
-    body = f"# The tools of {path}.\n{dump_yaml(table)}"
-    tree = Tree.of([*tree, File(target, FileKind.HOOK, body.encode())])
-    return tree, target, remark_on_copy(key, path, _CHECKOUT, module, copied)
-
-
-def _take_functions(project: TargetProject, text: str, key: str, path: str) -> tuple[Tree, str, list[Remark]]:
-    """Copy a file of functions."""
-    copying = project.copying()
-    copied = copying.copy(readers.decode_python(text.encode()), [], None, project.places.find_like(path))
-    target = f"{project.package}/{_FUNCTIONS}"
-    tree = project.add_hooks({**copying.files, _FUNCTIONS: copied.text}, {})
-    return tree, target, remark_on_copy(key, path, _CHECKOUT, target, copied)
+    tree = Tree.of([*tree, File(target, FileKind.HOOK, f"# The tools of {path}.\n{dump_yaml(table)}".encode())])
+    names = {CLASSES, f"data.{CLASSES.rpartition('.')[2]}"} & project.settings.keys()
+    remarks = remark_on_copy(CLASSES, path, _CHECKOUT, f"{project.package}/{_MODULE}", copied)
+    return CopyResult(tree, remarks, dict.fromkeys(names, target))

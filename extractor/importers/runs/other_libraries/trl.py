@@ -206,19 +206,12 @@ def _remark_on_keys(stated: Mapping[str, Any]) -> Iterator[Remark]:
 
 def _remark_on_values(stated: Mapping[str, Any], whole: Mapping[str, Any]) -> Iterator[Remark]:
     """Yield remarks on settings whose value changes."""
-    if str(whole["lr_scheduler_type"]) not in _TABLE["schedules"]:
-        why = "verl has constant and cosine: constant"
-        yield Remark("lr_scheduler_type", whole["lr_scheduler_type"], "changed", why)
-    for key, name in (("save_strategy", "trainer.save_freq"), ("eval_strategy", "trainer.test_freq")):
-        if stated.get(key) in ("epoch", "best"):
-            yield Remark(key, stated[key], "to do", f"verl counts steps, and has none of it: set {name}")
+    for key, item in _TABLE["values"].items():
+        value = str(whole.get(key))
+        if value in item["has_not"] if "has_not" in item else value not in item["has"]:
+            yield Remark(key, whole.get(key), item["what"], item["why"])
     if float(whole["num_train_epochs"]) % 1:
         yield Remark("num_train_epochs", whole["num_train_epochs"], "changed", "whole epochs, rounded up")
-    if str(whole["loss_type"]) not in (*_MEANS, "cispo", "sapo"):
-        yield Remark("loss_type", whole["loss_type"], "changed", "verl has none of this name: that of DAPO")
-    if whole.get("scale_rewards") == "batch":
-        why = "by the deviation in the whole batch; verl has each group's, or none: none"
-        yield Remark("scale_rewards", "batch", "changed", why)
     if whole.get("use_vllm") and whole.get("vllm_importance_sampling_correction", True):
         why = "vLLM's own probabilities are not corrected for here; algorithm.rollout_correction does it"
         yield Remark("vllm_importance_sampling_correction", True, "changed", why)
