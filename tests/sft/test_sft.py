@@ -143,6 +143,6 @@ def test_tokens_are_made_once_and_are_those_that_are_made_anew(found: dict[str, 
 def test_a_release_without_it_says_which_have_it(tmp_path: Path, verl: None) -> None:
     done = vextract("new", "p", "--recipe", "sft", "--verl", "0.6.1", "--offline", cwd=tmp_path)
     assert done.returncode == 2
-    assert "recipe sft needs feature sft" in done.stderr
+    assert "recipe sft needs feature 'sft'" in done.stderr
     assert "hint: `--verl 0.9.1`" in done.stderr
     assert not os.listdir(tmp_path)
