@@ -17,7 +17,7 @@ from extractor.pipeline.merge.pieces import Unsupported
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import slice_source
 from extractor.pipeline.source import Source
-from extractor.pipeline.source.archive import build_source, read_tar, read_zip
+from extractor.pipeline.source.archive import build_source, read_zip
 from extractor.project import base, lock
 from extractor.project.journal import archive as journal_archive
 from extractor.values import readers
@@ -80,10 +80,6 @@ def _overrides(data: bytes) -> object:
     return [parse_override(line) for line in readers.decode(data).splitlines()]
 
 
-def _sdist(data: bytes) -> object:
-    return build_source(read_tar(data, "verl.tar.gz"), "sdist", "0" * 64, "verl.tar.gz")
-
-
 def _wheel(data: bytes) -> object:
     return build_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl")
 
@@ -135,7 +131,6 @@ TARGETS: Mapping[str, Target] = {
     "a launch script": Target(_script, _TEXT, _BASH),
     "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
     "a wheel": Target(_wheel, (VextractError,), (archives.wheel(), inputs.overlapping("verl/a", 200), b"")),
-    "an sdist": Target(_sdist, (VextractError,), (archives.sdist(), b"")),
 }
 SEEDS: Mapping[str, tuple[bytes, ...]] = {name: target.seeds for name, target in TARGETS.items()}
 
