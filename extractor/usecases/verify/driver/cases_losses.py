@@ -33,6 +33,8 @@ def policy_losses(call: Call) -> Cases:
             yield f"{name}/{mode}/share of a batch", lambda: _run_loss(side, name, mode, "dataclass", shared=True)
         for kind, situation in product(("mapping", "dataclass"), SITUATIONS):
             yield f"{name}/{situation}/{kind}", lambda: _run_loss(side, name, AGG_MODES[0], kind, situation)
+        if name.endswith("_cov"):  # which refuses to choose none
+            yield f"{name}/none chosen", lambda: _run_loss(side, name, AGG_MODES[0], "mapping", "none chosen")
 
 
 def _run_loss(side: Side, name: str, mode: str, kind: str, situation: str = "near", *, shared: bool = False) -> Any:
@@ -68,6 +70,8 @@ def _configure(side: Side, name: str, kind: str, situation: str) -> Any:
     settings["policy_loss"]["loss_mode"] = name
     if situation in ("no ranges", "far, no ranges", "nothing set"):
         settings |= {"clip_ratio_low": None, "clip_ratio_high": None}
+    if situation == "none chosen":
+        settings["policy_loss"] = {**settings["policy_loss"], "clip_cov_ratio": 0.0, "kl_cov_ratio": 0.0}
     if situation == "nothing set":
         settings |= {"clip_ratio_c": 1.0, "policy_loss": {**settings["policy_loss"], **dict.fromkeys(UNSET)}}
     if situation == "nobody gained" and kind == "dataclass" and name == "sapo":
