@@ -106,12 +106,12 @@ def test_a_method_that_the_owner_has_edited_stays(former: Path, old: str, new: s
 @pytest.mark.thorough
 def test_a_method_that_a_fork_has_edited_comes_along(tmp_path: Path, verl_0_6_1: Source) -> None:
     fork = Fork(tmp_path / "repo", verl_0_6_1)
-    fork.into("vendored/workers/config/actor.py", "_check_mutually_exclusive", "token = 'MINE'")
-    fork.into("vendored/workers/config/actor.py", "validate", "kind.to_str(token)")
+    fork.into("workers/config/actor.py", "_check_mutually_exclusive", "token = 'MINE'")
+    fork.into("workers/config/actor.py", "validate", "self.kind.to_str(1)")
     manifest = releases.load(RELEASE)
     adoption = adopt(recognise(fork.top, RELEASE, offline=True), complete(Options("toy", RELEASE), manifest), manifest)
     assert {EDITED} <= set(adoption.options.methods)
     written = adoption.plan.writes()[CONFIG].decode()
     assert "token = 'MINE'" in written
-    assert "kind.to_str(token)" in written
+    assert "self.kind.to_str(1)" in written
     assert [edit.outcome.value for edit in adoption.edits] == ["carried"] * len(adoption.edits)
