@@ -113,6 +113,11 @@ def _is_comment(line: str, bare: str, indent: int) -> bool:
     return bare.startswith("#") and len(line) - len(bare) == indent
 
 
+def is_docstring(node: ast.stmt) -> bool:
+    """Tell whether a statement is a string alone."""
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
 def replace_spans(text: str, spans: Iterable[Span]) -> str:
     """Replace parts of a text that do not overlap."""
     data, starts = text.encode(), [0, *accumulate(len(line.encode()) for line in split_lines(text))]

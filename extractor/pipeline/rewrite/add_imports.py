@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Sequence
 
-from extractor.pipeline.index.syntax import find_first_line, replace_spans, write_import
+from extractor.pipeline.index.syntax import find_first_line, is_docstring, replace_spans, write_import
 from extractor.pipeline.slicer import Substitute, Target
 from extractor.values.readers import split_lines
 
@@ -19,7 +19,7 @@ def add_imports(text: str, lines: Sequence[str]) -> str:
     for index, node in enumerate(body):
         if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             break
-        if isinstance(node, (ast.Import, ast.ImportFrom)) or (not index and _is_docstring(node)):
+        if isinstance(node, (ast.Import, ast.ImportFrom)) or (not index and is_docstring(node)):
             above = node
     if above is None:
         at = (find_first_line(body[0]) + 1 if body else len(split_lines(text)) + 1, 0)
@@ -27,11 +27,7 @@ def add_imports(text: str, lines: Sequence[str]) -> str:
     row = above.end_lineno or above.lineno
     at = (row, len(split_lines(text)[row - 1].rstrip("\n").encode()))
     made = "".join(f"\n{line}" for line in missing)
-    return replace_spans(text, [(at, at, f"\n{made}" if _is_docstring(above) else made)])
-
-
-def _is_docstring(node: ast.stmt) -> bool:
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+    return replace_spans(text, [(at, at, f"\n{made}" if is_docstring(above) else made)])
 
 
 def find_home(package: str, target: Target) -> tuple[str, str]:

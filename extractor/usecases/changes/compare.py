@@ -4,6 +4,7 @@ import ast
 from collections.abc import Iterator
 from textwrap import dedent
 
+from extractor.pipeline.index.syntax import is_docstring
 from extractor.usecases.changes.changeset import ChangeKind
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -54,11 +55,6 @@ def _parse(text: str) -> ast.stmt:
             body = [statement for statement in item.body if not is_docstring(statement)]
             item.body = body or [ast.Pass()]
     return node
-
-
-def is_docstring(node: ast.stmt) -> bool:
-    """Tell whether a statement is a string alone."""
-    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def _compare_signatures(old: _Function, new: _Function) -> Iterator[str]:

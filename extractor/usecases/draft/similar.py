@@ -12,8 +12,7 @@ from collections.abc import Iterator
 from functools import cached_property
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.index.syntax import list_child_statements
-from extractor.usecases.changes.compare import is_docstring
+from extractor.pipeline.index.syntax import is_docstring, list_child_statements
 from extractor.usecases.draft.findings import Suggestion
 from extractor.values.errors import SourceError
 

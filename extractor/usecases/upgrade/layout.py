@@ -275,7 +275,7 @@ def _list_pieces(path: str, data: bytes) -> Sequence[Piece] | None:
 def _map_moving(path: str, base: bytes, here: Iterable[str], homes: Mapping[str, list[str]]) -> dict[str, str]:
     """Map symbols that left a module to their new module."""
     found = {}
-    taken_in = "/".join((path.partition("/")[0], rename_path(path.partition("/")[2])))
+    taken_in = rename_project_path(path, path.partition("/")[0])
     for symbol in sorted(_list_definitions(path, base).keys() - set(here)):
         places = [place for place in homes.get(symbol, ()) if place != path]
         if taken_in in places or len(places) == 1:

@@ -50,7 +50,7 @@ def _uses(file: PythonFile, gone: Mapping[str, PythonFile], related: Mapping[str
     names = sorted({name.partition(".")[2] for name in gone})
     if file.path.startswith("tests/"):
         names = sorted(find_tested_names(file.text).any & {*names})
-    if is_set_up(file.path) or (file.kind is not FileKind.VENDORED and not _may_name(file.text, names)):
+    if not names or is_set_up(file.path) or (file.kind is not FileKind.VENDORED and not _may_name(file.text, names)):
         return
     module = Module(file.module, file.path, file.text)
     for statement in module.statements:

@@ -105,17 +105,18 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
     batch = _make_batch(side, method, values)
     of_pass = {**batch.batch, **batch.non_tensor_batch, "entropy": batch.batch["entropys"]}
     if side.upstream or not method["is_hook"]:
-        function = side.get(method["symbol"])
-        arguments = f"dict({', '.join(method['arguments'])})"
+        own, arguments = side.get(method["symbol"]), f"dict({', '.join(method['arguments'])})"
+
+        def function(**named: Any) -> Any:
+            return own(**eval(arguments, {**named, "now": of_pass}))  # by this package alone
     else:
         hooks = importlib.import_module(f"{package}.custom.algorithms")
         if hasattr(hooks, "of_pass"):  # what a fork's loss reads of its micro-batch
             hooks.of_pass.set(of_pass)
         function = importlib.import_module(f"{package}.registries").get_policy_loss_fn(method["name"])
-        arguments = f"dict({', '.join(f'{name}={name}' for name in given)})"
 
     def call(**named: Any) -> Any:
-        result = function(**eval(arguments, {**named, "now": of_pass}))  # by this package alone
+        result = function(**named)
         return result[0] if isinstance(result, tuple) else result
 
     return compute(call, **given)
