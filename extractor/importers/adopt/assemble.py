@@ -9,7 +9,7 @@ from extractor.importers.adopt.carry import Carried, Work, list_members
 from extractor.importers.adopt.find_methods import list_parameters
 from extractor.importers.adopt.segments import TOP, Segment
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Sides, Unit
-from extractor.pipeline.index.syntax import read_attribute_chain
+from extractor.pipeline.index.syntax import is_docstring, read_attribute_chain
 from extractor.values import readers
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -163,5 +163,4 @@ def _place_beside(segments: list[Segment], before: list[str], top: int) -> int:
 def _skip_docstring(segments: list[Segment]) -> int:
     index = 1 if segments and segments[0].key == TOP else 0
     node = segments[index].node if index < len(segments) else None
-    is_text = isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
-    return index + is_text
+    return index + (node is not None and is_docstring(node))

@@ -3,7 +3,7 @@
 import ast
 from collections.abc import Iterator, Sequence
 
-from extractor.pipeline.index.syntax import find_first_line, list_bound_names
+from extractor.pipeline.index.syntax import find_first_line, is_docstring, list_bound_names
 from extractor.pipeline.merge.pieces import Piece, Unsupported, make_distinct
 from extractor.pipeline.rewrite.names import Names
 from extractor.values import readers
@@ -130,7 +130,7 @@ def _join_lines(lines: list[str], start: int, end: int) -> str:
 def _name_key(node: ast.stmt) -> str:
     if isinstance(node, ast.ImportFrom):
         return f"from {'.' * node.level}{node.module or ''}"
-    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+    if is_docstring(node):
         return _DOCSTRING
     names = list(dict.fromkeys(list_bound_names(node, places=True)))
     if isinstance(node, ast.Import) or not names:
