@@ -45,7 +45,7 @@ def run(script: str, *arguments: str | Path) -> dict[str, Any]:
 
 
 def under_verl(
-    project: Path, release: str, folder: Path, algorithms: tuple[str, str] = ("group_rank", "spo"), *settings: str
+    project: Path, release: str, folder: Path, algorithms: tuple[str, str] = ("group_rank", ""), *settings: str
 ) -> dict[str, Any]:
     """Export a project, and load what the export names as verl does, in its environment."""
     out = folder / "out"
@@ -100,7 +100,7 @@ def test_one_code_both_ways(release: str, tmp_path: Path) -> None:
 def test_what_an_export_names_is_loaded_by_verl(release: str, tmp_path: Path) -> None:
     project = made(tmp_path, release, "--recipe", "multiturn")
     there = under_verl(project, release, tmp_path)
-    here = in_project(project, tmp_path, ("group_rank", "spo"))
+    here = in_project(project, tmp_path, ("group_rank", ""))
     assert "ProjectDataset" in there["prompts"].pop("class")
     del there["rewards"]["manager"]
     for part in ("prompts", "algorithms", "rewards"):

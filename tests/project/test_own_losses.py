@@ -18,6 +18,11 @@ def plain_mean(old_log_prob, log_prob, advantages, response_mask, **more):
     """The mean of a pass, as losses of before verl 0.8.0 are."""
     return -(log_prob * advantages * response_mask).sum() / response_mask.sum(), {}
 '''
+WHOLE = MEAN.replace("plain_mean", "whole_mean").replace(
+    "-(log_prob * advantages * response_mask).sum() / response_mask.sum()",
+    "agg_loss(-log_prob * advantages, response_mask, 'token-mean', **more['config'].global_batch_info)",
+)
+IMPORTS = "\n\nfrom ..vendored.algorithms.core_algos import agg_loss, register_policy_loss  # noqa: E402\n"
 TANH = MEAN.replace("plain_mean", "tanh").replace("(log_prob *", "(torch.tanh(log_prob - old_log_prob) *")
 NOTE = "note: the policy loss 'plain_mean' is the mean of a pass, and an optimizer step adds 4 of them up"
 ROWS = ("data.train_batch_size=4", "actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
@@ -51,8 +56,8 @@ def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(made: Maker,
         made(Configuration(NEWEST[-1], "hf", features=("hook_checks", "reward_logs", "reward_processes"))), tmp_path
     )
     hooks = root / PACKAGE / "custom/algorithms.py"
-    hooks.write_text(hooks.read_text(encoding="utf-8") + MEAN + TANH, encoding="utf-8")
-    (whole, _), (parts, said) = gradient(root, "spo", 16), gradient(root, "spo", 4)
+    hooks.write_text(hooks.read_text(encoding="utf-8") + IMPORTS + MEAN + WHOLE + TANH, encoding="utf-8")
+    (whole, _), (parts, said) = gradient(root, "whole_mean", 16), gradient(root, "whole_mean", 4)
     assert parts == pytest.approx(whole, rel=1e-4)
     assert "is the mean of a pass" not in said
     (whole, quiet), (parts, said) = gradient(root, "plain_mean", 16), gradient(root, "plain_mean", 4)

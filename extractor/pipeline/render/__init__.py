@@ -266,10 +266,10 @@ def _render_layers(
 
 
 @cache
-def _make_constants(features: tuple[str, ...]) -> dict[str, bool]:
-    """Return the value of each feature constant for these features."""
+def _make_constants(names: tuple[str, ...]) -> dict[str, bool]:
+    """Return the value of each constant for these features and this engine."""
     text = (resources.find_templates() / "base" / PACKAGE / f"{SWITCHES}.py").read_text(encoding="utf-8")
-    return {name: name.lower() in features for name in read_constants(text)}
+    return {name: name.lower() in names for name in read_constants(text)}
 
 
 @cache
@@ -296,7 +296,7 @@ def _render_text(
         text = _compile_template(text).render(context)
     if path.endswith(".py"):
         text = _NAMED.sub(str(context["package"]), text)
-        constants = _make_constants(tuple(cast("list[str]", context["features"])))
+        constants = _make_constants((*cast("list[str]", context["features"]), str(context["engine"])))
         text = _fold_module(text, tuple((name, value) for name, value in constants.items() if name in text))
     if _GLOBAL.match(path):
         text = rename_keys(text, names(template.release))

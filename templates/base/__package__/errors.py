@@ -44,6 +44,10 @@ class DataError(HintedError):
     """The data cannot be used as configured, or as given."""
 
 
+class DivergenceError(ProjectError, RuntimeError):
+    """A model no longer computes finite numbers. The text ends with a hint that says what to do."""
+
+
 def add_note(error: BaseException, note: str) -> None:
     """Have `note` shown below the error, as its own `add_note` does, which Python has since 3.11."""
     error.__notes__ = [*notes_on(error), note]  # type: ignore[attr-defined]

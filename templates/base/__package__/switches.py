@@ -1,5 +1,5 @@
 # vextract:template
-"""The features of a project, as constants: `vextract new` folds them away, and no project has this file.
+"""The features of a project and its engine, as constants: `vextract new` folds them away, no project has this file.
 
 `if PLOTS:` is gone from a project without plots; in one that has them, its body stands there without the `if`.
 """
@@ -15,6 +15,7 @@ EXPORT_MODEL: bool = True
 FORMER_NAMES: bool = True
 FREED_MEMORY: bool = True
 GIVEN_OBJECTS: bool = True
+HF: bool = True
 HOOK_CHECKS: bool = True
 HUB: bool = True
 LOGITS_IN_PIECES: bool = True

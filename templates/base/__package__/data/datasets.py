@@ -25,7 +25,7 @@ from ..settings.setting import choose_defined
 from ..switches import EPISODES, MULTIMODAL, TOOLS
 from ..vendored.data.rl_dataset import RLHFDataset
 from .dataloading import EncodedPrompts
-from .files import Rows, is_as_stored, messages_of, open_parquet, plain, read_rows, rows_in_schema, to_schema
+from .files import Rows, is_as_stored, messages_of, open_parquet, read_rows, rows_in_schema, to_schema
 from .images import EncodedImages, check_images, image_lengths, images_of, processor_of
 
 # Larger files in verl's schema are left to `datasets`, which maps them from its cache instead of holding them.
@@ -206,8 +206,9 @@ class RowPrompts(RLHFDataset):
     def _read_files_and_tokenize(self) -> None:
         """Take the rows, without those that are too long, if so configured."""
         rows, limit = self.rows(), getattr(self, "max_samples", -1)
-        table = rows if hasattr(rows, "select") else Rows(map(plain, rows))
-        table = table.select(range(limit)) if 0 < limit < len(table) else table
+        if not hasattr(rows, "select"):
+            rows = Rows(rows_in_schema(rows, str(self.data_files[0]), self.config, needs_truth=False))
+        table = rows.select(range(limit)) if 0 < limit < len(rows) else rows
         self.dataframe, self.lengths = table, []
         chats = self.chats()
         if MULTIMODAL:

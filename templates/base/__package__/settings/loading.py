@@ -20,7 +20,7 @@ from ..absent import SETTINGS as ABSENT
 from ..errors import ConfigError
 from ..output import main_command
 from ..run.heap import freed_memory
-from ..switches import FREED_MEMORY, SHORT_NAMES
+from ..switches import FREED_MEMORY, PROVENANCE, SHORT_NAMES
 from . import reward_keys
 from .accumulation import settle_passes
 from .flags import GROUPS, MAIN, ConfigFiles, as_overrides, read_values
@@ -83,7 +83,7 @@ def settle_device(config: DictConfig) -> None:
         freed_memory.give_back()
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
-    if config.actor_rollout_ref.actor.fsdp_config.full_determinism:
+    if PROVENANCE and config.actor_rollout_ref.actor.fsdp_config.full_determinism:
         from ..shims.device import always_the_same
 
         always_the_same()

@@ -23,6 +23,7 @@ from ..switches import (
     PLACEMENT,
     PRIME,
     SHARDED_CHECKPOINTS,
+    VERL_CHECKPOINTS,
 )
 from ..tracking.run_tracker import LOGGERS, TRACKER_CLASSES, is_installed, logger_names
 from .placement import hidden_devices, placement_problems
@@ -209,9 +210,10 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
         name = str(OmegaConf.select(config, key) or "")
         if not name.strip() or not name.isprintable() or ".." in Path(name).parts:
             yield f"{key} is {name!r}, which names no directory of its own", main_command(f"{key}=mine")
-    begin = config.local.checkpoint.begin_from
-    if begin is not None and not Path(begin).expanduser().exists():
-        yield f"no checkpoint at {begin}: there is no such directory", "check local.checkpoint.begin_from"
+    if VERL_CHECKPOINTS:
+        begin = config.local.checkpoint.begin_from
+        if begin is not None and not Path(begin).expanduser().exists():
+            yield f"no checkpoint at {begin}: there is no such directory", "check local.checkpoint.begin_from"
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
     if resume is not None and not Path(resume).expanduser().exists():
         yield f"{resume} is not a global_step_N directory", resume_hint(resume, config.trainer.default_local_dir)

@@ -39,6 +39,7 @@ from ..switches import (
     CRITIC,
     DISTILLATION,
     EPISODES,
+    EXPORT_MODEL,
     GIVEN_OBJECTS,
     LORA,
     MULTIMODAL,
@@ -154,7 +155,9 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 
     checkpoints = trainer.checkpoints = checkpoints_of(config, ranks)
     mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
-    resume = checkpoints.to_resume(mode, path, config.local.checkpoint.begin_from)
+    if VERL_CHECKPOINTS:
+        checkpoints.begin_from = config.local.checkpoint.begin_from
+    resume = checkpoints.to_resume(mode, path)
     if VERL_CHECKPOINTS and (found := resume) is not None:
         from ..run import from_verl
 
@@ -221,9 +224,12 @@ def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
     """Return the checkpoints of a run, which are in its directory."""
     directory, keep = Path(config.trainer.default_local_dir), config.trainer.max_actor_ckpt_to_keep
     if SHARDED_CHECKPOINTS:
-        return SharedCheckpoints(config.local.checkpoint, directory, ranks, keep, digests=config.local.check_digests)
+        checkpoints: Checkpoints = SharedCheckpoints(config.local.checkpoint, directory, ranks, keep)
     else:
-        return Checkpoints(directory, ranks, keep, digests=config.local.check_digests)
+        checkpoints = Checkpoints(directory, ranks, keep)
+    if EXPORT_MODEL:
+        checkpoints.digests = config.local.check_digests
+    return checkpoints
 
 
 def fill_in_device(config: Any) -> None:

@@ -13,7 +13,7 @@ from ..hooks import call_reward
 from ..registries import AdvantageEstimator
 from ..run.distributed import Ranks
 from ..shims.device import empty_cache
-from ..switches import EPISODES, OVERLAP, WATCH
+from ..switches import EPISODES, HF, OVERLAP, WATCH
 from ..tracking import timed
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
@@ -147,7 +147,9 @@ class Answers:
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
-        meta_info = {**prompts.meta_info, "do_sample": False, WITH_LOG_PROBS: False}
+        meta_info = {**prompts.meta_info, "do_sample": False}
+        if WATCH or not HF:
+            meta_info[WITH_LOG_PROBS] = False
         greedy = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), meta_info)
         reward_fn = self.trainer.reward_fn
         if OVERLAP:

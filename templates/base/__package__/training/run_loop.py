@@ -3,26 +3,35 @@
 
 import contextlib
 import copy
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from omegaconf import OmegaConf
 
 from ..errors import ConfigError, notes_on
 from ..run.distributed import random_state, set_random_state
 from ..run.heap import freed_memory
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory, without_running_loop
 from ..run.shared_checkpoints import beside_training, raise_failure, waiting_for_last
-from ..switches import EARLY_STOPPING, FREED_MEMORY, GIVEN_OBJECTS, LORA, OVERLAP, PARTS, RESCUE, SHARDED_CHECKPOINTS
+from ..switches import (
+    EARLY_STOPPING,
+    FREED_MEMORY,
+    GIVEN_OBJECTS,
+    LORA,
+    OVERLAP,
+    PARTS,
+    PROVENANCE,
+    RESCUE,
+    SHARDED_CHECKPOINTS,
+    WATCH,
+)
 from ..tracking import timed
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
 from ..vendored.protocol import DataProto
 from .assembly import load_parts
 from .callbacks import Callbacks
+from .changed_settings import identity_of, note_changes
 from .checkpoint import Checkpoints, restoring
 from .early_stopping import EarlyStopping
 from .failures import noting_checkpoint
@@ -30,13 +39,6 @@ from .overlap import PromptsAhead
 from .rescue import evaluated_or_failed, raise_kept, saving_if_unchanged
 
 Metrics = dict[str, Any]
-# Settings that a run which goes on may have otherwise, and what comes of it.
-MAY_CHANGE = {
-    "data.shuffle": "prompts of this epoch may come twice, or not at all",
-    "data.seed": "the order of this epoch is that of the checkpoint",
-    "local.seed": "random numbers go on from where they were",
-    "rows": "prompts of this epoch may come twice, or not at all",  # of the training data
-}
 
 
 class Step(NamedTuple):
@@ -73,7 +75,6 @@ class RunLoop(Closing):
     train_loader: Any
     kl_ctrl: Any
     ids: Any
-    divergence: Any
     checkpoints: Checkpoints
     total_steps: int
     resumed_from: Path | None
@@ -82,6 +83,8 @@ class RunLoop(Closing):
     validate: Any
     if LORA:
         base_models: Any
+    if WATCH:
+        divergence: Any
     if GIVEN_OBJECTS:
         callbacks: Callbacks
 
@@ -98,8 +101,8 @@ class RunLoop(Closing):
             self._is_going_on = False
         if EARLY_STOPPING:
             self.stopping = EarlyStopping(self.config.local.early_stopping)
-        settings = {key: OmegaConf.select(self.config, key) for key in MAY_CHANGE}
-        self._identity = self.ranks.on_driver(lambda: {**settings, "rows": len(self.train_loader.dataset)})
+        if PROVENANCE:
+            self._identity = identity_of(self)
         self._draw_anew()
         if self.resumed_from is not None:
             with restoring(self.resumed_from):
@@ -110,7 +113,6 @@ class RunLoop(Closing):
 
         Raises:
             HookError: a hook raised, or returned what cannot be used.
-            DivergenceError: the weights or a gradient are no longer finite.
             CheckpointError: a checkpoint cannot be written.
         """
         for _ in self.steps():
@@ -182,17 +184,19 @@ class RunLoop(Closing):
             The checkpoint: `path`/global_step_N.
 
         Raises:
-            DivergenceError: the policy is not worth saving.
             CheckpointError: it cannot be written.
         """
         self.require_open()
         if self._steps != self.steps_done:
             self._remember()
-        self.divergence.before_saving()
+        if WATCH:
+            self.divergence.before_saving()
         is_last = self._is_last
         if EARLY_STOPPING:
             is_last = is_last or self.stopping.reason is not None
-        state = {**self._state, "identity": self._identity}
+        state = {**self._state}
+        if PROVENANCE:
+            state["identity"] = self._identity
         if LORA:
             state["base_models"] = self.base_models
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
@@ -242,12 +246,8 @@ class RunLoop(Closing):
             self.stopping.restore(trainer.get("early_stopping") or EarlyStopping(self.stopping.settings).state())
         if random_numbers is not None:
             set_random_state(random_numbers)
-        if self.ranks.rank == 0:
-            then = {**self._identity, **trainer.get("identity", {})}
-            for key, what in MAY_CHANGE.items():  # it may be meant
-                if then[key] != (now := self._identity[key]):
-                    text = f"{key} was {then[key]} when the checkpoint was written, and is {now}: {what}"
-                    print(f"note: {text}", file=sys.stderr)
+        if PROVENANCE and self.ranks.rank == 0:
+            note_changes(trainer.get("identity", {}), self._identity)
         self._remember()
 
     def draw(self) -> Iterator[dict[str, Any]]:
@@ -329,7 +329,8 @@ class RunLoop(Closing):
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
         """Validate and save if it is time, and log the step; tell whether the run ends with it."""
         step, is_last = self.steps_done, self._is_last
-        self.divergence.remember(batch)
+        if WATCH:
+            self.divergence.remember(batch)
         if EARLY_STOPPING:
             self.stopping.improved = False
         if GIVEN_OBJECTS:
@@ -449,7 +450,9 @@ class TrainResult:
         """Return the last checkpoint; None: there is none."""
         return self.checkpoints.last_complete()
 
-    @property
-    def best_checkpoint(self) -> Path | None:
-        """Return the one with the best validation score; None: none was saved after a validation."""
-        return self.checkpoints.best()
+    if EARLY_STOPPING:
+
+        @property
+        def best_checkpoint(self) -> Path | None:
+            """Return the one with the best validation score; None: none was saved after a validation."""
+            return self.checkpoints.best()

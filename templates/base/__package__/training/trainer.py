@@ -27,6 +27,7 @@ from ..switches import (
     DYNAMIC_BSZ,
     DYNAMIC_SAMPLING,
     GIVEN_OBJECTS,
+    HF,
     HOOK_CHECKS,
     OVERLAP,
     PRIME,
@@ -57,8 +58,8 @@ from .batches import (
     shown_rows,
 )
 from .callbacks import Callbacks, listed
+from .divergence import DivergenceCheck
 from .dynamic_sampling import choice_of, collect
-from .failures import DivergenceCheck
 from .generation import generate_texts
 from .given import Given
 from .given_datasets import batch_of, loader_of
@@ -69,7 +70,7 @@ from .rollout_watch import RolloutWatch
 from .rollouts import Answers, Metrics
 from .run_loop import RunLoop
 from .sample_files import log_training_samples, write_rows
-from .suspects import SuspectCheck, Suspects
+from .suspects import Suspects
 from .validation import answer_and_score, validation_metrics
 
 
@@ -132,10 +133,9 @@ class LocalPPOTrainer(RunLoop):
             self.ids = random.Random(config.local.seed)
             if OVERLAP:
                 self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
-            self.divergence = DivergenceCheck(self.ranks, self.models)
             if WATCH:
                 self.suspects = Suspects(self.ranks, self.tokenizer, self.checkpoints.directory / "not_finite")
-                self.divergence = SuspectCheck(self.ranks, self.models, self.suspects)
+                self.divergence = DivergenceCheck(self.ranks, self.models, self.suspects)
                 self.watch = RolloutWatch(config, self.ranks, self.policy, lambda text: self.tracker.message(text))
             if DYNAMIC_SAMPLING:
                 self.reported: set[str] = set()  # the components of the reward that filter_groups has seen
@@ -174,8 +174,7 @@ class LocalPPOTrainer(RunLoop):
             shared = SharedState(self.config, self.steps_done)
         with timed("step", timing), without_running_loop():
             # gen: `prompts` (bs, P), `responses` and `response_mask` (bs, R), and of both together `input_ids`,
-            # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
-            # gives them.
+            # `attention_mask` and `position_ids` (bs, P + R), int64; maybe `rollout_log_probs` (bs, R) float32.
             if DYNAMIC_SAMPLING and (choose := choice_of(self)) is not None:
                 batch, reward = collect(self, choose, prompts, timing, metrics)
             else:
@@ -186,10 +185,13 @@ class LocalPPOTrainer(RunLoop):
                     batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
                 with timed("reward", timing):
                     reward = self.answers.begin_reward(batch) if OVERLAP else self.answers.score(batch)
-            of_engine = self.watch.take(batch) if WATCH else batch.batch.get("rollout_log_probs")
+            if WATCH or not HF:
+                of_engine = self.watch.take(batch) if WATCH else batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
+            own_known = self._asks_old_log_probs(len(batch))
+            if WATCH or not HF:
+                own_known = own_known or "rollout_log_probs" in batch.batch.keys()
             if ROLLOUT_CORRECTION and take_rollout_log_probs(batch, self.config):
                 own_known = False
             if own_known:
@@ -204,9 +206,10 @@ class LocalPPOTrainer(RunLoop):
                     with timed("watch", timing):
                         behind = metrics.get("training/steps_behind", 0)
                         metrics.update(self.watch.look(batch, of_engine, own_known=own_known, behind=behind))
-            elif of_engine is not None and own_known:
-                mask = batch.batch["response_mask"].bool()
-                metrics.update(rollout_metrics(of_engine, batch.batch["old_log_probs"], mask))
+            elif not HF:
+                if of_engine is not None and own_known:
+                    mask = batch.batch["response_mask"].bool()
+                    metrics.update(rollout_metrics(of_engine, batch.batch["old_log_probs"], mask))
 
             # ref: `ref_log_prob` (bs, R) float32, for a KL penalty or loss.
             if self.reference is not None:
@@ -234,7 +237,8 @@ class LocalPPOTrainer(RunLoop):
             if PRIME and self.process_rewards is not None:
                 with timed("reward_model", timing), same_random_numbers(f"{self._seed} reward_model"):
                     metrics.update(self.process_rewards.add(batch))
-                self.divergence.after_update("reward_model", metrics, step)
+                if WATCH:
+                    self.divergence.after_update("reward_model", metrics, step)
 
             # update_critic: the critic learns the returns.
             if CRITIC and self.critic is not None:
@@ -242,7 +246,8 @@ class LocalPPOTrainer(RunLoop):
                     with same_random_numbers(f"{self._seed} critic"):
                         critic_metrics = self.critic.update(batch)
                 metrics.update(reduced(critic_metrics, ranks))
-                self.divergence.after_update("critic", metrics, step)
+                if WATCH:
+                    self.divergence.after_update("critic", metrics, step)
 
             # update_actor: the policy learns, and the engine gets its weights.
             if not CRITIC or self.config.trainer.critic_warmup <= step:
@@ -250,7 +255,8 @@ class LocalPPOTrainer(RunLoop):
                     with same_random_numbers(f"{self._seed} actor"):
                         actor_metrics = self.policy.update(batch)
                     metrics.update(reduced(actor_metrics, ranks))
-                    self.divergence.after_update("actor", metrics, step)
+                    if WATCH:
+                        self.divergence.after_update("actor", metrics, step)
                     if RESCUE:
                         sync_weights(self)
                     else:
@@ -347,7 +353,7 @@ class LocalPPOTrainer(RunLoop):
         if ROLLOUT_CORRECTION:
             batch, correction_metrics = correct(batch, self.config)
             metrics.update(correction_metrics)
-        else:
+        elif WATCH or not HF:
             batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")

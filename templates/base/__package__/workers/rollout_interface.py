@@ -11,12 +11,14 @@ from typing import Any, Protocol
 
 from ..errors import ProjectError
 from ..run.distributed import Ranks
-from ..switches import WATCH
+from ..switches import HF, WATCH
 from ..vendored.protocol import DataProto
 
-# A key of `meta_info`: whether somebody will look at the log-probabilities that the engine can give.
-WITH_LOG_PROBS = "with_log_probs"
-CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of a CPU, unless it is told otherwise
+if WATCH or not HF:
+    # A key of `meta_info`: whether somebody will look at the log-probabilities that the engine can give.
+    WITH_LOG_PROBS = "with_log_probs"
+if not HF:
+    CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of a CPU, unless it is told otherwise
 # The settings of sampling, of `rollout` and of `rollout.val_kwargs`, and the values with which they change nothing.
 NEUTRAL = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 GREEDY = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
@@ -79,15 +81,17 @@ class RolloutEngine(Protocol):
         """Give back what the engine holds. Any process may call this alone, and more than once."""
 
 
-def gives_log_probs(rollout: Any, meta_info: Mapping[str, Any]) -> bool:
-    """Tell whether an engine is to give the log-probabilities of what it writes, for which it needs time.
+if WATCH or not HF:
 
-    Args:
-        rollout: the section of that name, of the engine's config.
-        meta_info: of the prompts. Where it says nothing, those of training are given, and those of validation are not.
-    """
-    asked = meta_info.get(WITH_LOG_PROBS, not meta_info.get("validate", False))
-    return bool(rollout.calculate_log_probs and asked)
+    def gives_log_probs(rollout: Any, meta_info: Mapping[str, Any]) -> bool:
+        """Tell whether an engine is to give the log-probabilities of what it writes, for which it needs time.
+
+        Args:
+            rollout: the section of that name, of the engine's config.
+            meta_info: of the prompts. Where it says nothing, those of training are given, and none of validation.
+        """
+        asked = meta_info.get(WITH_LOG_PROBS, not meta_info.get("validate", False))
+        return bool(rollout.calculate_log_probs and asked)
 
 
 def sampling_of(rollout: Any, meta_info: Mapping[str, Any]) -> dict[str, float]:

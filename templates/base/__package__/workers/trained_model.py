@@ -20,7 +20,7 @@ from ..run.checkpoint_files import read_state, save_state
 from ..run.distributed import Ranks, like, local, whole
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
-from ..switches import LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS
+from ..switches import LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS, WATCH
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
@@ -48,12 +48,10 @@ class TrainedModel:
         optimizer: of what is trained.
         scheduler: of the learning rate; steps once per training step.
         tokenizer: is saved beside the model.
-        is_usable: whether this process's share of the weights was finite after the last update.
         given_back: says how many bytes of the device an engine in this process has given back; torch counts them still.
     """
 
-    # For messages: the section of the config that has fsdp_config, the optimizer's, and the metric of the loss.
-    section_name = optim_name = loss_name = ""
+    section_name = ""  # of the config, where fsdp_config is: for messages
 
     def __init__(
         self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int
@@ -63,7 +61,8 @@ class TrainedModel:
         if LORA:
             self.lora = adapter_settings(module)  # of what is trained in place of the weights; None: nothing
         self.tokenizer = tokenizer
-        self.is_usable = True
+        if WATCH:
+            self.is_usable = True  # whether this process's share of the weights was finite after the last update
         self.given_back: Callable[[], int] = lambda: 0
         if SHARDED_CHECKPOINTS:
             self.copies = HostCopies()
@@ -115,14 +114,16 @@ class TrainedModel:
         self.scheduler.step()
         return rate
 
-    def has_usable_weights(self) -> bool:
-        """Tell whether this process's share of what is trained is finite, and small enough to be computed with.
+    if WATCH:
 
-        Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
-        model is in use.
-        """
-        norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
-        return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
+        def has_usable_weights(self) -> bool:
+            """Tell whether this process's share of what is trained is finite, and small enough to be computed with.
+
+            Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
+            model is in use.
+            """
+            norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
+            return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
         """Return all weights by their names in Hugging Face format, whole; an adapter is merged into them.

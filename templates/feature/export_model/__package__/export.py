@@ -20,7 +20,7 @@ from .errors import ConfigError, report_error
 from .hub import card, upload
 from .merging import merged_model
 from .output import say
-from .run.checkpoint_files import MANIFEST, sync_tree, what_is_wrong
+from .run.checkpoint_files import MANIFEST, sync_tree, what_has_changed, what_is_wrong
 from .run.process import quiet
 from .shims.device import to_dtype
 from .switches import HUB, LORA, MULTIMODAL
@@ -77,7 +77,7 @@ def find_checkpoint(path: Path, *, best: bool = False) -> Path:
         left = [] if chosen is None else [chosen]
     wrong = f"{path} has no checkpoint" + (" with a validation score" if best else "")
     for checkpoint in left:
-        problem = what_is_wrong(checkpoint, digests=True) if checkpoint.is_dir() else "no such directory"
+        problem = what_has_changed(checkpoint) if checkpoint.is_dir() else "no such directory"
         if problem is None:
             return checkpoint
         wrong = f"{checkpoint} is not a complete checkpoint: {problem}"

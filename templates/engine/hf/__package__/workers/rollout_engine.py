@@ -25,7 +25,7 @@ from ..data.images import (
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
-from ..switches import MULTIMODAL, OVERLAP, PLACEMENT
+from ..switches import MULTIMODAL, OVERLAP, PLACEMENT, WATCH
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .device_map import device_of
@@ -83,8 +83,7 @@ class RolloutEngine(HFRollout, Engine):
     def generate_sequences(self, prompts: DataProto, ended: Ended | None = None) -> DataProto:
         """Write a response to each prompt; see `RolloutEngine` in rollout_interface.py.
 
-        With rollout.calculate_log_probs there are rollout_log_probs too, 0 after the end of a response, if the
-        project's own decoding loop can write for this model.
+        Log-probabilities of the tokens are the policy's own: only `vextract add watch` has them looked at.
         """
         ends = {"eos_token_id": [*self.ends], "pad_token_id": self.tokenizer.pad_token_id}
         meta_info = {**prompts.meta_info, **ends}
@@ -130,16 +129,19 @@ class RolloutEngine(HFRollout, Engine):
 
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
         """Write the responses of a pass as upstream does, and what it has no place for."""
-        self._pass, self._log_probs = prompts, list[torch.Tensor]()
+        self._pass = prompts
+        if WATCH:
+            self._log_probs = list[torch.Tensor]()
         output: DataProto = super()._generate_minibatch(prompts)
         if OVERLAP and (tell := self._ended) is not None:  # of this pass; others may follow
             responses = output.batch["responses"]
             lengths = output.batch["attention_mask"][:, -responses.shape[-1] :].sum(dim=-1).tolist()
             for row, tokens, length in zip(prompts.batch["rows"].tolist(), responses.tolist(), lengths, strict=True):
                 tell(row, tokens[:length])
-        for found in self._log_probs:
-            missing = output.batch["responses"].shape[-1] - found.shape[-1]
-            output.batch["rollout_log_probs"] = torch.nn.functional.pad(found, (0, missing))
+        if WATCH:
+            for found in self._log_probs:
+                missing = output.batch["responses"].shape[-1] - found.shape[-1]
+                output.batch["rollout_log_probs"] = torch.nn.functional.pad(found, (0, missing))
         return output
 
     def _generate(self, generation_config: Any, **settings: Any) -> Any:
@@ -154,8 +156,9 @@ class RolloutEngine(HFRollout, Engine):
         if TAKES_LOOP:
             from .decoding import decode
 
-            log_probs = self._log_probs if gives_log_probs(self.config, meta_info) else None
-            loop = functools.partial(decode, uniforms=batch.get("uniforms"), log_probs=log_probs)
+            loop = functools.partial(decode, uniforms=batch.get("uniforms"))
+            if WATCH and gives_log_probs(self.config, meta_info):
+                loop = functools.partial(loop, log_probs=self._log_probs)
             if OVERLAP and (tell := self._ended) is not None:
                 rows = batch["rows"].tolist()
                 loop = functools.partial(loop, ended=lambda row, tokens: tell(rows[row], tokens))

@@ -54,7 +54,7 @@ def note_on_mean(name: str, where: str, loss: Callable[..., Any], arguments: Map
         print(
             f"note: the policy loss {name!r} is the mean of a pass, and an optimizer step adds {often} of them up: its "
             f"gradient is {often} times as large as that of one pass with all\n  in: {where}\n"
-            "  agg_loss(..., **config.global_batch_info) is of the whole batch, as in custom/algorithms.py's spo",
+            "  agg_loss(..., **config.global_batch_info) is of the whole batch",
             file=sys.stderr,
             flush=True,
         )

@@ -5,13 +5,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from ..errors import add_note
+from ..errors import DivergenceError, add_note
 from ..run.checkpoint_files import CheckpointError
 from ..run.distributed import is_connection_error, random_state, set_random_state
 from ..run.process import StopRequested
 from ..switches import EARLY_STOPPING, GIVEN_OBJECTS
 from ..workers.rollout_interface import RolloutError
-from .failures import DivergenceError
 
 
 @contextmanager

@@ -81,7 +81,7 @@ class SupervisedTrainer(LocalPPOTrainer):
             metrics["actor/pg_loss"] = metrics.pop("actor/loss")  # the check's name for the loss that is minimised
             if WATCH:
                 self.suspects.batch = batch
-            self.divergence.after_update("actor", metrics, self.steps_done + 1)
+                self.divergence.after_update("actor", metrics, self.steps_done + 1)
         for name, ours in (("loss", "pg_loss"), ("grad_norm", "grad_norm"), ("lr", "lr")):
             metrics[f"train/{name}"] = metrics.pop(f"actor/{ours}")
         metrics["train/global_tokens"] = sum(_lengths(batch))

@@ -109,7 +109,7 @@ class SharedCheckpoints(Checkpoints):
                 digests |= {f"{name}/{file}": digest for file, digest in write(scratch / name, writers).items()}
                 del write  # and what it holds
             all_digests = {file: digest for part in writers.gather_objects(digests) for file, digest in part.items()}
-            writers.on_driver(partial(self._finish, scratch, path, states, notes, all_digests))
+            writers.on_driver(partial(self._finish, scratch, path, states, {**notes, "sha256": all_digests}))
 
     def _writers(self) -> Ranks:
         """Return the processes as they write: they wait as long as a disk takes."""

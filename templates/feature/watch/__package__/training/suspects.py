@@ -2,7 +2,6 @@
 """The samples of a batch whose loss or gradient is no number: found, and written down for whoever looks into it."""
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,6 @@ from ..errors import full_disk
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from .batches import sample_rows
-from .failures import DivergenceCheck, DivergenceError
 
 # What is computed for each token of a response, in the order in which it is computed.
 COLUMNS = (
@@ -28,31 +26,6 @@ COLUMNS = (
 )
 SHOWN_CHARACTERS = 80
 LEAST_LIKELY = "least likely token is the least likely of all"
-
-
-class SuspectCheck(DivergenceCheck):
-    """Says which sample of a batch led to no number, besides.
-
-    Args:
-        ranks: this process among its peers; every one must make the same calls.
-        models: those that are trained, by name.
-        suspects: finds the samples of its batch.
-    """
-
-    def __init__(self, ranks: Ranks, models: Mapping[str, Any], suspects: "Suspects") -> None:
-        super().__init__(ranks, models)
-        self.suspects = suspects
-
-    def error_of_update(self, name: str, what: str, step: int) -> DivergenceError:
-        """Return the error of a model whose updates in a row, the last of them in `step`, gave no number."""
-        batch = self.suspects.batch
-        led_there = self.suspects.write(batch, self.log_probs(batch), step)
-        hint = (
-            "look at the sample in that file, and at the loss and the reward that it gets; the same command goes on "
-            f"from the last checkpoint; local.dtype=float32 is more exact, {self.models[name].optim_name}.lr may be "
-            "lower"
-        )
-        return self.error(name, what, *led_there, hint=hint)
 
 
 class Suspects:
