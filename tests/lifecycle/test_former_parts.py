@@ -66,3 +66,34 @@ def test_settings_that_became_a_features_bring_it(verl: None, tmp_path: Path) ->
     assert find_parts("trainer: {save_freq: 1}\n") == FormerParts({}, ("overlap", "reward_logs"))
     used = {"overlap": "config/mine.yaml", "reward_logs": "config/mine.yaml"}
     assert find_parts("local: {log_train_generations: 2, reward: {in_background: true}}\n") == FormerParts(used, ())
+
+
+STOOD_IN = {
+    "data/datasets.py": b"def load_class",
+    "run/checkpoint_files.py": b"def digest_of",
+    "shims/device.py": b"def always_the_same",
+    "training/checkpoint.py": b"def best_of",
+    "training/failures.py": b"class DivergenceCheck",
+}
+USES = {
+    "dataset_classes": "python main.py data.custom_cls.path=mine.py data.custom_cls.name=Mine",
+    "early_stopping": "print(trainer.fit().best_checkpoint)",
+    "export_model": "python main.py local.check_digests=false",
+    "provenance": "python main.py actor_rollout_ref.actor.fsdp_config.full_determinism=true",
+    "watch": "except DivergenceError as error:",
+}
+
+
+@pytest.mark.slow
+def test_uses_of_what_every_project_had_bring_its_feature(verl: None, tmp_path: Path) -> None:
+    root = make(Configuration(NEWEST[-1]), tmp_path / "project").root
+    found = lock.read(root)
+    emitted = {file.path: (root / file.path).read_bytes() for file in found.files}
+    for path, code in STOOD_IN.items():
+        emitted[f"{PACKAGE}/{path}"] += code
+        (root / PACKAGE / path).write_bytes(emitted[f"{PACKAGE}/{path}"])
+    manifest = releases.load(found.options.verl)
+    for name, text in USES.items():
+        (root / "mine.py").write_text(f"{text}\n")
+        parts = find_former_parts(root, found, emitted, found.options, manifest)
+        assert parts == FormerParts({name: "mine.py"}, tuple(sorted(USES.keys() - {name})))

@@ -7,6 +7,7 @@ at the worst; which tokens have ended responses and turns; and how many response
 """
 
 import asyncio
+import contextlib
 import importlib
 import json
 import sys
@@ -117,7 +118,7 @@ def main(folder: Path, overrides: list[str]) -> None:
 
         def write(repeat: int, **meta: object) -> object:
             prompts = context_batch(contexts, tokenizer.pad_token_id, meta).repeat(repeat, interleave=True)
-            with engine.session():
+            with getattr(engine, "session", contextlib.nullcontext)():
                 return engine.generate_sequences(prompts)
 
         for name, meta, settings in (
@@ -143,7 +144,7 @@ def main(folder: Path, overrides: list[str]) -> None:
                 asked = [writer.write(n, contexts[n % 4], LENGTH, seed=n) for n in range(64)]
                 return [tokens for tokens, _ in await asyncio.gather(*asked)]
 
-            with engine.session(), engine.writer(NEUTRAL) as writer:
+            with getattr(engine, "session", contextlib.nullcontext)(), engine.writer(NEUTRAL) as writer:
                 written = asyncio.new_event_loop().run_until_complete(turns(writer))
             found["turns ended by"] = sorted({row[-1] for row in written if row[-1] in ends})
             found["turns go on"] = sum(token in ends for row in written for token in row[:-1])

@@ -29,6 +29,7 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 PACKAGE = "toy"
 # For tests of parts that do not disturb each other: each other set of features is a project that takes seconds to make.
 TOGETHER = (
+    "dataset_classes",
     "dynamic_sampling",
     "episodes",
     "freed_memory",

@@ -88,18 +88,14 @@ def steep(log_prob, **inputs):
 """
 
 
-@pytest.mark.parametrize("features", [pytest.param((), marks=pytest.mark.thorough), ("watch",)])
-def test_gradients_that_are_no_numbers_end_the_run(made: Maker, tmp_path: Path, features: tuple[str, ...]) -> None:
-    """After a few steps, and leave what led there."""
-    project = copy_of(made(Configuration(NEWEST[-1], features=features)), tmp_path)
+def test_gradients_that_are_no_numbers_end_the_run(made: Maker, tmp_path: Path) -> None:
+    """After a few steps, and leave what led there, with the feature watch."""
+    project = copy_of(made(Configuration(NEWEST[-1], features=("watch",))), tmp_path)
     algorithms = project / "toy" / "custom" / "algorithms.py"
     algorithms.write_text(algorithms.read_text() + STEEP)
     settings = ("actor_rollout_ref.actor.policy_loss.loss_mode=steep", "trainer.total_training_steps=6")
     done = check_forked(project, "main.py", *SMALL, *settings, "trainer.default_local_dir=run", code=1)
     assert "the actor's gradient is nan, for 3 steps in a row, which changed no weight" in done.stderr
-    if not features:
-        assert "hint: lower actor_rollout_ref.actor.optim.lr" in done.stderr
-        return
     assert "of step 3: all numbers of the batch are finite" in done.stderr
     assert "hint: look at the sample in that file" in done.stderr
     samples = [json.loads(line) for line in (project / "run/not_finite/step_3.jsonl").read_text().splitlines()]

@@ -29,7 +29,7 @@ def test_the_projects_own_tests_pass(made: Maker, tmp_path: Path, configuration:
 @pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
 def test_what_more_is_asked_of_a_project(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
     if not configuration.everything:
-        features = ("logits_in_pieces", "overlong_penalty", "provenance", "reward_logs")
+        features = ("dataset_classes", "logits_in_pieces", "overlong_penalty", "provenance", "reward_logs", "watch")
         configuration = replace(configuration, features=features)
     root = copy_of(made(configuration), tmp_path)
     names = [f"tests/test_more_{file.name}" for file in sorted(MORE.glob("*.py"))]

@@ -104,9 +104,8 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
             if actor_columns.NAME not in taken:
                 wanted |= actor_columns.IMPORTS
                 code = f"{actor_columns.DEFINITION}\n\n{code}"
+    wanted[decorator] = f"from {package}.registries import {decorator}"
     lines = [line for local, line in sorted(wanted.items(), key=lambda item: item[1]) if local not in taken]
-    if decorator not in taken:
-        raise NoPlace(f"{path} does not import {decorator}")
     said = f"Compute {name} as {method.module.path} of the fork does."
     asks = (
         f"\n\n    The batch has to have {', '.join(needs)}: what a reward reports, or a column of the data.\n    "

@@ -212,6 +212,7 @@ def _list_wanted_features(
         "trackers": any(name in SERVICES for name in list_loggers(flat.get("trainer.logger"))),
         "reward_model": any(map(flat.get, JUDGE_ENABLED)) and not is_server,
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
+        "dataset_classes": flat.get("data.custom_cls.path") is not None or run.written is not None,
         "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None
         or (run.scored_by is None and "data.image_key" in {override.key for override in run.overrides}),
     }

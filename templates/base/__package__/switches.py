@@ -6,6 +6,7 @@
 
 AGENTS: bool = True
 CRITIC: bool = True
+DATASET_CLASSES: bool = True
 DISTILLATION: bool = True
 DYNAMIC_BSZ: bool = True
 DYNAMIC_SAMPLING: bool = True

@@ -24,7 +24,7 @@ import torch.distributed as dist
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from ..errors import ConfigError
-from ..switches import OVERLAP, PEER_WATCH, RESCUE
+from ..switches import HF, OVERLAP, PEER_WATCH, RESCUE
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from .relay import Relay
 from .watch import Watch
@@ -47,7 +47,6 @@ class Ranks:
         world_size: how many there are.
         local_rank: this process among those on the same machine; the GPU it uses.
         peers: the other processes, met in the store that all share; None if there are none.
-        leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
         group: what collective operations go through; None: torch's default group.
         patient: the group without a deadline: a disk or a reward of one process may take longer than `timeout_seconds`.
 
@@ -82,7 +81,8 @@ class Ranks:
             self.watch: Watch | None = None
         else:
             self.peers: Peers | None = None
-        self.leaves_group_open = False
+        if not HF:
+            self.leaves_group_open = False  # an engine ends the group that has made groups of its own in it
         self.group: dist.ProcessGroup | None = None
         self.patient: dist.ProcessGroup | None = None
         timeout = datetime.timedelta(seconds=timeout_seconds)
@@ -124,8 +124,9 @@ class Ranks:
             Ranks._shared = None
         if PEER_WATCH and self.watch is not None:
             self.watch.leave()
-        if dist.is_initialized() and not self.leaves_group_open:
-            dist.destroy_process_group()
+        if dist.is_initialized():
+            if HF or not self.leaves_group_open:
+                dist.destroy_process_group()
 
     def fail(self, code: int) -> NoReturn:
         """End this process, which the others may be waiting for, at once."""

@@ -15,6 +15,7 @@ from ..errors import ConfigError
 from ..output import install_command, main_command
 from ..switches import (
     CRITIC,
+    DATASET_CLASSES,
     DISTILLATION,
     DYNAMIC_BSZ,
     DYNAMIC_SAMPLING,
@@ -187,10 +188,13 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
     kinds["actor_rollout_ref.ref.model.path"] = "model"  # which the config that ships has not
     if DISTILLATION:
         kinds |= dict.fromkeys(teacher_paths(config), "model")
-    own_class = config.data.custom_cls.path is not None
+    if DATASET_CLASSES:
+        own_class = config.data.custom_cls.path is not None
     for key, given in [(name, given) for name in kinds for given in _paths(config, name)]:
         kind, path, there = kinds[key], Path(given).expanduser(), f"check {key}"
-        if "://" in given or (kind == "data" and own_class):
+        if "://" in given:
+            continue
+        if DATASET_CLASSES and kind == "data" and own_class:
             continue
         if kind in ("written", "cache"):
             there_is = next((each for each in (path, *path.parents) if os.path.lexists(each)), path)

@@ -67,16 +67,19 @@ class Rollouts:
 
     def _spread(self, function: Any, prompts: DataProto, ranks: Ranks) -> DataProto:
         """Return what the processes make of their shares, put together; `function` may not wait for other processes."""
-
-        def write(share: DataProto) -> DataProto:
-            try:
-                return function(share)  # type: ignore[no-any-return]
-            finally:
-                self.engine.finish()
-
         empty_cache()  # the engine may need what the update has left in this process's cache
-        with self.engine.session():
-            return ranks.spread(lambda share: ranks.together(lambda: write(share)), prompts)
+        if HF:
+            return ranks.spread(lambda share: ranks.together(lambda: function(share)), prompts)
+        else:
+
+            def write(share: DataProto) -> DataProto:
+                try:
+                    return function(share)  # type: ignore[no-any-return]
+                finally:
+                    self.engine.finish()
+
+            with self.engine.session():
+                return ranks.spread(lambda share: ranks.together(lambda: write(share)), prompts)
 
 
 class Answers:

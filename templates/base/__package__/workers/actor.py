@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..switches import DISTILLATION, DYNAMIC_BSZ, LOGITS_IN_PIECES, PRIME, SFT
+from ..switches import DISTILLATION, DYNAMIC_BSZ, LOGITS_IN_PIECES, MULTIMODAL, PRIME, SFT
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
@@ -182,8 +182,11 @@ class LocalEngine(FSDPEngineWithLMHead):
     def _unpadded(self, data: DataProto, by_tokens: bool, rows: int, tokens: int) -> Any:
         """Return a batch as the engine takes it: without padding, with the size of its passes."""
         columns = [name for name in COLUMNS if name in data.batch.keys()]
-        images = [name for name in ("multi_modal_inputs",) if name in data.non_tensor_batch]
-        chosen = data.select(columns, images, [])
+        if MULTIMODAL:
+            images = [name for name in ("multi_modal_inputs",) if name in data.non_tensor_batch]
+            chosen = data.select(columns, images, [])
+        else:
+            chosen = data.select(columns, [], [])
         if "response_mask" not in columns:
             chosen.batch["response_mask"] = data.batch["attention_mask"][:, -data.batch["responses"].shape[1] :]
         chosen.meta_info["temperature"] = data.meta_info.get("temperature", 1.0)

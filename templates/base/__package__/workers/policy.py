@@ -20,6 +20,7 @@ from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..switches import (
     DISTILLATION,
+    HF,
     LOGITS_IN_PIECES,
     LORA,
     MFU,
@@ -154,8 +155,9 @@ class Policy(TrainedModel):
         """Return the most that the GPU held for this process so far, in GiB, without what an engine has given back."""
         allocated, reserved = torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device)
         held = {"perf/max_memory_allocated_gb": allocated, "perf/max_memory_reserved_gb": reserved}
-        given_back = self.given_back()
-        return {name: (value - given_back) / 1024**3 for name, value in held.items()}
+        if not HF:
+            held = {name: value - self.given_back() for name, value in held.items()}
+        return {name: value / 1024**3 for name, value in held.items()}
 
     def with_old_log_probs(self, batch: DataProto) -> DataProto:
         """Return a batch that the vendored actor takes, if need be with no numbers as its `old_log_probs`."""

@@ -67,12 +67,14 @@ class RolloutEngine(Protocol):
             RolloutError: the engine cannot go on.
         """
 
-    def session(self) -> AbstractContextManager[object]:
-        """Give the engine its memory within it, to write responses. Every process must enter and leave it."""
-        return nullcontext()
+    if not HF:
 
-    def finish(self) -> None:
-        """Wait for the responses of other processes, if they need this one, which has all of its own."""
+        def session(self) -> AbstractContextManager[object]:
+            """Give the engine its memory within it, to write responses. Every process must enter and leave it."""
+            return nullcontext()
+
+        def finish(self) -> None:
+            """Wait for the responses of other processes, if they need this one, which has all of its own."""
 
     def sync_weights(self) -> None:
         """Take over the policy's weights, after each update. Every process must call this."""

@@ -20,7 +20,7 @@ from ..run.checkpoint_files import read_state, save_state
 from ..run.distributed import Ranks, like, local, whole
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
-from ..switches import LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS, WATCH
+from ..switches import HF, LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS, WATCH
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
@@ -48,7 +48,6 @@ class TrainedModel:
         optimizer: of what is trained.
         scheduler: of the learning rate; steps once per training step.
         tokenizer: is saved beside the model.
-        given_back: says how many bytes of the device an engine in this process has given back; torch counts them still.
     """
 
     section_name = ""  # of the config, where fsdp_config is: for messages
@@ -63,7 +62,8 @@ class TrainedModel:
         self.tokenizer = tokenizer
         if WATCH:
             self.is_usable = True  # whether this process's share of the weights was finite after the last update
-        self.given_back: Callable[[], int] = lambda: 0
+        if not HF:  # how many bytes of the device an engine in this process has given back, which torch counts still
+            self.given_back: Callable[[], int] = lambda: 0
         if SHARDED_CHECKPOINTS:
             self.copies = HostCopies()
         self.optimizer = _optimizer(module, optim)

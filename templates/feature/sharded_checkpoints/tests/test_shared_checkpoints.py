@@ -9,7 +9,8 @@ import time
 
 import pytest
 import torch
-from test_checkpoint import flip, names, resealed, to_resume
+from test_checkpoint import names, resealed, to_resume
+from test_digests import flip
 from test_trainer import reproducible
 
 from __package__.errors import ConfigError

@@ -21,9 +21,11 @@ from torch.nn.utils.rnn import pad_sequence
 from torch.utils.data import Dataset
 
 from ..errors import ConfigError, DataError
+from ..switches import DATASET_CLASSES
 from ..training.given_datasets import files_of, rows_of
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
-from .datasets import as_it_stands, data_section, file_list, load_class
+from .dataset_classes import load_class
+from .datasets import as_it_stands, data_section, file_list
 from .files import HINT, messages_of, plain, read_rows, with_all_columns, without_nulls
 from .token_cache import digests, kept
 
@@ -201,8 +203,9 @@ def collate(items: Sequence[Tokens]) -> dict[str, torch.Tensor]:
 
 
 def _of_files(split: str, files: list[str], data: Any, tokenizer: Any) -> Dataset[Tokens]:
-    custom = data.get("custom_cls") or {}
-    if custom.get("path"):
+    if DATASET_CLASSES:
+        custom = data.get("custom_cls") or {}
+    if DATASET_CLASSES and custom.get("path"):
         arguments = {"tokenizer": tokenizer, "config": data, "max_samples": data.get(f"{split}_max_samples", -1)}
         items = load_class(str(custom["path"]), custom.get("name"))(files, **arguments)
         found = Demonstrations(items, ", ".join(files))
