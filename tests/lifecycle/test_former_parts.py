@@ -72,7 +72,7 @@ STOOD_IN = {
     "data/datasets.py": b"def load_class",
     "run/checkpoint_files.py": b"def digest_of",
     "shims/device.py": b"def always_the_same",
-    "training/checkpoint.py": b"def best_of",
+    "training/checkpoint.py": b"BEST = 1",
     "training/failures.py": b"class DivergenceCheck",
 }
 USES = {

@@ -18,6 +18,7 @@ from tests.project.support import Configuration, forget, make
 
 PACKAGE = "fit"
 FEATURES = (
+    "dataset_classes",
     "dynamic_bsz",
     "episodes",
     "lora",

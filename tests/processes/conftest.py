@@ -13,6 +13,7 @@ def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project from the newest release with every feature."""
     root = tmp_path_factory.mktemp("processes") / "project"
     features = (
+        "dataset_classes",
         "dynamic_bsz",
         "remove_padding",
         "lora",

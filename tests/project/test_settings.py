@@ -279,7 +279,7 @@ def test_names_that_a_file_has_are_told(project: Path, tmp_path: Path) -> None:
     path = tmp_path / "own.py"
     for words, said in (
         ((f"reward.custom_reward_function.path={path}",), "hint: reward.custom_reward_function.name=score\n"),
-        ((f"data.custom_cls.path={path}", "data.custom_cls.name=Row"), "hint: data.custom_cls.name=Rows\n"),
+        ((f"data.custom_cls.path={path}", "data.custom_cls.name=Row"), "vextract add dataset_classes\n"),
     ):
         done = check_forked(project, "main.py", *words, code=2)
         assert said in done.stderr

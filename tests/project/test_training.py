@@ -196,9 +196,9 @@ OTHERS: dict[tuple[str, ...], list[str]] = {
 }
 
 
-def test_what_a_run_goes_on_with_otherwise_is_said(project: Path) -> None:
+def test_what_a_run_goes_on_with_otherwise_is_said(made: Maker, tmp_path: Path) -> None:
     """Other data, or another order than its checkpoint's."""
-    root = project
+    root = copy_of(made(Configuration(NEWEST[-1], "hf", features=("provenance",))), tmp_path)
     for name, rows in {"all": ROWS, "fewer": ROWS[:30]}.items():
         (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     files = ("data.train_files=all.jsonl", "data.val_files=all.jsonl", "data.env.name=null")

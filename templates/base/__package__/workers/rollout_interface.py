@@ -7,6 +7,7 @@
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import ProjectError
@@ -30,15 +31,15 @@ TURN = "XTURNX"
 Ended = Callable[[int, list[int]], None]
 
 
+@dataclass(eq=False, repr=False)
 class RolloutError(ProjectError):
     """The rollout engine failed. The text ends with a hint that says what to do."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message, hint)  # both, so that it can be pickled
-        self.parts = (message, hint)
+    message: str
+    hint: str
 
     def __str__(self) -> str:
-        return "{}\nhint: {}".format(*self.parts)
+        return f"{self.message}\nhint: {self.hint}"
 
 
 class RolloutEngine(Protocol):
