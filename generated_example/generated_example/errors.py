@@ -5,6 +5,7 @@ import errno
 import os
 import re
 import sys
+from dataclasses import dataclass
 from typing import Any
 
 from .shims.not_vendored import FeatureNotVendored
@@ -18,6 +19,7 @@ class ProjectError(Exception):
     """The base of this project's errors: ConfigError, DataError, HookError, CheckpointError, DivergenceError..."""
 
 
+@dataclass(eq=False, repr=False)
 class HintedError(ProjectError, ValueError):
     """An error whose text ends with a hint that says what to do.
 
@@ -26,10 +28,8 @@ class HintedError(ProjectError, ValueError):
         hint: what to do.
     """
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message, hint)  # both, so that it can be pickled
-        self.message = message
-        self.hint = hint
+    message: str
+    hint: str
 
     def __str__(self) -> str:
         return f"{self.message}\nhint: {self.hint}"
@@ -41,6 +41,10 @@ class ConfigError(HintedError):
 
 class DataError(HintedError):
     """The data cannot be used as configured, or as given."""
+
+
+class DivergenceError(ProjectError, RuntimeError):
+    """A model no longer computes finite numbers. The text ends with a hint that says what to do."""
 
 
 def add_note(error: BaseException, note: str) -> None:

@@ -12,6 +12,7 @@ import traceback
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -37,6 +38,7 @@ MANAGERS = tuple(
 VERLS = tuple(f"{core_algos.__package__}.{name}" for name in ("core_algos", "trainer_functions", "rollout_corr_helper"))
 
 
+@dataclass(eq=False, repr=False)
 class HookError(ProjectError, RuntimeError):
     """A hook raised an exception, or returned what the trainer cannot use.
 
@@ -46,11 +48,9 @@ class HookError(ProjectError, RuntimeError):
         sample: the first row that shows it, as prompt, response, ground_truth...; None if no single row does.
     """
 
-    def __init__(self, message: str, hook_file: str, sample: dict[str, Any] | None = None) -> None:
-        super().__init__(message, hook_file, sample)  # all of them, so that it can be pickled
-        self.message = message
-        self.hook_file = hook_file
-        self.sample = sample
+    message: str
+    hook_file: str
+    sample: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         lines = [self.message, f"  hook: {self.hook_file}"]

@@ -4,7 +4,6 @@
 import errno
 import json
 import os
-import random
 import shutil
 import signal
 
@@ -34,17 +33,9 @@ def to_resume(run):
     return Checkpoints(run, OneProcess()).to_resume("auto", None)
 
 
-def flip(file, rng):
-    """Flip one bit, and return a function that flips it back."""
-    data = bytearray(file.read_bytes())
-    place, bit = rng.randrange(len(data)), 1 << rng.randrange(8)
-
-    def write():
-        data[place] ^= bit
-        file.write_bytes(data)
-
-    write()
-    return write
+def cut(file):
+    """Take the last byte from a file."""
+    file.write_bytes(file.read_bytes()[:-1])
 
 
 def names(directory):
@@ -96,18 +87,6 @@ def test_resuming_changes_nothing(train):
     assert (whole / last).read_bytes() == (halves / last).read_bytes()
 
 
-def test_a_flipped_bit_in_any_file_is_named_and_the_checkpoint_before_taken(run, capsys):
-    rng = random.Random(0)
-    for file in [path for path in (run / "global_step_2").rglob("*") if path.is_file()]:
-        flip_back = flip(file, rng)
-        capsys.readouterr()
-        assert to_resume(run) == run / "global_step_1"
-        shown = capsys.readouterr().err
-        assert "global_step_2 is damaged: " in shown and file.relative_to(run / "global_step_2").as_posix() in shown
-        flip_back()
-    assert to_resume(run) == run / "global_step_2"
-
-
 def test_files_that_are_cut_short_or_missing_are_named(run):
     for name in ("actor/model.safetensors", "actor/optimizer.pt", "data.pt", "trainer.pt"):
         file = run / "global_step_2" / name
@@ -116,21 +95,21 @@ def test_files_that_are_cut_short_or_missing_are_named(run):
             file.unlink() if content is None else file.write_bytes(content)
             assert name in what_is_wrong(run / "global_step_2")
         file.write_bytes(whole)
-    assert what_is_wrong(run / "global_step_2", digests=True) is None
+    assert to_resume(run) == run / "global_step_2"
 
 
 def test_a_damaged_checkpoint_is_set_aside(train, run):
-    flip(run / "global_step_2" / "actor" / "model.safetensors", random.Random(1))
+    cut(run / "global_step_2" / "actor" / "model.safetensors")
     train(EVERY_STEP, f"{STEPS}=3", directory=run)
     assert steps(run) == [1, 2, 3] and names(run / "earlier_1") == ["global_step_2"]
 
 
 def test_where_all_are_damaged_nothing_is_moved_and_the_error_says_what_to_do(train, run, capsys):
     for step in (1, 2):
-        flip(run / f"global_step_{step}" / "trainer.pt", random.Random(step))
+        cut(run / f"global_step_{step}" / "trainer.pt")
     train(directory=run, code=2)
     shown = capsys.readouterr().err
-    assert "global_step_1 is damaged: trainer.pt has changed since it was written" in shown and "hint: " in shown
+    assert "global_step_1 is damaged: trainer.pt has " in shown and "hint: " in shown
     assert names(run) == ["global_step_1", "global_step_2"]
 
 

@@ -13,7 +13,6 @@ import torch
 from generated_example.custom.env_dataset import environment_rows
 from generated_example.data.dataloading import build_loaders
 from generated_example.data.datasets import DataError, build_datasets
-from generated_example.hooks import HookError
 from generated_example.vendored.data.rl_dataset import collate_fn
 
 PLAIN = [{"prompt": f"{n}=", "ground_truth": n + 1} for n in range(8)]
@@ -99,30 +98,6 @@ def test_a_bad_row_is_named_with_a_hint(data_config, tokenizer, tmp_path):
     path.write_text('{"question": "1=", "ground_truth": 2}')
     with pytest.raises(DataError, match="row 0: no column 'prompt'; it has ground_truth, question"):
         build(data_config, tokenizer, str(path))
-
-
-def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
-    source = tmp_path / "mine.py"
-    source.write_text(
-        "from generated_example.custom.env_dataset import EnvDataset\n"
-        "class Mine(EnvDataset):\n"
-        "    def __getitem__(self, item):\n"
-        "        return {**super().__getitem__(item), 'mine': True}\n"
-        "class Broken(EnvDataset):\n"
-        "    def __getitem__(self, item):\n"
-        "        raise KeyError('state')\n"
-    )
-    data_config.data.truncation = "left"
-    data_config.data.custom_cls = {"path": str(source), "name": "Mine"}
-    train, val = build_datasets(data_config, tokenizer)
-    assert train[0]["mine"] and val[0]["mine"]
-    data_config.data.custom_cls.name = "Broken"
-    with pytest.raises(HookError, match="raised KeyError: 'state'") as caught:
-        build_datasets(data_config, tokenizer)
-    assert caught.value.hook_file == f"{source}:7"
-    data_config.data.custom_cls.name = "Absent"
-    with pytest.raises(DataError, match="has no class 'Absent'"):
-        build_datasets(data_config, tokenizer)
 
 
 @pytest.mark.parametrize(("shuffle", "workers"), [(True, 0), (False, 0), (True, 2)])

@@ -82,7 +82,7 @@ def test_a_reward_that_knows_its_bad_sample_is_not_called_again(batch, tokenizer
 
     def knows(data, return_dict=False):
         calls.append(len(data))
-        raise ScoringError("the component 'style' of the reward raised KeyError: 'x'", "style.py:3", row=2)
+        raise ScoringError("the component 'style' of the reward raised KeyError: 'x'", "style.py:3", 2)
 
     with pytest.raises(HookError, match="the component 'style'") as caught:
         call_reward(knows, batch, tokenizer)

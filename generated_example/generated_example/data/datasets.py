@@ -7,8 +7,6 @@ a `prompt` and a `ground_truth` column, which are converted. Without files, the 
 
 import copy
 import importlib
-import importlib.util
-import inspect
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,21 +14,19 @@ from typing import Any
 
 import numpy as np
 from omegaconf import OmegaConf
-from torch.utils.data import Dataset, IterableDataset
+from torch.utils.data import Dataset
 
 from ..errors import DataError, ProjectError  # hooks take DataError from here
 from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
-from ..settings.setting import choose_defined
 from ..vendored.data.rl_dataset import RLHFDataset
 from .dataloading import EncodedPrompts
-from .files import Rows, is_as_stored, messages_of, open_parquet, plain, read_rows, rows_in_schema, to_schema
+from .files import Rows, is_as_stored, messages_of, open_parquet, read_rows, rows_in_schema, to_schema
 
 # Larger files in verl's schema are left to `datasets`, which maps them from its cache instead of holding them.
 MOST_BYTES = 64 * 2**20
 # The split, beside train and val, of prompts that a caller wants answered, all of them.
 GIVEN = "given"
-PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
 
 
 def build_datasets(config: Any, tokenizer: Any, *, needs_truth: bool = True) -> tuple[Dataset, Dataset]:
@@ -72,7 +68,7 @@ def file_list(value: Any) -> list[str]:
 
 
 def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
-    """Return a dataset of files; without any the environment's; or what the owner's class makes of the files.
+    """Return a dataset of files; without any the environment's.
 
     Args:
         files: their names.
@@ -85,18 +81,13 @@ def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any, *,
         DataError: a file or a row cannot be used.
         HookError: a class of the owner's raised.
     """
-    custom = data.get("custom_cls") or {}
-    source: Any = [str(Path(file).expanduser()) for file in files] or [split]
-    if custom.get("path"):
-        cls: Any = load_class(str(custom["path"]), custom.get("name"))
-        given = data.get(f"{split}_files")
-        # As the config has it, one or several: so verl hands it on.
-        source = given if files and file_list(given) == files else files or [split]
-    elif not files:
+    cls: Any = RowPrompts
+    if files:
+        source = [_rows_of_files(files, split, data, needs_truth=needs_truth)]
+    else:
+        source = [split]
         with importing_hooks():
             cls = importlib.import_module("..custom.env_dataset", __package__).EnvDataset
-    else:
-        cls, source = RowPrompts, [_rows_of_files(files, split, data, needs_truth=needs_truth)]
     return _built(cls, source, split, data, tokenizer)
 
 
@@ -144,32 +135,6 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
     return dataset
 
 
-def load_class(path: str, name: str | None) -> Any:
-    """Load the owner's class: by module name if the file is in this package, so that its relative imports work.
-
-    Raises:
-        DataError: there is no such class of datasets.
-    """
-    file = Path(path).expanduser().resolve()
-    if file.is_relative_to(PACKAGE_DIRECTORY):
-        parts = file.relative_to(PACKAGE_DIRECTORY).with_suffix("").parts
-        module = importlib.import_module(".".join([PACKAGE_DIRECTORY.name, *parts]))
-    else:
-        spec: Any = importlib.util.spec_from_file_location(file.stem, file)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-    classes = {key: each for key, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Dataset)}
-    if name not in classes:
-        own = [each for each in classes if classes[each].__module__ == module.__name__]
-        there = choose_defined(name, own)
-        hint = f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class"
-        raise DataError(f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", hint)
-    if issubclass(classes[name], IterableDataset):
-        hint = "derive it from torch.utils.data.Dataset, with __len__ and __getitem__"
-        raise DataError(f"{name} in {path} is a stream, and prompts are shuffled and counted", hint)
-    return classes[name]
-
-
 # verl's dataset, of files and of rows
 
 
@@ -197,8 +162,9 @@ class RowPrompts(RLHFDataset):
     def _read_files_and_tokenize(self) -> None:
         """Take the rows, without those that are too long, if so configured."""
         rows, limit = self.rows(), getattr(self, "max_samples", -1)
-        table = rows if hasattr(rows, "select") else Rows(map(plain, rows))
-        table = table.select(range(limit)) if 0 < limit < len(table) else table
+        if not hasattr(rows, "select"):
+            rows = Rows(rows_in_schema(rows, str(self.data_files[0]), self.config, needs_truth=False))
+        table = rows.select(range(limit)) if 0 < limit < len(rows) else rows
         self.dataframe, self.lengths = table, []
         chats = self.chats()
         if not chats or not (self.filter_overlong_prompts or self.truncation == "error"):

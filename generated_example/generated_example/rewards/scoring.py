@@ -8,6 +8,7 @@ import sys
 import sysconfig
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -22,6 +23,7 @@ CALLED = f"it is called with {', '.join(GIVEN[:-1])} and {GIVEN[-1]}, by name"
 LARGEST = 3.4028235e38
 
 
+@dataclass(eq=False, repr=False)
 class ScoringError(RuntimeError):
     """A scoring function raised, or returned no score.
 
@@ -31,11 +33,9 @@ class ScoringError(RuntimeError):
         row: the first sample, in the order of the batch, that shows it; None: it is no single one's.
     """
 
-    def __init__(self, message: str, hook_file: str, row: int | None) -> None:
-        super().__init__(message, hook_file, row)  # all of them, so that it can be pickled
-        self.message = message
-        self.hook_file = hook_file
-        self.row = row
+    message: str
+    hook_file: str
+    row: int | None = None
 
     def __str__(self) -> str:
         return f"{self.message} (sample {self.row}, {self.hook_file})"

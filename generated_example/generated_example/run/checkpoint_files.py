@@ -1,10 +1,9 @@
 # vextract:template base/__package__/run/checkpoint_files.py - edit freely
-"""The files of a checkpoint: listed with size and SHA-256, compared before they are used, read without running code.
+"""The files of a checkpoint: listed with their sizes, looked at before they are used, read without running code.
 
 A checkpoint is written beside its place, and renamed once it is complete.
 """
 
-import hashlib
 import itertools
 import json
 import os
@@ -24,7 +23,6 @@ from ..errors import ConfigError, ProjectError
 
 MANIFEST = "complete.json"
 WRITING = ".writing_"  # precedes the name of a checkpoint that is being written
-PIECE = 2**22  # bytes read at a time
 
 
 class CheckpointError(ProjectError, RuntimeError):
@@ -35,13 +33,8 @@ class DamagedError(ValueError):
     """A checkpoint is not what was written."""
 
 
-def what_is_wrong(path: Path, *, digests: bool = False) -> str | None:
-    """Say why a directory is not a complete checkpoint; None if it is one.
-
-    Args:
-        path: the directory.
-        digests: compare the contents of files as well, which takes about 0.6 s a GB; otherwise only their sizes.
-    """
+def what_is_wrong(path: Path) -> str | None:
+    """Say why a directory is not a complete checkpoint, by the sizes of its files; None if it is one."""
     try:
         notes = notes_of(path)
         for name, size in notes["files"].items():
@@ -49,9 +42,6 @@ def what_is_wrong(path: Path, *, digests: bool = False) -> str | None:
                 return f"{name} is missing"
             if (found := (path / name).stat().st_size) != size:
                 return f"{name} has {found} bytes instead of {size}"
-        for name, digest in notes.get("sha256", {}).items() if digests else ():  # the first projects listed none
-            if digest_of(path / name) != digest:
-                return f"{name} has changed since it was written: its SHA-256 differs"
     except DamagedError as error:
         return str(error)
     except OSError as error:
@@ -60,7 +50,7 @@ def what_is_wrong(path: Path, *, digests: bool = False) -> str | None:
 
 
 def notes_of(path: Path) -> dict[str, Any]:
-    """Read what a checkpoint says of itself: step, score, finished, files (sizes) and sha256.
+    """Read what a checkpoint says of itself: step, score, finished, files (sizes), perhaps sha256.
 
     Raises:
         DamagedError: it has no such file, or the file is damaged.
@@ -76,28 +66,12 @@ def notes_of(path: Path) -> dict[str, Any]:
     return notes
 
 
-def write_manifest(directory: Path, notes: Mapping[str, Any], known: Mapping[str, str] | None = None) -> None:
-    """Bring everything in the directory to the disk, and then note that it is complete.
-
-    Args:
-        directory: where the files are.
-        notes: what else the manifest says.
-        known: digests of files, by name, that need not be read for it.
-    """
+def write_manifest(directory: Path, notes: Mapping[str, Any]) -> None:
+    """Bring everything in the directory to the disk, and then note that it is complete, and what else `notes` say."""
     sync_tree(directory)
     files = {path.relative_to(directory).as_posix(): path for path in sorted(directory.rglob("*")) if path.is_file()}
-    digests = {name: (known or {}).get(name) or digest_of(path) for name, path in files.items()}
     sizes = {name: path.stat().st_size for name, path in files.items()}
-    write_text(directory / MANIFEST, json.dumps({**notes, "files": sizes, "sha256": digests}, indent=1))
-
-
-def digest_of(file: Path) -> str:
-    """Return the SHA-256 of a file."""
-    digest, piece = hashlib.sha256(), memoryview(bytearray(PIECE))
-    with file.open("rb", buffering=0) as opened:
-        while count := opened.readinto(piece):
-            digest.update(piece[:count])
-    return digest.hexdigest()
+    write_text(directory / MANIFEST, json.dumps({**notes, "files": sizes}, indent=1))
 
 
 def read_state(file: Path) -> Any:

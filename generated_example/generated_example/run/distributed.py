@@ -44,7 +44,6 @@ class Ranks:
         world_size: how many there are.
         local_rank: this process among those on the same machine; the GPU it uses.
         peers: the other processes, met in the store that all share; None if there are none.
-        leaves_group_open: somebody else ends the group of processes: an engine that has made groups of its own in it.
         group: what collective operations go through; None: torch's default group.
         patient: the group without a deadline: a disk or a reward of one process may take longer than `timeout_seconds`.
 
@@ -70,7 +69,6 @@ class Ranks:
         self.world_size = int(os.environ.get("WORLD_SIZE", 1))
         self.local_rank = int(os.environ.get("LOCAL_RANK", 0))
         self.peers: Peers | None = None
-        self.leaves_group_open = False
         self.group: dist.ProcessGroup | None = None
         self.patient: dist.ProcessGroup | None = None
         timeout = datetime.timedelta(seconds=timeout_seconds)
@@ -106,7 +104,7 @@ class Ranks:
             return
         if Ranks._shared is self:
             Ranks._shared = None
-        if dist.is_initialized() and not self.leaves_group_open:
+        if dist.is_initialized():
             dist.destroy_process_group()
 
     def fail(self, code: int) -> NoReturn:

@@ -76,10 +76,6 @@ def settle_device(config: DictConfig) -> None:
     settle_on(config, "cuda" if torch.cuda.is_available() else "cpu")
     if config.local.num_threads is not None:
         torch.set_num_threads(config.local.num_threads)
-    if config.actor_rollout_ref.actor.fsdp_config.full_determinism:
-        from ..shims.device import always_the_same
-
-        always_the_same()
     # cuDNN's attention plans each shape that it has not seen: 50 ms for each token of a rollout, on an H100.
     torch.backends.cuda.enable_cudnn_sdp(False)
 

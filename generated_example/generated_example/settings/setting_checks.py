@@ -156,10 +156,9 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
     """
     kinds = {key: setting.path for key, setting in SCHEMA.items() if setting.path}
     kinds["actor_rollout_ref.ref.model.path"] = "model"  # which the config that ships has not
-    own_class = config.data.custom_cls.path is not None
     for key, given in [(name, given) for name in kinds for given in _paths(config, name)]:
         kind, path, there = kinds[key], Path(given).expanduser(), f"check {key}"
-        if "://" in given or (kind == "data" and own_class):
+        if "://" in given:
             continue
         if kind in ("written", "cache"):
             there_is = next((each for each in (path, *path.parents) if os.path.lexists(each)), path)
@@ -177,9 +176,6 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
         name = str(OmegaConf.select(config, key) or "")
         if not name.strip() or not name.isprintable() or ".." in Path(name).parts:
             yield f"{key} is {name!r}, which names no directory of its own", main_command(f"{key}=mine")
-    begin = config.local.checkpoint.begin_from
-    if begin is not None and not Path(begin).expanduser().exists():
-        yield f"no checkpoint at {begin}: there is no such directory", "check local.checkpoint.begin_from"
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
     if resume is not None and not Path(resume).expanduser().exists():
         yield f"{resume} is not a global_step_N directory", resume_hint(resume, config.trainer.default_local_dir)

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from contextvars import ContextVar
@@ -94,19 +93,3 @@ def keeping_casts(keeps: bool) -> Iterator[None]:
         yield
     finally:
         torch.set_autocast_cache_enabled(before)
-
-
-def always_the_same() -> None:
-    """Have torch, and libraries below it, take kernels that add up in one order, for the rest of this process.
-
-    Where there is none torch says so, once. As upstream's `enable_full_determinism`, but seeds are left alone, and
-    cuDNN on. What somebody has set in the environment stays.
-    """
-    settings = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "FLASH_ATTENTION_DETERMINISTIC": "1", "NCCL_ALGO": "Ring"}
-    settings |= {"NCCL_PROTO": "Simple", "VERL_DISABLE_FLASH_ATTN_CE": "1"}  # the last: in vendored code that asks
-    for name, value in settings.items():
-        os.environ.setdefault(name, value)
-    torch.use_deterministic_algorithms(True, warn_only=True)
-    torch.utils.deterministic.fill_uninitialized_memory = False  # for debugging: nothing here reads such memory
-    torch.backends.cudnn.deterministic = True
-    torch.backends.cudnn.benchmark = False

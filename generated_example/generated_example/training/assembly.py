@@ -86,7 +86,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 
     checkpoints = trainer.checkpoints = checkpoints_of(config, ranks)
     mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
-    resume = checkpoints.to_resume(mode, path, config.local.checkpoint.begin_from)
+    resume = checkpoints.to_resume(mode, path)
     trainer.resumed_from = resume
     weights = str(resume / "actor") if resume else model.path
     policy = Policy(config, tokenizer, ranks, weights, total_steps)
@@ -112,7 +112,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
     """Return the checkpoints of a run, which are in its directory."""
     directory, keep = Path(config.trainer.default_local_dir), config.trainer.max_actor_ckpt_to_keep
-    return Checkpoints(directory, ranks, keep, digests=config.local.check_digests)
+    checkpoints = Checkpoints(directory, ranks, keep)
+    return checkpoints
 
 
 def fill_in_device(config: Any) -> None:

@@ -8,8 +8,8 @@ global_step_20/
     reward_model/   the same, if there is an implicit reward model (PRIME)
     data.pt         where the data loader was
     trainer.pt      random states of every process, KL controller, sample ids
-    complete.json   every file's size and SHA-256; written last
-latest_checkpointed_iteration.txt, best_checkpointed_iteration.txt
+    complete.json   every file's size; written last
+latest_checkpointed_iteration.txt
 earlier_1/          checkpoints that the run in this directory does not continue, or that are damaged
 """
 
@@ -47,7 +47,6 @@ from ..settings.setting_checks import resume_hint
 from ..workers.trained_model import TrainedModel, parts_of
 
 LATEST = "latest_checkpointed_iteration.txt"
-BEST = "best_checkpointed_iteration.txt"
 NAME = re.compile(r"global_step_\d+")
 
 
@@ -57,15 +56,13 @@ class Checkpoints:
     Args:
         directory: `trainer.default_local_dir`.
         ranks: every process must call `save`.
-        keep: how many to keep, besides the best; None: all.
-        digests: whether a checkpoint's contents are compared with their digests before a run goes on from it.
+        keep: how many to keep; None: all.
     """
 
-    def __init__(self, directory: Path, ranks: Ranks, keep: int | None = None, digests: bool = True) -> None:
+    def __init__(self, directory: Path, ranks: Ranks, keep: int | None = None) -> None:
         self.directory = directory
         self.ranks = ranks
         self.keep = keep
-        self.digests = digests
 
     def save(
         self,
@@ -84,7 +81,7 @@ class Checkpoints:
             models: by the name of their directory: actor, critic, reward_model.
             data: the data loader's state.
             trainer: whatever else the run needs to go on. `random` in it differs between processes.
-            score: the higher, the better; decides which checkpoint is the best.
+            score: of validation: the higher, the better.
             finished: it holds the result of a run that has ended and was not asked to save on the way.
                 `trainer.resume_mode=auto` does not go on from it: the next run in the directory starts anew.
 
@@ -110,18 +107,11 @@ class Checkpoints:
                     del write  # and what it holds
             self.ranks.on_driver(partial(self._finish, scratch, path, states, notes))
 
-    def _finish(
-        self,
-        scratch: Path,
-        path: Path,
-        states: dict[str, Any],
-        notes: dict[str, Any],
-        digests: Mapping[str, str] | None = None,
-    ) -> None:
+    def _finish(self, scratch: Path, path: Path, states: dict[str, Any], notes: dict[str, Any]) -> None:
         """Write the rest, give the checkpoint its name, and remove those that are too many now."""
         for name, state in states.items():
             save_state(state, scratch / name)
-        write_manifest(scratch, notes, digests)
+        write_manifest(scratch, notes)
         publish(scratch, path)
         self._mark(notes["step"])
 
@@ -166,8 +156,7 @@ class Checkpoints:
             return
         was_result = start is None and _is_result(others[0])
         aside = set_aside(others)
-        for name in (LATEST, BEST):
-            (self.directory / name).unlink(missing_ok=True)
+        (self.directory / LATEST).unlink(missing_ok=True)
         if (left := self.last_complete()) is not None:
             self._mark(step_of(left))
         names = ", ".join(path.name for path in reversed(others))
@@ -181,24 +170,19 @@ class Checkpoints:
         """Return the last complete checkpoint, as this process sees the disk."""
         return next(complete_in(self.directory), None)
 
-    def best(self) -> Path | None:
-        """Return the complete checkpoint with the best score, as this process sees the disk."""
-        return best_of(list(complete_in(self.directory)))
-
-    def to_resume(self, mode: str, path: str | None, begin_from: str | None = None) -> Path | None:
+    def to_resume(self, mode: str, path: str | None) -> Path | None:
         """Find what `trainer.resume_mode` asks for; None: start anew. Only rank 0 looks at the disk.
 
         Args:
             mode: auto, disable or resume_path.
             path: for the last of these: a checkpoint, or the directory of a run, whose last complete one is meant.
-            begin_from: with auto, what a run goes on from that has no checkpoint of its own.
 
         Returns:
             A checkpoint, of this project or of verl.
         """
-        return self.ranks.on_driver(lambda: self._to_resume(mode, path, begin_from))
+        return self.ranks.on_driver(lambda: self._to_resume(mode, path))
 
-    def _to_resume(self, mode: str, path: str | None, begin_from: str | None) -> Path | None:
+    def _to_resume(self, mode: str, path: str | None) -> Path | None:
         recover(self.directory)
         if mode == "disable":
             return None
@@ -206,9 +190,7 @@ class Checkpoints:
             found = all_checkpoints(self.directory)
             if found and not _is_result(found[0]):
                 return self._undamaged(found)
-            if begin_from is None:
-                return None
-            path = begin_from
+            return None
         if path is None:
             raise ConfigError("trainer.resume_mode is resume_path, and no path is set", resume_hint(self.directory))
         chosen = Path(path)
@@ -218,7 +200,7 @@ class Checkpoints:
             return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
             raise ConfigError(f"{path} is not a global_step_N directory", resume_hint(path, self.directory))
-        problem = what_is_wrong(chosen, digests=self.digests)
+        problem = what_is_wrong(chosen)
         if problem is not None:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")
         return chosen
@@ -227,7 +209,7 @@ class Checkpoints:
         """Return the first of these checkpoints that is as it was written; `begin` sets the ones before it aside."""
         damaged: list[str] = []
         for path in found:
-            problem = None if _is_of_verl(path) else what_is_wrong(path, digests=self.digests)
+            problem = None if _is_of_verl(path) else what_is_wrong(path)
             if problem is None:
                 for text in damaged:
                     print(f"warning: {text}; going on from {path.name}", file=sys.stderr)
@@ -240,14 +222,10 @@ class Checkpoints:
         )
 
     def _mark(self, step: int) -> None:
-        """Note which checkpoint is the latest and which the best, and remove those that are too many."""
+        """Note which checkpoint is the latest, and remove those that are too many."""
         write_text(self.directory / LATEST, str(step))
-        complete = list(complete_in(self.directory))
-        best = best_of(complete)
-        if best is not None:
-            write_text(self.directory / BEST, str(step_of(best)))
+        older = [path for path in complete_in(self.directory) if step_of(path) <= step]
         if self.keep is not None and self.keep > 0:  # as in verl, 0 and -1 are all too
-            older = [path for path in complete if step_of(path) <= step and path != best]
             for path in older[self.keep :]:
                 remove(path)
 
@@ -261,13 +239,6 @@ def all_checkpoints(directory: Path) -> list[Path]:
 def complete_in(directory: Path) -> Iterator[Path]:
     """Yield the complete checkpoints in a run's directory, the newest first."""
     return (path for path in all_checkpoints(directory) if what_is_wrong(path) is None)
-
-
-def best_of(complete: list[Path]) -> Path | None:
-    """Choose the checkpoint with the best score in validation, the later one of equals; None: none has a score."""
-    scores = {path: notes_of(path).get("score") for path in complete}
-    scored = [path for path in complete if isinstance(scores[path], (int, float))]
-    return max(scored, key=lambda path: (scores[path], step_of(path)), default=None)
 
 
 def step_of(path: Path) -> int:

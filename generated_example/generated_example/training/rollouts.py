@@ -14,7 +14,7 @@ from ..shims.device import empty_cache
 from ..tracking import timed
 from ..vendored.algorithms.trainer_functions import compute_response_mask
 from ..vendored.protocol import DataProto
-from ..workers.rollout_interface import WITH_LOG_PROBS, RolloutEngine
+from ..workers.rollout_interface import RolloutEngine
 from .batches import REWARD_COLUMNS, generation_batch
 
 Metrics = dict[str, Any]
@@ -58,17 +58,8 @@ class Rollouts:
 
     def _spread(self, function: Any, prompts: DataProto, ranks: Ranks) -> DataProto:
         """Return what the processes make of their shares, put together; `function` may not wait for other processes."""
-
-        def write(share: DataProto) -> DataProto:
-            try:
-                return function(share)  # type: ignore[no-any-return]
-            finally:
-                self.engine.finish()
-
         empty_cache()  # the engine may need what the update has left in this process's cache
-        with self.engine.session():
-            return ranks.spread(lambda share: ranks.together(lambda: write(share)), prompts)
-
+        return ranks.spread(lambda share: ranks.together(lambda: function(share)), prompts)
 
 class Answers:
     """Has prompts of a trainer answered, and the answers scored.
@@ -124,7 +115,7 @@ class Answers:
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
-        meta_info = {**prompts.meta_info, "do_sample": False, WITH_LOG_PROBS: False}
+        meta_info = {**prompts.meta_info, "do_sample": False}
         greedy = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), meta_info)
         reward_fn = self.trainer.reward_fn
         responses = self.trainer.rollouts.generate(greedy)

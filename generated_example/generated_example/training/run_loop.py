@@ -3,13 +3,10 @@
 
 import contextlib
 import copy
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
-
-from omegaconf import OmegaConf
 
 from ..errors import notes_on
 from ..run.distributed import random_state, set_random_state
@@ -22,13 +19,6 @@ from .checkpoint import Checkpoints, restoring
 from .failures import noting_checkpoint
 
 Metrics = dict[str, Any]
-# Settings that a run which goes on may have otherwise, and what comes of it.
-MAY_CHANGE = {
-    "data.shuffle": "prompts of this epoch may come twice, or not at all",
-    "data.seed": "the order of this epoch is that of the checkpoint",
-    "local.seed": "random numbers go on from where they were",
-    "rows": "prompts of this epoch may come twice, or not at all",  # of the training data
-}
 
 
 class Step(NamedTuple):
@@ -65,7 +55,6 @@ class RunLoop(Closing):
     train_loader: Any
     kl_ctrl: Any
     ids: Any
-    divergence: Any
     checkpoints: Checkpoints
     total_steps: int
     resumed_from: Path | None
@@ -80,8 +69,6 @@ class RunLoop(Closing):
         self.score: float | None = None
         self._has_begun = False
         self._row: dict[str, Any] | None = None  # the metrics of the checkpoint's step
-        settings = {key: OmegaConf.select(self.config, key) for key in MAY_CHANGE}
-        self._identity = self.ranks.on_driver(lambda: {**settings, "rows": len(self.train_loader.dataset)})
         self._draw_anew()
         if self.resumed_from is not None:
             with restoring(self.resumed_from):
@@ -92,7 +79,6 @@ class RunLoop(Closing):
 
         Raises:
             HookError: a hook raised, or returned what cannot be used.
-            DivergenceError: the weights or a gradient are no longer finite.
             CheckpointError: a checkpoint cannot be written.
         """
         for _ in self.steps():
@@ -147,15 +133,13 @@ class RunLoop(Closing):
             The checkpoint: `path`/global_step_N.
 
         Raises:
-            DivergenceError: the policy is not worth saving.
             CheckpointError: it cannot be written.
         """
         self.require_open()
         if self._steps != self.steps_done:
             self._remember()
-        self.divergence.before_saving()
         is_last = self._is_last
-        state = {**self._state, "identity": self._identity}
+        state = {**self._state}
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
         finished = is_last and self.config.trainer.save_freq <= 0
         saved = checkpoints.save(self.steps_done, self.models, state.pop("data"), state, self.score, finished=finished)
@@ -171,12 +155,6 @@ class RunLoop(Closing):
         self.score, self._row = trainer["score"], trainer.get("row")
         if random_numbers is not None:
             set_random_state(random_numbers)
-        if self.ranks.rank == 0:
-            then = {**self._identity, **trainer.get("identity", {})}
-            for key, what in MAY_CHANGE.items():  # it may be meant
-                if then[key] != (now := self._identity[key]):
-                    text = f"{key} was {then[key]} when the checkpoint was written, and is {now}: {what}"
-                    print(f"note: {text}", file=sys.stderr)
         self._remember()
 
     def draw(self) -> Iterator[dict[str, Any]]:
@@ -231,7 +209,6 @@ class RunLoop(Closing):
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
         """Validate and save if it is time, and log the step; tell whether the run ends with it."""
         step, is_last = self.steps_done, self._is_last
-        self.divergence.remember(batch)
         due = self.is_due(self.config.trainer.test_freq, step)
         if due:
             with timed("testing", timing):
@@ -298,8 +275,3 @@ class TrainResult:
     def last_checkpoint(self) -> Path | None:
         """Return the last checkpoint; None: there is none."""
         return self.checkpoints.last_complete()
-
-    @property
-    def best_checkpoint(self) -> Path | None:
-        """Return the one with the best validation score; None: none was saved after a validation."""
-        return self.checkpoints.best()

@@ -28,15 +28,7 @@ from ..workers.policy import Policy, Reference
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
 from ..workers.trained_model import reduced
 from .assembly import assemble
-from .batches import (
-    add_columns,
-    check_reported,
-    group_metrics,
-    reward_metrics,
-    rollout_metrics,
-    shown_rows,
-)
-from .failures import DivergenceCheck
+from .batches import add_columns, check_reported, group_metrics, reward_metrics, shown_rows
 from .given import Given
 from .rollouts import Answers, Metrics
 from .run_loop import RunLoop
@@ -92,7 +84,6 @@ class LocalPPOTrainer(RunLoop):
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
-            self.divergence = DivergenceCheck(self.ranks, self.models)
             self.answers = Answers(self)
             self.begin(state)
             self._end = weakref.finalize(self, around.pop_all().close)
@@ -122,16 +113,14 @@ class LocalPPOTrainer(RunLoop):
         self._seed = f"{self.config.local.seed} {self.steps_done}"  # the same on all processes, whatever their number
         with timed("step", timing), without_running_loop():
             # gen: `prompts` (bs, P), `responses` and `response_mask` (bs, R), and of both together `input_ids`,
-            # `attention_mask` and `position_ids` (bs, P + R), int64; `rollout_log_probs` (bs, R) float32, if the engine
-            # gives them.
+            # `attention_mask` and `position_ids` (bs, P + R), int64; maybe `rollout_log_probs` (bs, R) float32.
             batch = self.answers.answer(prompts, timing, metrics)
             batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
             with timed("reward", timing):
                 reward = self.answers.score(batch)
-            of_engine = batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = "rollout_log_probs" in batch.batch.keys() or self._asks_old_log_probs(len(batch))
+            own_known = self._asks_old_log_probs(len(batch))
             if own_known:
                 with timed("old_log_prob", timing):
                     output = ranks.spread(self.policy.compute_log_prob, batch)
@@ -139,9 +128,6 @@ class LocalPPOTrainer(RunLoop):
                     entropys = output.batch["entropys"]
                     metrics["actor/entropy"] = agg_loss(entropys, batch.batch["response_mask"], mode).item()
                     batch = batch.union(output)
-            if of_engine is not None and own_known:
-                mask = batch.batch["response_mask"].bool()
-                metrics.update(rollout_metrics(of_engine, batch.batch["old_log_probs"], mask))
 
             # ref: `ref_log_prob` (bs, R) float32, for a KL penalty or loss.
             if self.reference is not None:
@@ -158,7 +144,6 @@ class LocalPPOTrainer(RunLoop):
                 with same_random_numbers(f"{self._seed} actor"):
                     actor_metrics = self.policy.update(batch)
                 metrics.update(reduced(actor_metrics, ranks))
-                self.divergence.after_update("actor", metrics, step)
                 self.rollouts.sync_weights()
         metrics.update(compute_data_metrics(batch, use_critic=False))
         metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))
@@ -197,7 +182,6 @@ class LocalPPOTrainer(RunLoop):
             metrics.update(kl_metrics)
         else:
             batch.batch["token_level_rewards"] = scores
-        batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
         at_hand.set(AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer))

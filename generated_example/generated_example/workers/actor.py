@@ -133,8 +133,7 @@ class LocalEngine(FSDPEngineWithLMHead):
     def _unpadded(self, data: DataProto, by_tokens: bool, rows: int, tokens: int) -> Any:
         """Return a batch as the engine takes it: without padding, with the size of its passes."""
         columns = [name for name in COLUMNS if name in data.batch.keys()]
-        images = [name for name in ("multi_modal_inputs",) if name in data.non_tensor_batch]
-        chosen = data.select(columns, images, [])
+        chosen = data.select(columns, [], [])
         if "response_mask" not in columns:
             chosen.batch["response_mask"] = data.batch["attention_mask"][:, -data.batch["responses"].shape[1] :]
         chosen.meta_info["temperature"] = data.meta_info.get("temperature", 1.0)

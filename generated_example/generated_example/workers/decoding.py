@@ -19,6 +19,8 @@ from transformers.generation import logits_process, stopping_criteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
 from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
+from ..errors import DivergenceError
+
 SHARED_HEADS = "sdpa_shared_heads"
 # What looks at each row for itself.
 PROCESSORS = (
@@ -42,7 +44,6 @@ def decode(
     generation_config: Any,
     *,
     uniforms: torch.Tensor | None,
-    log_probs: list[torch.Tensor] | None = None,
     **arguments: Any,
 ) -> Any:
     """Write responses: what `generate` calls as its `custom_generate`.
@@ -54,15 +55,13 @@ def decode(
         stopping_criteria: the longest sequence, and the tokens that end one.
         generation_config: whether tokens are drawn, and the token for padding.
         uniforms: a random number in [0, 1) for each token, (bs, tokens or more) float64; None: tokens are not drawn.
-        log_probs: receives those of the tokens, as they were drawn: (bs, tokens) float32, 0 after the end of a row;
-            None: they are not computed. It stays empty where transformers' own loop does the work.
         arguments: what else goes to the model; attention_mask is (bs, prompt_length), or None: no padding.
 
     Returns:
         `sequences`, (bs, prompt_length + longest response) int64, padded on the right.
 
     Raises:
-        RuntimeError: the model gives no probabilities.
+        DivergenceError: the model gives no probabilities.
     """
     if not _fits(model, logits_processor, stopping_criteria, arguments):
         return GenerationMixin._sample(
@@ -73,7 +72,6 @@ def decode(
     mask = arguments.get("attention_mask")
     mask = torch.ones_like(input_ids) if mask is None else mask
     rows = _Rows(input_ids, mask, most, generation_config._pad_token_tensor)
-    found = None if log_probs is None else torch.zeros(rows.tokens.shape, device=input_ids.device)
     logits = rows.read_prompts(model, arguments["past_key_values"])
     with _shared_heads(model):
         while True:
@@ -83,16 +81,11 @@ def decode(
                 tokens = draw(scores, uniforms[rows.origin[: rows.count], rows.length - rows.prompt_length])
             else:
                 tokens = scores.argmax(dim=-1)
-            if found is not None:
-                of_tokens = scores.gather(-1, tokens[:, None])[:, 0] - scores.logsumexp(dim=-1)
-                found[rows.origin[: rows.count], rows.length] = of_tokens
             rows.append(tokens)
             if ends:
                 have_ended = torch.isin(tokens, torch.cat(ends))
                 rows.take_out(have_ended)
             if rows.count == 0 or rows.length == most:
-                if log_probs is not None and found is not None:
-                    log_probs.append(found[:, rows.prompt_length : rows.length])
                 return GenerateDecoderOnlyOutput(sequences=rows.sequences())
             logits = rows.read_last(model)
 
@@ -105,11 +98,14 @@ def draw(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
         uniforms: in [0, 1), (rows,) float64.
 
     Raises:
-        RuntimeError: a row has no probabilities.
+        DivergenceError: a row has no probabilities.
     """
     cumulative = torch.softmax(scores, dim=-1).cumsum(dim=-1, dtype=torch.float64)
     if not torch.isfinite(cumulative[:, -1]).all():
-        raise RuntimeError("probability tensor contains either `inf`, `nan` or element < 0")
+        raise DivergenceError(
+            "the run has diverged: the policy's probabilities are NaN or infinite\n"
+            "hint: lower actor_rollout_ref.actor.optim.lr; vextract add watch ends a run before it saves such weights"
+        )
     # To the right: a token without probability ends where the one before it does, and is never the first beyond.
     below = (uniforms.to(cumulative.device) * cumulative[:, -1])[:, None]
     return torch.searchsorted(cumulative, below, right=True)[:, 0]

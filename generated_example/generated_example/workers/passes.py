@@ -59,8 +59,6 @@ class SharedPasses:
         """
         world_size, mini = self.ranks.world_size, self._mini_batch_size
         self._seed, self._begun, self._numbers = int(torch.randint(2**31, ())), 0, []
-        if world_size == 1:
-            return batch
         starts = range(0, len(batch), mini)
         sizes = [min(mini, len(batch) - start) for start in starts]
         rows_of_pass = self.config.ppo_micro_batch_size_per_gpu

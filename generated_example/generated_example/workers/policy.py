@@ -32,8 +32,7 @@ class Policy(TrainedModel):
         total_steps: of the run, for the learning rate.
     """
 
-    section_name, optim_name = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
-    loss_name = "pg_loss"
+    section_name = "actor_rollout_ref.actor"
     compares = True  # its probabilities in updates with those of before
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
@@ -94,7 +93,6 @@ class Policy(TrainedModel):
         with calling(LOSS, section.policy_loss.loss_mode), self.at_work():
             prepared = on_device(part, temperature=rollout.temperature)
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
-            self.is_usable = self.has_usable_weights()
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
         if MEMORY.is_file():
@@ -107,8 +105,7 @@ class Policy(TrainedModel):
         """Return the most that the GPU held for this process so far, in GiB, without what an engine has given back."""
         allocated, reserved = torch.cuda.max_memory_allocated(self.device), torch.cuda.max_memory_reserved(self.device)
         held = {"perf/max_memory_allocated_gb": allocated, "perf/max_memory_reserved_gb": reserved}
-        given_back = self.given_back()
-        return {name: (value - given_back) / 1024**3 for name, value in held.items()}
+        return {name: value / 1024**3 for name, value in held.items()}
 
     def with_old_log_probs(self, batch: DataProto) -> DataProto:
         """Return a batch that the vendored actor takes, if need be with no numbers as its `old_log_probs`."""

@@ -18,7 +18,7 @@ from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
-from .rollout_interface import Ended, end_tokens, gives_log_probs, sampling_of
+from .rollout_interface import Ended, end_tokens, sampling_of
 from .rollout_interface import RolloutEngine as Engine
 from .trained_model import TrainedModel
 
@@ -68,8 +68,7 @@ class RolloutEngine(HFRollout, Engine):
     def generate_sequences(self, prompts: DataProto, ended: Ended | None = None) -> DataProto:
         """Write a response to each prompt; see `RolloutEngine` in rollout_interface.py.
 
-        With rollout.calculate_log_probs there are rollout_log_probs too, 0 after the end of a response, if the
-        project's own decoding loop can write for this model.
+        Log-probabilities of the tokens are the policy's own: only `vextract add watch` has them looked at.
         """
         ends = {"eos_token_id": [*self.ends], "pad_token_id": self.tokenizer.pad_token_id}
         meta_info = {**prompts.meta_info, **ends}
@@ -104,11 +103,8 @@ class RolloutEngine(HFRollout, Engine):
 
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
         """Write the responses of a pass as upstream does, and what it has no place for."""
-        self._pass, self._log_probs = prompts, list[torch.Tensor]()
+        self._pass = prompts
         output: DataProto = super()._generate_minibatch(prompts)
-        for found in self._log_probs:
-            missing = output.batch["responses"].shape[-1] - found.shape[-1]
-            output.batch["rollout_log_probs"] = torch.nn.functional.pad(found, (0, missing))
         return output
 
     def _generate(self, generation_config: Any, **settings: Any) -> Any:
@@ -123,8 +119,7 @@ class RolloutEngine(HFRollout, Engine):
         if TAKES_LOOP:
             from .decoding import decode
 
-            log_probs = self._log_probs if gives_log_probs(self.config, meta_info) else None
-            loop = functools.partial(decode, uniforms=batch.get("uniforms"), log_probs=log_probs)
+            loop = functools.partial(decode, uniforms=batch.get("uniforms"))
             settings["custom_generate"] = loop
         # An adapter writes by that of the model below it.
         model = self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model

@@ -6,16 +6,13 @@
 
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from ..errors import ProjectError
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 
-# A key of `meta_info`: whether somebody will look at the log-probabilities that the engine can give.
-WITH_LOG_PROBS = "with_log_probs"
-CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of a CPU, unless it is told otherwise
 # The settings of sampling, of `rollout` and of `rollout.val_kwargs`, and the values with which they change nothing.
 NEUTRAL = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 GREEDY = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
@@ -27,15 +24,15 @@ TURN = "XTURNX"
 Ended = Callable[[int, list[int]], None]
 
 
+@dataclass(eq=False, repr=False)
 class RolloutError(ProjectError):
     """The rollout engine failed. The text ends with a hint that says what to do."""
 
-    def __init__(self, message: str, hint: str) -> None:
-        super().__init__(message, hint)  # both, so that it can be pickled
-        self.parts = (message, hint)
+    message: str
+    hint: str
 
     def __str__(self) -> str:
-        return "{}\nhint: {}".format(*self.parts)
+        return f"{self.message}\nhint: {self.hint}"
 
 
 class RolloutEngine(Protocol):
@@ -64,29 +61,11 @@ class RolloutEngine(Protocol):
             RolloutError: the engine cannot go on.
         """
 
-    def session(self) -> AbstractContextManager[object]:
-        """Give the engine its memory within it, to write responses. Every process must enter and leave it."""
-        return nullcontext()
-
-    def finish(self) -> None:
-        """Wait for the responses of other processes, if they need this one, which has all of its own."""
-
     def sync_weights(self) -> None:
         """Take over the policy's weights, after each update. Every process must call this."""
 
     def close(self) -> None:
         """Give back what the engine holds. Any process may call this alone, and more than once."""
-
-
-def gives_log_probs(rollout: Any, meta_info: Mapping[str, Any]) -> bool:
-    """Tell whether an engine is to give the log-probabilities of what it writes, for which it needs time.
-
-    Args:
-        rollout: the section of that name, of the engine's config.
-        meta_info: of the prompts. Where it says nothing, those of training are given, and those of validation are not.
-    """
-    asked = meta_info.get(WITH_LOG_PROBS, not meta_info.get("validate", False))
-    return bool(rollout.calculate_log_probs and asked)
 
 
 def sampling_of(rollout: Any, meta_info: Mapping[str, Any]) -> dict[str, float]:

@@ -39,12 +39,9 @@ class TrainedModel:
         optimizer: of what is trained.
         scheduler: of the learning rate; steps once per training step.
         tokenizer: is saved beside the model.
-        is_usable: whether this process's share of the weights was finite after the last update.
-        given_back: says how many bytes of the device an engine in this process has given back; torch counts them still.
     """
 
-    # For messages: the section of the config that has fsdp_config, the optimizer's, and the metric of the loss.
-    section_name = optim_name = loss_name = ""
+    section_name = ""  # of the config, where fsdp_config is: for messages
 
     def __init__(
         self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int
@@ -52,8 +49,6 @@ class TrainedModel:
         self.module = module
         self.device = here()
         self.tokenizer = tokenizer
-        self.is_usable = True
-        self.given_back: Callable[[], int] = lambda: 0
         self.optimizer = _optimizer(module, optim)
         if ranks.rank == 0 and "Adam" in type(self.optimizer).__name__:
             note_rounding(self.trained, optim, f"{self.section_name}.fsdp_config.model_dtype")
@@ -87,15 +82,6 @@ class TrainedModel:
         rate = float(self.scheduler.get_last_lr()[0])
         self.scheduler.step()
         return rate
-
-    def has_usable_weights(self) -> bool:
-        """Tell whether this process's share of what is trained is finite, and small enough to be computed with.
-
-        Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
-        model is in use.
-        """
-        norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
-        return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
         """Return all weights by their names in Hugging Face format, whole; an adapter is merged into them.

@@ -71,15 +71,16 @@ class Rollouts:
         if HF:
             return ranks.spread(lambda share: ranks.together(lambda: function(share)), prompts)
         else:
-
-            def write(share: DataProto) -> DataProto:
-                try:
-                    return function(share)  # type: ignore[no-any-return]
-                finally:
-                    self.engine.finish()
-
             with self.engine.session():
-                return ranks.spread(lambda share: ranks.together(lambda: write(share)), prompts)
+                return ranks.spread(lambda share: ranks.together(lambda: self._write(function, share)), prompts)
+
+    if not HF:
+
+        def _write(self, function: Any, share: DataProto) -> DataProto:
+            try:
+                return function(share)  # type: ignore[no-any-return]
+            finally:
+                self.engine.finish()
 
 
 class Answers:

@@ -95,7 +95,7 @@ class SglangServer:
         try:
             path, generates, _ = self.connection.get("/get_model_info", _served, CHECK_SECONDS)
         except RolloutError as error:
-            raise ConfigError(f"no SGLang server answers: {error.parts[0]}", hint) from error
+            raise ConfigError(f"no SGLang server answers: {error.message}", hint) from error
         if not generates or Path(path).name != self.model_name:
             raise ConfigError(
                 f"the server at {self.connection.url} serves another model, {path}",

@@ -108,7 +108,7 @@ class VllmServer:
         try:
             self.served_name, room = self.connection.get("/v1/models", _served, CHECK_SECONDS)
         except RolloutError as error:
-            raise ConfigError(f"no vLLM server answers: {error.parts[0]}", hint) from error
+            raise ConfigError(f"no vLLM server answers: {error.message}", hint) from error
         if (room or max_model_len) < max_model_len:
             raise ConfigError(
                 f"the server at {self.connection.url} takes {room} tokens, and prompt and response "
@@ -120,7 +120,7 @@ class VllmServer:
             self.weights_version()
         except RolloutError as error:
             raise ConfigError(
-                f"the weights of the server at {self.connection.url} cannot be replaced: {error.parts[0]}",
+                f"the weights of the server at {self.connection.url} cannot be replaced: {error.message}",
                 f"start it with VLLM_SERVER_DEV_MODE=1 PYTHONPATH={PROJECT} and --worker-extension-cls {RECEIVER}",
             ) from error
         ours = {name: getattr(model_config, name, None) for name in MODEL_SETTINGS}
@@ -188,7 +188,7 @@ class VllmServer:
             if self.adapter is not None:
                 self.connection.tell("/v1/unload_lora_adapter", {"lora_name": self.adapter})
         except RolloutError as error:
-            raise refused(error.parts[0]) from error
+            raise refused(error.message) from error
         finally:
             self.connection.tell("/resume")
         self.adapter = version
