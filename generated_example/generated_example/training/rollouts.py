@@ -61,6 +61,7 @@ class Rollouts:
         empty_cache()  # the engine may need what the update has left in this process's cache
         return ranks.spread(lambda share: ranks.together(lambda: function(share)), prompts)
 
+
 class Answers:
     """Has prompts of a trainer answered, and the answers scored.
 

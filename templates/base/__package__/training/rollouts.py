@@ -65,6 +65,14 @@ class Rollouts:
         empty_cache()
         self.engine.sync_weights()
 
+    if not HF:
+
+        def _write(self, function: Any, share: DataProto) -> DataProto:
+            try:
+                return function(share)  # type: ignore[no-any-return]
+            finally:
+                self.engine.finish()
+
     def _spread(self, function: Any, prompts: DataProto, ranks: Ranks) -> DataProto:
         """Return what the processes make of their shares, put together; `function` may not wait for other processes."""
         empty_cache()  # the engine may need what the update has left in this process's cache
@@ -73,14 +81,6 @@ class Rollouts:
         else:
             with self.engine.session():
                 return ranks.spread(lambda share: ranks.together(lambda: self._write(function, share)), prompts)
-
-    if not HF:
-
-        def _write(self, function: Any, share: DataProto) -> DataProto:
-            try:
-                return function(share)  # type: ignore[no-any-return]
-            finally:
-                self.engine.finish()
 
 
 class Answers:
