@@ -15,7 +15,7 @@ from benchmarks.gpu.shapes import Shape
 
 # What each engine's project has to have been made with: `vextract new bench_hf --engine hf --with ...`.
 NEEDED = {
-    "hf": ("mfu", "lora", "offload", "remove_padding", "sharded_checkpoints"),
+    "hf": ("mfu", "lora", "offload", "provenance", "remove_padding", "sharded_checkpoints"),
     "vllm": ("mfu", "lora", "offload", "rollout_correction", "sharded_checkpoints"),
 }
 STEPS, WARM_UP = 6, 2

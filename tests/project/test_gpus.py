@@ -88,7 +88,7 @@ def test_kernels_that_add_up_in_one_order(
     made: Maker, tmp_path: Path, release: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    *_, found = printed(made(Configuration(release, "hf")).root, DETERMINISTIC, str(tmp_path))
+    *_, found = printed(made(Configuration(release, "hf", features=("provenance",))).root, DETERMINISTIC, str(tmp_path))
     (before, nothing, first), (after, workspace, second) = json.loads(found)
     assert (before, nothing) == (False, None)
     assert (after, workspace) == (True, ":4096:8")

@@ -34,7 +34,7 @@ def check(found: dict[str, Any], errors: str) -> None:
 
 @pytest.mark.parametrize("release", newest_release())
 def test_rollouts_are_what_the_config_says(made: Maker, tmp_path: Path, release: str) -> None:
-    done = check_forked(made(Configuration(release, features=TOGETHER)).root, "-c", DRIVER, str(tmp_path))
+    done = check_forked(made(Configuration(release, features=(*TOGETHER, "watch"))).root, "-c", DRIVER, str(tmp_path))
     check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
