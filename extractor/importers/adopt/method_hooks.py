@@ -19,6 +19,9 @@ from extractor.values.modules import name_module
 FILE = "custom/algorithms.py"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CHOOSER = "def get_policy_loss_fn"
+# Whether the project's release of verl takes the loss and a dictionary of metrics; before, the loss and three numbers.
+_RETURNS_METRICS = "RETURNS_METRICS"
+_DEFINITION = f'{_RETURNS_METRICS} = "dict" in str(signature(get_policy_loss_fn("clip_cov")).return_annotation)\n'
 REGISTER = {ESTIMATOR: "register_adv_est", LOSS: "register_policy_loss"}
 _CHOSEN_BY = {ESTIMATOR: "algorithm.adv_estimator", LOSS: "actor_rollout_ref.actor.policy_loss.loss_mode"}
 # The mask of a whole row, which trainers of turns had before 0.6.0.
@@ -99,6 +102,10 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     others: dict[str, str] = {}
     if method.kind == LOSS:
         del wanted["at_hand"]
+        if _RETURNS_METRICS not in taken:
+            wanted["signature"] = "from inspect import signature"
+            wanted["get_policy_loss_fn"] = f"from {package}.registries import get_policy_loss_fn"
+            code = f"{_DEFINITION}\n\n{code}"
         if of_pass := frozenset(re.findall(r"""\bnow(?:\[|\.get\()["'](\w+)["']""", body.tail)):
             others = actor_columns.hand_columns(files, package, of_pass)
             if actor_columns.NAME not in taken:
@@ -221,7 +228,7 @@ def _make_loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]
         "    if rest and isinstance(rest[0], dict):\n        metrics = rest[0]\n    else:\n"
         '        names = ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower")\n'
         "        metrics = {name: value.detach().item() for name, value in zip(names, rest)}\n"
-        "    if RETURNS_METRICS:\n        return loss, metrics\n"
+        f"    if {_RETURNS_METRICS}:\n        return loss, metrics\n"
         "    return loss, *(torch.tensor(value) for value in [*metrics.values(), 0.0, 0.0, 0.0][:3])"
     )
     return _Body([], head, tail)

@@ -1,7 +1,7 @@
 """Choose a project's options for a run."""
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -91,7 +91,9 @@ def convert(
     function = _read_function(flat, run, found.target)
     modules = [module for role in manifest.roles if role.name == "reward" for module in role.modules]
     plain = ("env", *(module.rpartition(".")[2] for module in modules))  # which every project of the release has
-    wanted = _list_wanted_features(flat, run, found.target, function, plain)
+    wanted = [*_list_wanted_features(flat, run, found.target, function, plain)]
+    if chosen == "hf" and flat.get("actor_rollout_ref.rollout.calculate_log_probs"):
+        wanted.append("watch")  # others look at what their engine says in any project
     features = _choose_features(wanted, manifest, remarks)
     return Experiment(found.target.release, algorithm, chosen, features, flat, config, tuple(remarks), function)
 
@@ -173,7 +175,7 @@ def list_loggers(value: Any) -> list[Any]:
     return [value] if isinstance(value, str) else list(value or [])
 
 
-def _choose_features(wanted: Iterator[str], manifest: Manifest, remarks: list[Remark]) -> tuple[str, ...]:
+def _choose_features(wanted: Iterable[str], manifest: Manifest, remarks: list[Remark]) -> tuple[str, ...]:
     """Return the features the release has; remark on the others."""
     known = {feature.name for feature in manifest.features}
     found = []

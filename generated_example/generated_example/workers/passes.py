@@ -79,7 +79,8 @@ class SharedPasses:
             if blocks > 1:
                 self._numbers += range(before + block * own, before + (block + 1) * own)
                 before += blocks * own
-        return batch[np.concatenate(rows)]
+        chosen = np.concatenate(rows)
+        return batch if len(chosen) == len(batch) else batch[chosen]
 
     def _make_group(self) -> None:
         """Find the processes of which each computes other passes than this one."""
