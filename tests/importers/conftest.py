@@ -47,6 +47,7 @@ def pkg(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def imported_from(folder: Path, package: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Yield a folder that a package is imported from, and forget the package behind it: the body of a fixture."""
     monkeypatch.syspath_prepend(str(folder))
+    monkeypatch.setattr(sys, "meta_path", list(sys.meta_path))  # to which a project adds what says which features lack
     yield folder
     for name in [name for name in sys.modules if name.partition(".")[0] == package]:
         del sys.modules[name]
