@@ -144,6 +144,7 @@ class LocalPPOTrainer(RunLoop):
                 with same_random_numbers(f"{self._seed} actor"):
                     actor_metrics = self.policy.update(batch)
                 metrics.update(reduced(actor_metrics, ranks))
+                self.policy.require_usable(ranks)
                 self.rollouts.sync_weights()
         metrics.update(compute_data_metrics(batch, use_critic=False))
         metrics.update(compute_throughout_metrics(batch, timing, n_gpus=ranks.world_size))

@@ -104,7 +104,7 @@ def draw(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
     if not torch.isfinite(cumulative[:, -1]).all():
         raise DivergenceError(
             "the run has diverged: the policy's probabilities are NaN or infinite\n"
-            "hint: lower actor_rollout_ref.actor.optim.lr; vextract add watch ends a run before it saves such weights"
+            "hint: lower actor_rollout_ref.actor.optim.lr; after `vextract add watch` such weights are not saved"
         )
     # To the right: a token without probability ends where the one before it does, and is never the first beyond.
     below = (uniforms.to(cumulative.device) * cumulative[:, -1])[:, None]

@@ -32,7 +32,7 @@ class Policy(TrainedModel):
         total_steps: of the run, for the learning rate.
     """
 
-    section_name = "actor_rollout_ref.actor"
+    section_name, optim_name = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
     compares = True  # its probabilities in updates with those of before
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
@@ -93,6 +93,7 @@ class Policy(TrainedModel):
         with calling(LOSS, section.policy_loss.loss_mode), self.at_work():
             prepared = on_device(part, temperature=rollout.temperature)
             metrics: dict[str, Any] = self.actor.update_policy(prepared)
+            self.is_usable = self.has_usable_weights()
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
         if MEMORY.is_file():

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from ..errors import ConfigError
+from ..errors import ConfigError, DivergenceError
 from ..run.checkpoint_files import read_state, save_state
 from ..run.distributed import Ranks, like, local, whole
 from ..shims.device import computing_on, here, keeping_casts
@@ -39,9 +39,10 @@ class TrainedModel:
         optimizer: of what is trained.
         scheduler: of the learning rate; steps once per training step.
         tokenizer: is saved beside the model.
+        is_usable: whether this process's share of the weights was finite after the last update.
     """
 
-    section_name = ""  # of the config, where fsdp_config is: for messages
+    section_name = optim_name = ""  # for messages: where the config has its fsdp_config and its optimizer
 
     def __init__(
         self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int
@@ -49,6 +50,7 @@ class TrainedModel:
         self.module = module
         self.device = here()
         self.tokenizer = tokenizer
+        self.is_usable = True
         self.optimizer = _optimizer(module, optim)
         if ranks.rank == 0 and "Adam" in type(self.optimizer).__name__:
             note_rounding(self.trained, optim, f"{self.section_name}.fsdp_config.model_dtype")
@@ -82,6 +84,24 @@ class TrainedModel:
         rate = float(self.scheduler.get_last_lr()[0])
         self.scheduler.step()
         return rate
+
+    def has_usable_weights(self) -> bool:
+        """Tell whether this process's share of what is trained is finite, and small enough to be computed with.
+
+        Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
+        model is in use.
+        """
+        norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
+        return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
+
+    def require_usable(self, ranks: Ranks) -> None:
+        """Raise a DivergenceError where the last update has spoiled the weights, on whichever process."""
+        if ranks.any(not self.is_usable):
+            optim = self.optim_name
+            raise DivergenceError(
+                f"the run has diverged: weights that {optim} trains are NaN, infinite or too large to compute with\n"
+                f"hint: lower {optim}.lr, or raise {optim}.lr_warmup_steps; these weights were not saved"
+            )
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
         """Return all weights by their names in Hugging Face format, whole; an adapter is merged into them.

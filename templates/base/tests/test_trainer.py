@@ -64,6 +64,12 @@ def test_the_first_step_is_no_distance_from_the_reference(train):
     assert row["actor/reward_kl_penalty"] == pytest.approx(0.0, abs=1e-6)
 
 
+def test_a_learning_rate_that_spoils_the_weights_ends_the_run(train, scored, capsys):
+    run = train(scored, "actor_rollout_ref.actor.optim.lr=1e30", "trainer.total_training_steps=2", code=1)
+    assert "\nhint: lower actor_rollout_ref.actor.optim.lr" in capsys.readouterr().err
+    assert not list(run.glob("global_step_*"))
+
+
 def test_a_reward_that_is_nan_stops_the_run_and_is_named(train, tmp_path, capsys):
     source = tmp_path / "score.py"
     source.write_text("def compute_score(**kwargs):\n    return float('nan')\n")

@@ -239,6 +239,8 @@ class LocalPPOTrainer(RunLoop):
                     metrics.update(self.process_rewards.add(batch))
                 if WATCH:
                     self.divergence.after_update("reward_model", metrics, step)
+                else:
+                    self.models["reward_model"].require_usable(ranks)
 
             # update_critic: the critic learns the returns.
             if CRITIC and self.critic is not None:
@@ -248,6 +250,8 @@ class LocalPPOTrainer(RunLoop):
                 metrics.update(reduced(critic_metrics, ranks))
                 if WATCH:
                     self.divergence.after_update("critic", metrics, step)
+                else:
+                    self.critic.require_usable(ranks)
 
             # update_actor: the policy learns, and the engine gets its weights.
             if not CRITIC or self.config.trainer.critic_warmup <= step:
@@ -257,6 +261,8 @@ class LocalPPOTrainer(RunLoop):
                     metrics.update(reduced(actor_metrics, ranks))
                     if WATCH:
                         self.divergence.after_update("actor", metrics, step)
+                    else:
+                        self.policy.require_usable(ranks)
                     if RESCUE:
                         sync_weights(self)
                     else:

@@ -29,7 +29,6 @@ from ..switches import (
     PLACEMENT,
     QLORA,
     SHARDED_CHECKPOINTS,
-    WATCH,
 )
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
@@ -56,7 +55,7 @@ class Policy(TrainedModel):
         total_steps: of the run, for the learning rate.
     """
 
-    section_name = "actor_rollout_ref.actor"
+    section_name, optim_name = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
     compares = True  # its probabilities in updates with those of before
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
@@ -141,8 +140,7 @@ class Policy(TrainedModel):
             if MFU:
                 seconds, epochs = time.perf_counter() - start, section.ppo_epochs
                 metrics.update(flops_metrics("actor", self.module, batch, seconds, epochs, self._world_size))
-            if WATCH:
-                self.is_usable = self.has_usable_weights()
+            self.is_usable = self.has_usable_weights()
         if self.device.type == "cuda":
             metrics.update(self.memory_metrics())
         if MEMORY.is_file():

@@ -15,12 +15,12 @@ from torch import nn
 from torch.distributed.tensor import DTensor
 
 from ..data.images import save_processor
-from ..errors import ConfigError
+from ..errors import ConfigError, DivergenceError
 from ..run.checkpoint_files import read_state, save_state
 from ..run.distributed import Ranks, like, local, whole
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
-from ..switches import HF, LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS, WATCH
+from ..switches import HF, LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
@@ -48,9 +48,10 @@ class TrainedModel:
         optimizer: of what is trained.
         scheduler: of the learning rate; steps once per training step.
         tokenizer: is saved beside the model.
+        is_usable: whether this process's share of the weights was finite after the last update.
     """
 
-    section_name = ""  # of the config, where fsdp_config is: for messages
+    section_name = optim_name = ""  # for messages: where the config has its fsdp_config and its optimizer
 
     def __init__(
         self, module: nn.Module, optim: Any, fsdp_config: Any, tokenizer: Any, ranks: Ranks, total_steps: int
@@ -60,8 +61,7 @@ class TrainedModel:
         if LORA:
             self.lora = adapter_settings(module)  # of what is trained in place of the weights; None: nothing
         self.tokenizer = tokenizer
-        if WATCH:
-            self.is_usable = True  # whether this process's share of the weights was finite after the last update
+        self.is_usable = True
         if not HF:  # how many bytes of the device an engine in this process has given back, which torch counts still
             self.given_back: Callable[[], int] = lambda: 0
         if SHARDED_CHECKPOINTS:
@@ -114,16 +114,23 @@ class TrainedModel:
         self.scheduler.step()
         return rate
 
-    if WATCH:
+    def has_usable_weights(self) -> bool:
+        """Tell whether this process's share of what is trained is finite, and small enough to be computed with.
 
-        def has_usable_weights(self) -> bool:
-            """Tell whether this process's share of what is trained is finite, and small enough to be computed with.
+        Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
+        model is in use.
+        """
+        norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
+        return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
-            Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
-            model is in use.
-            """
-            norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
-            return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
+    def require_usable(self, ranks: Ranks) -> None:
+        """Raise a DivergenceError where the last update has spoiled the weights, on whichever process."""
+        if ranks.any(not self.is_usable):
+            optim = self.optim_name
+            raise DivergenceError(
+                f"the run has diverged: weights that {optim} trains are NaN, infinite or too large to compute with\n"
+                f"hint: lower {optim}.lr, or raise {optim}.lr_warmup_steps; these weights were not saved"
+            )
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
         """Return all weights by their names in Hugging Face format, whole; an adapter is merged into them.

@@ -8,7 +8,7 @@ from omegaconf import OmegaConf
 
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
-from ..switches import MFU, PLACEMENT, SHARDED_CHECKPOINTS, WATCH
+from ..switches import MFU, PLACEMENT, SHARDED_CHECKPOINTS
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
@@ -29,7 +29,7 @@ class Critic(TrainedModel):
         total_steps: of the run, for the learning rate.
     """
 
-    section_name = "critic.model"
+    section_name, optim_name = "critic.model", "critic.optim"
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         self.section = section = config.critic
@@ -84,8 +84,7 @@ class Critic(TrainedModel):
             if MFU:
                 seconds, epochs = time.perf_counter() - start, self.section.ppo_epochs
                 metrics.update(flops_metrics("critic", self.module, batch, seconds, epochs, self._world_size))
-            if WATCH:
-                self.is_usable = self.has_usable_weights()
+            self.is_usable = self.has_usable_weights()
         metrics["critic/lr"] = self.step_learning_rate()
         return metrics
 

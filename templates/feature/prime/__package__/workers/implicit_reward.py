@@ -8,7 +8,6 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..run.distributed import Ranks
-from ..switches import WATCH
 from ..training.process_advantages import row_losses
 from ..vendored.protocol import DataProto
 from .implicit_updates import update_by
@@ -29,7 +28,7 @@ class ImplicitReward(Policy):
         total_steps: of the run, for the learning rate.
     """
 
-    section_name = "local.prime"
+    section_name, optim_name = "local.prime", "local.prime.optim"
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str | None, total_steps: int) -> None:
         self.section = config.local.prime
@@ -84,8 +83,7 @@ class ImplicitReward(Policy):
         temperature = self.config.actor_rollout_ref.rollout.temperature
         with self.at_work():
             metrics = update_by(losses, self.actor, on_device(part, temperature=temperature))
-            if WATCH:
-                self.is_usable = self.has_usable_weights()
+            self.is_usable = self.has_usable_weights()
         rewards = torch.zeros_like(batch.batch["ref_log_prob"], dtype=torch.float32)
         for of_process in self._ranks.gather_objects(noted):
             for rows, values in of_process:

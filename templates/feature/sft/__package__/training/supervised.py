@@ -82,6 +82,8 @@ class SupervisedTrainer(LocalPPOTrainer):
             if WATCH:
                 self.suspects.batch = batch
                 self.divergence.after_update("actor", metrics, self.steps_done + 1)
+            else:
+                self.policy.require_usable(self.ranks)
         for name, ours in (("loss", "pg_loss"), ("grad_norm", "grad_norm"), ("lr", "lr")):
             metrics[f"train/{name}"] = metrics.pop(f"actor/{ours}")
         metrics["train/global_tokens"] = sum(_lengths(batch))

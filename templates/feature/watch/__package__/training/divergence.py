@@ -18,12 +18,8 @@ STEPS_SHOWN = 4
 # A single batch may give a loss or gradient that is not finite: upstream skips its update and goes on. So many in a row
 # end the run.
 PATIENCE = 3
-# Of each model: the section of its optimizer, and the metric of its loss.
-WATCHED = {
-    "actor": ("actor_rollout_ref.actor.optim", "pg_loss"),
-    "critic": ("critic.optim", "vf_loss"),
-    "reward_model": ("local.prime.optim", "dpo_loss"),
-}
+# Of each model the metric of its loss.
+LOSSES = {"actor": "pg_loss", "critic": "vf_loss", "reward_model": "dpo_loss"}
 
 
 class DivergenceCheck:
@@ -58,7 +54,7 @@ class DivergenceCheck:
             DivergenceError: its weights are NaN, infinite or too large, or its loss or its gradient has been so several
                 times.
         """
-        loss, gradient = f"{name}/{WATCHED[name][1]}", f"{name}/grad_norm"
+        loss, gradient = f"{name}/{LOSSES[name]}", f"{name}/grad_norm"
         shown = (f"{name}/lr", gradient, loss, f"{name}/ppo_kl")
         self._steps.setdefault(step, {}).update({key: float(metrics[key]) for key in shown if key in metrics})
         self._steps.pop(step - STEPS_SHOWN, None)
@@ -73,7 +69,8 @@ class DivergenceCheck:
             led_there = self.suspects.write(batch, self.log_probs(batch), step)
             hint = (
                 "look at the sample in that file, and at the loss and the reward that it gets; the same command goes "
-                f"on from the last checkpoint; local.dtype=float32 is more exact, {WATCHED[name][0]}.lr may be lower"
+                "on from the last checkpoint; local.dtype=float32 is more exact, and "
+                f"{self.models[name].optim_name}.lr may be lower"
             )
             raise self.error(name, what, *led_there, hint=hint)
 
@@ -115,6 +112,6 @@ class DivergenceCheck:
         lines = [f"the run has diverged: {what}", *more]
         for step, values in self._steps.items():
             lines.append(f"  step {step}: " + ", ".join(f"{key} {value:.3g}" for key, value in values.items()))
-        optim = WATCHED[name][0]
+        optim = self.models[name].optim_name
         usual = f"lower {optim}.lr, or raise {optim}.lr_warmup_steps; these weights were not saved"
         return DivergenceError("\n".join([*lines, f"hint: {hint or usual}"]))
