@@ -1,10 +1,12 @@
-"""Write what upstream ever had: `python scripts/history.py CLONE` of a clone of verl's repository with its history.
+"""Write what upstream ever had: `python scripts/history.py CLONE RECIPES`, of clones with their history.
+
+CLONE is of verl's repository, RECIPES of verl-recipe, where its recipes are since 2026.
 
 `manifests/history.json.gz` has the fingerprints, of any branch and of every supported release:
 
 - `files`: every version of the files that decide what is trained;
 - `programs`: the reward managers that programs defined before there was a folder of them;
-- `parts`: every top-level statement of any version of any of verl's files, and its files that are not Python;
+- `parts`: every top-level statement of any version of verl's files and recipes, and their files that are no Python;
 - `texts`: these statements with their comments and all that is printed;
 - `keys`: no fingerprints, the names in keys of its config.
 
@@ -34,7 +36,7 @@ from extractor.values.fingerprint import fingerprint, fingerprint_statement, fin
 
 MANIFESTS = Path(__file__).resolve().parents[1] / "manifests"
 HISTORY = MANIFESTS / "history.json.gz"
-EVERY = ":(glob)verl/**"
+PARTS = ("verl/", "recipe/")
 SUFFIXES = (".py", ".yaml", ".yml", ".json", ".md", ".sh")
 WATCHED = (
     "verl/trainer/ppo/core_algos.py",
@@ -53,10 +55,10 @@ CONFIG, KEY = "trainer/config/", re.compile(r"^[\s#]*([A-Za-z_]\w*):", re.MULTIL
 PROGRAMS = ("verl/trainer/main_ppo.py", "examples/split_placement/main_ppo_split.py")
 
 
-def versions(clone: Path) -> Iterator[tuple[str, str]]:
-    """Yield path and object of each version, on a branch or under a tag, of verl's files and of the programs."""
-    command = ["log", "--branches", "--tags", "--format=", "--raw", "--no-abbrev", "--no-renames", "-m", "--", EVERY]
-    for line in _git(clone, *command, *PROGRAMS).splitlines():
+def versions(clone: Path, *paths: str) -> Iterator[tuple[str, str]]:
+    """Yield path and object of each version of these files, on a branch or under a tag."""
+    command = ["log", "--branches", "--tags", "--format=", "--raw", "--no-abbrev", "--no-renames", "-m", "--", *paths]
+    for line in _git(clone, *command).splitlines():
         fields, _, path = line.partition("\t")
         found = fields.split()[3]
         if found.strip("0") and path.endswith(SUFFIXES):
@@ -67,17 +69,10 @@ def _git(clone: Path, *command: str) -> str:
     return subprocess.run(["git", "-C", str(clone), *command], capture_output=True, text=True, check=True).stdout
 
 
-def _contents(clone: Path) -> Iterator[tuple[str, str]]:
+def _list_upstream(clone: Path, recipes: Path) -> Iterator[tuple[str, str]]:
     """Yield path and text of every version, and of every supported release."""
-    command = ["git", "-C", str(clone), "cat-file", "--batch"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
-        assert reader.stdin is not None
-        assert reader.stdout is not None
-        for path, name in sorted(set(versions(clone))):
-            reader.stdin.write(f"{name}\n".encode())
-            reader.stdin.flush()
-            size = int(reader.stdout.readline().split()[2])
-            yield path, reader.stdout.read(size + 1)[:-1].decode(errors="replace")
+    yield from _read_versions(clone, *PARTS, *PROGRAMS)
+    yield from ((f"recipe/{path}", text) for path, text in _read_versions(recipes, "."))
     for release in releases.list_supported():
         source = open_source(releases.load(release).pin)
         for path in source.files:
@@ -85,16 +80,31 @@ def _contents(clone: Path) -> Iterator[tuple[str, str]]:
                 yield path, source.read(path)
 
 
+def _read_versions(clone: Path, *paths: str) -> Iterator[tuple[str, str]]:
+    """Yield path and text of every version of these files."""
+    command = ["git", "-C", str(clone), "cat-file", "--batch"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as reader:
+        assert reader.stdin is not None
+        assert reader.stdout is not None
+        for path, name in sorted(set(versions(clone, *paths))):
+            reader.stdin.write(f"{name}\n".encode())
+            reader.stdin.flush()
+            size = int(reader.stdout.readline().split()[2])
+            yield path, reader.stdout.read(size + 1)[:-1].decode(errors="replace")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("clone", type=Path)
+    parser.add_argument("recipes", type=Path)
+    arguments = parser.parse_args()
     files: dict[str, set[str]] = {}
     programs: set[str] = set()
     parts: set[str] = set()
     texts: set[str] = set()
     keys: set[str] = set()
     warnings.simplefilter("ignore", SyntaxWarning)
-    for path, text in _contents(parser.parse_args().clone):
+    for path, text in _list_upstream(arguments.clone, arguments.recipes):
         if not path.endswith(".py"):
             parts.add(fingerprint_text(text))
             keys.update(KEY.findall(text) if CONFIG in path else ())
@@ -103,11 +113,11 @@ def main() -> None:
             tree = readers.parse_python(text)
         except SyntaxError:
             continue
-        if path.startswith("verl/"):
+        if path.startswith(PARTS):
             parts.update(
                 fingerprint_statement(node) for node in tree.body if not isinstance(node, (ast.Import, ast.ImportFrom))
             )
-            texts.update(_texts(text))
+            texts.update(_texts(text) if path.startswith("verl/") else ())
         if path not in PROGRAMS and any(fnmatch(path, pattern) for pattern in WATCHED):
             files.setdefault(path, set()).add(fingerprint(tree))
         if path in PROGRAMS and (manager := find_program_managers(tree)) is not None:

@@ -14,8 +14,6 @@ from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 
 ESTIMATOR, LOSS = "advantage estimator", "policy loss"
-# Recipes of upstream's with a trainer of their own.
-_UPSTREAMS = tuple(f"recipe.{name}." for name in ("prime", "spin", "sppo", "transfer_queue"))
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _TABLE = read_table("adopt")
 _TRAINERS: Mapping[str, str] = _TABLE["trainers"]
@@ -59,7 +57,7 @@ def find_methods(fork: ForkCode) -> list[Method]:
     found: dict[tuple[str, str], Method] = {}
     # Of several trainers the one that launch scripts use says what a method is.
     for module in sorted(fork.mentions("def compute_advantage"), key=fork.count_uses, reverse=True):
-        if "compute_advantage" in module.by_name and not module.name.startswith(_UPSTREAMS):
+        if "compute_advantage" in module.by_name:
             for method in _find_branches(fork, module):
                 found.setdefault((method.kind, method.name), method)
     for word, kind in (("register_adv_est", ESTIMATOR), ("register_policy_loss", LOSS)):
@@ -67,14 +65,14 @@ def find_methods(fork: ForkCode) -> list[Method]:
             for name, segment in module.by_name.items():
                 called = _find_registered_name(fork, module, segment.node, word)
                 own = _list_own_functions(module, name) if called else ()
-                if called and own and not module.name.startswith(_UPSTREAMS):
+                if called and own:
                     found.setdefault(
                         (kind, called),
                         Method(kind, called, module, name, None, own, describe(segment.node), registered=True),
                     )
     for module in fork.mentions("def compute_policy_loss"):
         for name, segment in module.by_name.items():
-            if name.startswith("compute_policy_loss") and not module.name.startswith(_UPSTREAMS):
+            if name.startswith("compute_policy_loss"):
                 known = {item.function for item in found.values()}
                 own = _list_own_functions(module, name)
                 if own and name not in known and isinstance(segment.node, _FUNCTIONS):

@@ -16,7 +16,6 @@ from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.segments import Segment, decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
-from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code import managers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.modules import name_module
@@ -42,7 +41,6 @@ _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), 
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
 _TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
 _NOBODYS = "which only your own loops write"
-_RECIPES = ("verl.experimental.", *(f"recipe.{name}." for name in read_table("adopt")["recipes"]))
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -192,7 +190,6 @@ def list_trainers(fork: ForkCode) -> Iterator[MethodState]:
         for name, segment in module.by_name.items()
         if isinstance(segment.node, ast.ClassDef)
         and any("RayPPOTrainer" in ast.unparse(base) for base in segment.node.bases)
-        and not module.name.startswith(_RECIPES)
         and fingerprint_statement(segment.node) not in load_upstream_parts()
     }
     for name, path in found.items():

@@ -16,6 +16,7 @@ from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_states import Runs, list_trainers
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.runs.module_imports import Name
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from tests.importers.adopt.forks import Fork
 from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER
 from tests.releases import source_of
@@ -288,11 +289,15 @@ def test_of_several_trainers_that_of_launch_scripts_counts(fork: Fork) -> None:
         assert method.module.name == f"verl.trainer.ppo.{trainer}"
 
 
-def test_a_trainer_of_the_forks_is_said_to_be_parked(fork: Fork) -> None:
-    for recipe, name in (("own", "Mine"), ("dapo", "RayDAPOTrainer")):
+def test_a_trainer_of_the_forks_is_said_to_be_parked(fork: Fork, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Upstream's recipes are told by what they are, wherever a fork has put them: gvpo's loss is one of verl-recipe."""
+    assert "9ddf143d" in load_upstream_parts()
+    for recipe, name in (("own", "Mine"), ("copied", "RayDAPOTrainer")):
         folder = fork.top / "recipe" / recipe
         folder.mkdir(parents=True)
-        base = "from verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n"
-        (folder / "trainer.py").write_text(f"{base}class {name}(RayPPOTrainer):\n    pass\n")
+        text = f"class {name}(RayPPOTrainer):\n    pass\n"
+        (folder / "trainer.py").write_text(f"from verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n{text}")
+    upstreams = {fingerprint_statement(ast.parse(text).body[0])}
+    monkeypatch.setattr("extractor.importers.adopt.method_states.load_upstream_parts", lambda: upstreams)
     found = list(list_trainers(ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))))
     assert [(item.name, item.where, item.runs) for item in found] == [("Mine", "recipe/own/trainer.py", Runs.NO)]
