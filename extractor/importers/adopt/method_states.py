@@ -87,7 +87,7 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
     whole = judge_overall(states)
     is_mixed = any(item.runs is not whole for item in states)
     names = [f"{item.name} ({item.runs.value})" if is_mixed else item.name for item in states]
-    return f"your method {whole.value}: {', '.join(names)}{more}"
+    return f"your method {whole.value}: {', '.join(dict.fromkeys(names))}{more}"
 
 
 def judge_overall(states: Sequence[MethodState]) -> Runs:
