@@ -121,16 +121,6 @@ def edit(file: Path, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
-def test_memory_that_an_engine_has_given_back_is_not_the_trainers(
-    policy: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trained = policy()
-    for name, size in (("max_memory_allocated", 3), ("max_memory_reserved", 4)):
-        monkeypatch.setattr(torch.cuda, name, lambda device, size=size: size * 2**30)
-    trained.given_back = lambda: 2**30
-    assert trained.memory_metrics() == {"perf/max_memory_allocated_gb": 2.0, "perf/max_memory_reserved_gb": 3.0}
-
-
 def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(config: Callable[..., Any]) -> None:
     turns = ("actor_rollout_ref.rollout.multi_turn.enable=true", "data.train_files=rows.parquet")
     said = refusal(lambda: check(config(*turns, "local.env.is_reward=false")))

@@ -38,6 +38,14 @@ try:
 except ConfigError as error:
     print(error)
 """
+GIVEN_BACK = """
+import json
+from types import SimpleNamespace
+import torch
+from toy.workers.policy import Policy
+torch.cuda.max_memory_allocated, torch.cuda.max_memory_reserved = (lambda at: 3 * 2**30), (lambda at: 4 * 2**30)
+print(json.dumps(Policy.memory_metrics(SimpleNamespace(device=None, given_back=lambda: 2**30))))
+"""
 FREED = """
 import json, resource
 from toy.run.heap import SMALL, freed_memory
@@ -99,6 +107,11 @@ def test_more_processes_than_gpus(made: Maker) -> None:
     root = made(Configuration(NEWEST[-1], "hf")).root
     shown = printed(root, ONE_TOO_MANY, LOCAL_RANK="1", RANK="1", WORLD_SIZE="2")
     assert "process 2 of this machine has no GPU of its own: torch finds 1" in "\n".join(shown)
+
+
+def test_memory_that_an_engine_has_given_back_is_not_the_trainers(made: Maker) -> None:
+    shown = printed(made(Configuration(NEWEST[-1], "vllm")).root, GIVEN_BACK)
+    assert json.loads(shown[-1]) == {"perf/max_memory_allocated_gb": 2.0, "perf/max_memory_reserved_gb": 3.0}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
