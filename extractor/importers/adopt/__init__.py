@@ -34,6 +34,8 @@ from extractor.values.options import Options
 from extractor.values.tree import File, FileKind, Tree
 
 __all__ = ["Adoption", "ForkEdit", "Outcome", "Recognised", "Share", "adopt", "adopt_with_run", "recognise"]
+
+_DATASETS = "dataset_classes"  # the feature by which a project takes a fork's dataset
 Say = Callable[[str], None]
 
 
@@ -93,7 +95,10 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
             say("carrying your edits over")
             adoption = _carry_over(recognised, generated, options)
             wanted |= _find_demanded(adoption.plan, generated.tree, options.package)
-            if not wanted.methods(generated.found):
+            has_dataset = any(state.setting.startswith("data.custom_cls") for state in adoption.methods)
+            if has_dataset and _DATASETS not in options.features:
+                options = complete(replace(options, features=(*options.features, _DATASETS)), manifest)
+            elif not wanted.methods(generated.found):
                 return adoption
 
 

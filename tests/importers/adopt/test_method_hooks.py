@@ -229,6 +229,7 @@ def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path) -
     assert (dataset["runs"], dataset["why"]) == ("runs in part", "its trainer computes size for it: at their defaults")
     assert "style=config.mine," in (tmp_path / "toy/toy/custom/verl_dataset.py").read_text()
     assert "mine: odd" in (tmp_path / "toy/config/fork/keys.yaml").read_text()
+    assert report["options"]["features"] == ["dataset_classes"]
 
 
 def test_enums_are_united_and_arguments_of_one_side_go_by_name(run: Any, tmp_path: Path) -> None:
