@@ -40,7 +40,7 @@ class MovedNumbers:
 
     Attributes:
         compared: How many cases both releases compute.
-        moved: How the first case differs, by what it is about: "core_algos.policy_loss[gpg]".
+        moved: How the first case about each thing differs, by name: "core_algos.policy_loss[gpg/token-mean]".
     """
 
     compared: int
@@ -158,12 +158,12 @@ def compare_releases(project: Path, old: Source, new: Source) -> MovedNumbers:
     python = interpreter.choose(project, None)
     before, after = (_compute(found, source, python) for source in (old, new))
     both = [name for name, case in before.items() if _is_computed(case) and _is_computed(after.get(name, {}))]
-    moved: dict[str, str] = {}
+    moved: dict[str, tuple[str, str]] = {}
     for name in both:
         how = find_difference(before[name]["value"], after[name]["value"], (f"in {old.release}", f"in {new.release}"))
         if how is not None:
-            moved.setdefault(f"{name.partition('/')[0].rstrip(']')}]", how)
-    return MovedNumbers(len(both), moved)
+            moved.setdefault(name.partition("/")[0].rstrip("]"), (name, how))
+    return MovedNumbers(len(both), dict(moved.values()))
 
 
 def _is_computed(case: Mapping[str, Any]) -> bool:
