@@ -170,6 +170,7 @@ def test_edits_all_over_a_large_project_are_all_there_after_an_upgrade(seed: int
     for path in own:
         text = path.read_text(encoding="utf-8")
         functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
+        functions = [node for node in functions if node.body[-1].lineno > node.lineno]  # a stub has no room for an edit
         if functions:
             last = draw.choice(functions).body[-1]
             lines = text.split("\n")
