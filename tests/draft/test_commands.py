@@ -109,7 +109,7 @@ def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, whe
     assert run("sync", tmp_path / "toy", "--from", wheel).code == 0
     # The commands that need the release infer once more what was inferred for it.
     # What `new` has warned of is done as it says.
-    assert "toy/vendored/utils/npu_utils.py:20: imports einops, which pyproject.toml does not require" in result.err
+    assert "toy/vendored/utils/npu_utils.py:19: imports einops, which pyproject.toml does not require" in result.err
     asked = (tmp_path / "toy/pyproject.toml").read_text(encoding="utf-8")
     asked = asked.replace("dependencies = [\n", 'dependencies = [\n    "einops",\n', 1)
     (tmp_path / "toy/pyproject.toml").write_text(asked, encoding="utf-8")

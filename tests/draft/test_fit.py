@@ -115,4 +115,5 @@ def test_renamed_keys_are_inferred(verl_0_5_0: Source, verl_0_6_1: Source) -> No
 def test_every_release_can_be_drafted_from_the_one_before(release: str) -> None:
     found = drafts.record(release)
     assert f"source.wheel_sha256: {releases.load(release).pin.wheel_sha256}" in found.inferred
-    assert bool(found.todo) or not found.by_hand
+    # A fix that upstream has made needless is kept, as long as what it edits is there.
+    assert found.todo or all(line.startswith("drop.fixes") for line in found.by_hand)

@@ -40,7 +40,8 @@ class MovedNumbers:
 
     Attributes:
         compared: How many cases both releases compute.
-        moved: How the first case differs, by what it is about: "core_algos.policy_loss[gpg]".
+        moved: How cases differ, by name: "core_algos.policy_loss[gpg/token-mean]". It is the first of those about one
+            thing, and of those of a family that differ alike.
     """
 
     compared: int
@@ -158,12 +159,15 @@ def compare_releases(project: Path, old: Source, new: Source) -> MovedNumbers:
     python = interpreter.choose(project, None)
     before, after = (_compute(found, source, python) for source in (old, new))
     both = [name for name, case in before.items() if _is_computed(case) and _is_computed(after.get(name, {}))]
-    moved: dict[str, str] = {}
+    first: dict[str, tuple[str, str]] = {}
     for name in both:
         how = find_difference(before[name]["value"], after[name]["value"], (f"in {old.release}", f"in {new.release}"))
         if how is not None:
-            moved.setdefault(f"{name.partition('/')[0].rstrip(']')}]", how)
-    return MovedNumbers(len(both), moved)
+            first.setdefault(name.partition("/")[0].rstrip("]"), (name, how))
+    once: dict[tuple[str, str], str] = {}
+    for name, how in first.values():
+        once.setdefault((name.partition("[")[0], how), name)
+    return MovedNumbers(len(both), {name: how for (_, how), name in once.items()})
 
 
 def _is_computed(case: Mapping[str, Any]) -> bool:

@@ -26,7 +26,7 @@ from ..output import say
 C = TypeVar("C", bound="Closing")
 
 SIGNALS = (signal.SIGINT, signal.SIGTERM)
-# A signal within this many seconds of the first counts as the same one: a process group and torchrun both pass it on.
+# A signal within this many seconds of the last counts as the same one: a process group and torchrun both pass it on.
 SAME = 0.5
 PATIENCE = 10.0  # seconds after which the processes that a killed run left behind have ended
 
@@ -94,13 +94,17 @@ class StopRequested(Exception):
 
 
 class StopSignal:
-    """Within it, the first Ctrl-C or SIGTERM sets `requested`; a second one of either interrupts at once."""
+    """Within it, the first Ctrl-C or SIGTERM sets `requested`; a second interrupts at once.
+
+    A third ends the process, in case a hook catches the interruption and goes on.
+    """
 
     active: "list[StopSignal]" = []
 
     def __init__(self) -> None:
         self.requested = False
-        self._first = 0.0
+        self._interrupted = False
+        self._last = 0.0
         self._before: dict[int, Any] = {}
 
     def __enter__(self) -> "StopSignal":
@@ -119,11 +123,15 @@ class StopSignal:
             signal.signal(signal.SIGTERM, lambda *_: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
     def _note(self, number: int, frame: FrameType | None) -> None:
+        if time.monotonic() - self._last < SAME:
+            return
+        self._last = time.monotonic()
+        if self._interrupted:
+            os._exit(128 + number)
         if self.requested:
-            if time.monotonic() - self._first < SAME:
-                return
+            self._interrupted = True
             raise KeyboardInterrupt
-        self.requested, self._first = True, time.monotonic()
+        self.requested = True
         several = os.environ.get("WORLD_SIZE", "1") != "1"
         if os.environ.get("RANK", "0") != "0" or (several and number == signal.SIGTERM):
             return  # torchrun sends SIGTERM, too, when another process has failed
