@@ -78,7 +78,7 @@ def test_messages_and_a_column_of_another_name_are_understood(data_config, token
 
 def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_path):
     file = write(tmp_path / "long.jsonl", [*PLAIN, {"prompt": "1" * 40, "ground_truth": "2"}])
-    (text, *mended), *_ = build(data_config, tokenizer, file)[0].wrong  # which a run says along with sizes
+    (text, *mended), *_ = build(data_config, tokenizer, file)[0].wrong_prompts  # which a run says along with sizes
     assert text.startswith("train prompt 8 has 42 tokens, more than data.max_prompt_length=12")
     assert mended == ["data.max_prompt_length", "42"]
     data_config.data.filter_overlong_prompts = True
@@ -106,6 +106,7 @@ def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
     source.write_text(
         "from __package__.custom.env_dataset import EnvDataset\n"
         "class Mine(EnvDataset):\n"
+        "    seen, lengths = 3, [7]\n"
         "    def __getitem__(self, item):\n"
         "        return {**super().__getitem__(item), 'mine': True}\n"
         "class Broken(EnvDataset):\n"
@@ -116,10 +117,11 @@ def test_a_dataset_class_of_ones_own(data_config, tokenizer, tmp_path):
     data_config.data.custom_cls = {"path": str(source), "name": "Mine"}
     train, val = build_datasets(data_config, tokenizer)
     assert train[0]["mine"] and val[0]["mine"]
+    assert (train.seen, train.lengths) == (3, [7])
     data_config.data.custom_cls.name = "Broken"
     with pytest.raises(HookError, match="raised KeyError: 'state'") as caught:
         build_datasets(data_config, tokenizer)
-    assert caught.value.hook_file == f"{source}:7"
+    assert caught.value.hook_file == f"{source}:8"
     data_config.data.custom_cls.name = "Absent"
     with pytest.raises(DataError, match="has no class 'Absent'"):
         build_datasets(data_config, tokenizer)
