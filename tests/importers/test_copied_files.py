@@ -335,23 +335,6 @@ def test_what_registers_models_comes_along(
     assert all(why.startswith(start) for why, start in zip(to_do, said, strict=True))
 
 
-def put(folder: Path, files: dict[str, str]) -> None:
-    for name, text in files.items():
-        (folder / name).parent.mkdir(parents=True, exist_ok=True)
-        (folder / name).write_text(text)
-
-
-def test_a_script_goes_up_from_its_folder_in_a_checkout_that_nothing_marks(tmp_path: Path) -> None:
-    files = {
-        "rewards/score.py": "def compute_score(solution_str, **_):\n    return 2.0\n",
-        "jobs/run.sh": 'cd "$(dirname "$0")/.."\n'
-        "python3 -m verl.trainer.main_ppo custom_reward_function.path=rewards/score.py\n",
-    }
-    put(tmp_path / "given", files)
-    vextract("new", tmp_path / "one", "--from-verl-run", tmp_path / "given/jobs/run.sh")
-    assert "return 2.0" in (tmp_path / "one/one/custom/verl_reward.py").read_text()
-
-
 @pytest.mark.parametrize("flag", ["--cwd", "--config-dir"])
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path, flag: str) -> None:
     (tmp_path / "run.sh").write_text("python3 -m verl.trainer.main_ppo data.seed=1\n")
