@@ -120,7 +120,6 @@ def test_a_repository_in_a_checkout_of_verl_is_started_from_there(mark: str, tmp
     [
         ("cv2", "opencv-python"),
         ("pandas", "pandas"),
-        ("google.cloud.aiplatform_v1beta1.types.content", "google-cloud-aiplatform"),
         ("google.genai", "google-genai"),
         ("a.b", "a"),
     ],
