@@ -77,7 +77,7 @@ def test_messages_and_a_column_of_another_name_are_understood(data_config, token
 
 def test_overlong_prompts_are_filtered_or_reported(data_config, tokenizer, tmp_path):
     file = write(tmp_path / "long.jsonl", [*PLAIN, {"prompt": "1" * 40, "ground_truth": "2"}])
-    (text, *mended), *_ = build(data_config, tokenizer, file)[0].wrong  # which a run says along with sizes
+    (text, *mended), *_ = build(data_config, tokenizer, file)[0].wrong_prompts  # which a run says along with sizes
     assert text.startswith("train prompt 8 has 42 tokens, more than data.max_prompt_length=12")
     assert mended == ["data.max_prompt_length", "42"]
     data_config.data.filter_overlong_prompts = True

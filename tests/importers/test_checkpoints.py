@@ -56,7 +56,7 @@ def in_project(checkpoint: Path) -> tuple[dict[str, Any], list[dict[str, Any]]]:
 def there(verl: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """A project with LoRA, and a toy model."""
     project = tmp_path_factory.mktemp("project") / "proj"
-    assert vextract("new", project, "--with", "lora").code == 0
+    assert vextract("new", project, "--with", "lora,verl_checkpoints").code == 0
     run = train(project, "trainer.total_training_steps=1")
     return project, next(run.glob("toy_model_*"))
 

@@ -12,9 +12,38 @@ from extractor.importers.runs import imported_project
 from extractor.importers.runs.copied_code.copying import Copied
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.definitions import cut_needed_part, drop_imports, list_unused_imports
+from extractor.importers.runs.module_imports import Name, rewrite_imports
 from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.releases import NEWEST, source_of
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("from a.b import c", "from new.a.b import c"),
+        ("from a import b as d, e", "from new.a import b as d\nfrom new.a import e"),
+        (
+            "def f():\n    from a import (\n        b,\n    )\n    return b",
+            "def f():\n    from new.a import b\n    return b",
+        ),
+        (
+            "x = 'äöü'\nif x:\n    from a import b, c",
+            "x = 'äöü'\nif x:\n    from new.a import b\n    from new.a import c",
+        ),
+        ("import a.b as c", "import new.a.b as c"),
+        ("import a.b\nx = a.b.c(a.b.d)", "import new.a.b as a_b\nx = a_b.c(a_b.d)"),
+        ("x = 'ä'; import a.b", "x = 'ä'; import new.a.b as a_b"),
+        ("from . import z", "from new.pack import z"),
+        ("import os, a", "import os\nimport new.a as a"),
+        ("from a import *", "from new.a import *"),
+    ],
+)
+def test_imports_are_redirected(before: str, after: str) -> None:
+    def moved(name: Name) -> tuple[str, str | None] | None:
+        return None if name.module == "os" else (f"new.{name.module}", name.name)
+
+    assert rewrite_imports(before, "pack.module", moved) == after
 
 
 def checkout(folder: Path, files: dict[str, str]) -> RunFolders:

@@ -45,20 +45,22 @@ def found(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.
     done = check_forked(
         made(Configuration(request.param, features=("watch",))).root, str(DRIVER), stdin=json.dumps(asked)
     )
-    return dict(json.loads(done.stdout.splitlines()[-1]))
+    # Up to 0.5.0 upstream's actor computes its own log-probabilities in each step, which is compared then.
+    looks = [True, True, True, request.param <= "0.5.0"]  # two, and every third
+    return {**json.loads(done.stdout.splitlines()[-1]), "looks": looks}
 
 
 def test_a_right_engine_is_watched_and_nothing_is_said(found: dict[str, Any]) -> None:
     for name in ("right", "right, all rows"):
         assert found[name]["said"] == []
         assert all(row[MEAN] < 1e-5 for row in found[name]["watched"] if row)
-    assert [MEAN in row for row in found["right"]["watched"]] == [True, True, True, False]  # two, and every third
+    assert [MEAN in row for row in found["right"]["watched"]] == found["looks"]
     assert all(found["right, all rows"]["watched"])
 
 
 def test_the_engine_is_asked_only_where_somebody_looks(found: dict[str, Any]) -> None:
     """For log-probabilities it needs time."""
-    assert found["right"]["given"] == [True, True, True, False]
+    assert found["right"]["given"] == found["looks"]
     assert all(found["right, all rows"]["given"])
     assert not any(found["off"]["given"])
 

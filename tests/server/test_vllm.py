@@ -67,13 +67,13 @@ class Served:
     """The policy, the rollout by a server, and the same model as transformers loads it."""
 
     def __init__(
-        self, vserved: Callable[[str], Any], project: Path, model: Path, run: Path, *overrides: str, ranks: Any = None
+        self, vserved: Callable[[str], Any], project: Path, model: Path, run: Path, *overrides: str, ranks: Any
     ) -> None:
         import torch
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
         self.vserved = vserved
-        loading, distributed = vserved("settings.loading"), vserved("run.distributed")
+        loading = vserved("settings.loading")
         settings = [
             "scale=toy",
             "local.device=cpu",
@@ -88,7 +88,7 @@ class Served:
         self.config = loading.load_config(project / "config", [*settings, *overrides])
         loading.settle_device(self.config)
         self.tokenizer = AutoTokenizer.from_pretrained(model)
-        self.ranks = ranks or distributed.Ranks()
+        self.ranks = ranks
         self.policy = vserved("workers.policy").Policy(
             self.config, self.tokenizer, self.ranks, str(model), total_steps=1
         )
@@ -145,19 +145,27 @@ class Served:
             torch.testing.assert_close(batch["rollout_log_probs"][row, :written], every[-written:], atol=1e-4, rtol=0)
 
     def close(self) -> None:
-        """End it all."""
+        """End the server."""
         if self.engine is not None:
             self.engine.close()
-        self.ranks.close()
+
+
+@pytest.fixture(scope="module")
+def ranks(vserved: Callable[[str], Any]) -> Iterator[Any]:
+    """The one process group of this process."""
+    ranks = vserved("run.distributed").Ranks()
+    yield ranks
+    ranks.close()
 
 
 @pytest.fixture(scope="module")
 def tied(
-    vserved: Callable[[str], Any], vllm_project: Path, tmp_path_factory: pytest.TempPathFactory
+    vserved: Callable[[str], Any], vllm_project: Path, tmp_path_factory: pytest.TempPathFactory, ranks: Any
 ) -> Iterator[Served]:
     """A tied model, with its server."""
     folder = tmp_path_factory.mktemp("tied")
-    served = Served(vserved, vllm_project, make_model(vserved, folder / "toy", tied=True), folder / "run")
+    model = make_model(vserved, folder / "toy", tied=True)
+    served = Served(vserved, vllm_project, model, folder / "run", ranks=ranks)
     served.build()
     yield served
     served.close()
@@ -318,8 +326,11 @@ def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
 
 
 @pytest.mark.thorough
-def test_an_untied_model_is_updated_as_well(vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path) -> None:
-    served = Served(vserved, vllm_project, make_model(vserved, tmp_path / "toy", tied=False), tmp_path / "run")
+def test_an_untied_model_is_updated_as_well(
+    vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, ranks: Any
+) -> None:
+    model = make_model(vserved, tmp_path / "toy", tied=False)
+    served = Served(vserved, vllm_project, model, tmp_path / "run", ranks=ranks)
     try:
         served.build()
         served.check()

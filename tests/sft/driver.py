@@ -214,7 +214,7 @@ def stop_early() -> list[Any]:
 
 if __name__ == "__main__":
     if "RANK" in os.environ:
-        ranks = Ranks(600, 45.0)
+        ranks = Ranks()
         steps("ranks", "trainer.balance_batch=true", ranks=ranks)
         ranks.close()
     else:

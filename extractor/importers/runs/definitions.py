@@ -90,7 +90,7 @@ def cut_needed_part(text: str, roots: Collection[str]) -> str:
             is_kept = not statement.effect or (bool(read) and read <= used)
         if is_kept:
             stay.add(statement.index)
-    left = drop_statements(text, frozenset(stay)).text
+    left = drop_statements(text, frozenset(stay), readers.parse_python_cached(text).body).text
     return drop_imports(left, list_unused_imports(left))
 
 

@@ -89,7 +89,7 @@ def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = 
         for name, place in zip(names, places, strict=True):
             alias = name.local
             if place is not None and name.is_dotted:  # its uses are renamed
-                alias = chains[alias] = alias.replace(".", "_")
+                chains[name.local] = alias = name.local.replace(".", "_")
             lines.append(write_import(place or (name.module, name.name), alias, name.name))
         room = rows[node.lineno - 1].encode()[: node.col_offset].decode()
         edits.append((node, "; ".join(lines) if room.strip() else f"\n{room}".join(lines)))

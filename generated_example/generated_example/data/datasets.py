@@ -118,11 +118,12 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, RowPrompts):
-            dataset.wrong = [*find_wrong_prompts(split, dataset, has_template)]
-            if dataset.wrong and split not in ("train", "val"):
-                raise DataError(dataset.wrong[0][0], "leave it out, or set data.truncation=left, or a larger limit")
+            dataset.wrong_prompts = [*find_wrong_prompts(split, dataset, has_template)]
+            if dataset.wrong_prompts and split not in ("train", "val"):
+                hint = "leave it out, or set data.truncation=left, or a larger limit"
+                raise DataError(dataset.wrong_prompts[0][0], hint)
         dataset = EncodedPrompts(dataset, tokenizer, data)
-        if not getattr(dataset, "wrong", ()):
+        if not getattr(dataset, "wrong_prompts", ()):
             check_item(split, dataset[0], cls)
     except ProjectError:
         raise
@@ -145,12 +146,12 @@ class RowPrompts(RLHFDataset):
     every prompt then has "length" 2 and none is ever filtered out.
 
     Attributes:
-        lengths: how many tokens each prompt has, counted as they are later encoded; empty where any number will do.
+        prompt_lengths: tokens of each prompt, counted as they are later encoded; empty where any number will do.
     """
 
     filter_overlong_prompts: bool
     dataframe: Any
-    lengths: list[int]
+    prompt_lengths: list[int]
 
     def _download(self, use_origin_parquet: bool = False) -> None:
         """Fetch nothing."""
@@ -165,14 +166,15 @@ class RowPrompts(RLHFDataset):
         if not hasattr(rows, "select"):
             rows = Rows(rows_in_schema(rows, str(self.data_files[0]), self.config, needs_truth=False))
         table = rows.select(range(limit)) if 0 < limit < len(rows) else rows
-        self.dataframe, self.lengths = table, []
+        self.dataframe, self.prompt_lengths = table, []
         chats = self.chats()
         if not chats or not (self.filter_overlong_prompts or self.truncation == "error"):
             return
         template = dict(getattr(self, "apply_chat_template_kwargs", None) or {})
         given = {"add_generation_prompt": True, "tokenize": False, **template}
         texts = [self.tokenizer.apply_chat_template(messages, **given) for messages in chats]
-        self.lengths = lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        self.prompt_lengths = lengths
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not self.filter_overlong_prompts or len(kept) == len(lengths):
             return
@@ -181,7 +183,7 @@ class RowPrompts(RLHFDataset):
             hint = f"raise data.max_prompt_length to {min(lengths)} or more"
             raise DataError(f"{text}; the shortest has {min(lengths)}", hint)
         print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
-        self.dataframe, self.lengths = table.select(kept), [lengths[row] for row in kept]
+        self.dataframe, self.prompt_lengths = table.select(kept), [lengths[row] for row in kept]
 
     def chats(self) -> list[Any]:
         """Return the messages of each prompt, as templates take them."""
@@ -255,9 +257,9 @@ def find_wrong_prompts(split: str, dataset: RowPrompts, has_template: bool) -> I
     They are too long; or conversations, and there is no chat template. Single messages of the user are encoded as they
     stand then, with a note.
     """
-    most, longest = dataset.max_prompt_length, max(dataset.lengths, default=0)
+    most, longest = dataset.max_prompt_length, max(dataset.prompt_lengths, default=0)
     if longest > most and dataset.truncation == "error":
-        text = f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens"
+        text = f"{split} prompt {dataset.prompt_lengths.index(longest)} has {longest} tokens"
         text += f", more than data.max_prompt_length={most} (data.filter_overlong_prompts=true leaves it out)"
         yield text, "data.max_prompt_length", str(longest)
     if has_template:

@@ -77,7 +77,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
 
     def build() -> tuple[Any, Any]:
         datasets = build_given_datasets(config, tokenizer, given, compares_with_truth(config))
-        check_sizes(config, len(datasets[0]), [each for dataset in datasets for each in getattr(dataset, "wrong", ())])
+        wrong = [each for dataset in datasets for each in getattr(dataset, "wrong_prompts", ())]
+        check_sizes(config, len(datasets[0]), wrong)
         return datasets
 
     trainer.train_loader, trainer.val_loader = build_dataloaders(config, ranks, build)

@@ -147,7 +147,8 @@ def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> 
 @pytest.mark.thorough
 def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of(RELEASE))
-    line = "token_1 = config.mine_2 if config else 0; mine_8 = mine_9 = mine_11 = mine_12 = mine_13 = 8"
+    read = ", ".join(f"config.mine_{number}" for number in (2, 9, 11, 12, 13))
+    line = f"token_1 = ({read}) if config else 0; mine_8 = 8"
     fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", line)
     fork.into("trainer/ppo/ray_trainer.py", "fit", "token_3 = self.config.algorithm.lost_4")
     config = "trainer/config/ppo_trainer.yaml"

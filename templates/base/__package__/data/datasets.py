@@ -131,14 +131,15 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
         if len(dataset) == 0:
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, RowPrompts):
-            dataset.wrong = [*find_wrong_prompts(split, dataset, has_template)]
-            if dataset.wrong and split not in ("train", "val"):
-                raise DataError(dataset.wrong[0][0], "leave it out, or set data.truncation=left, or a larger limit")
+            dataset.wrong_prompts = [*find_wrong_prompts(split, dataset, has_template)]
+            if dataset.wrong_prompts and split not in ("train", "val"):
+                hint = "leave it out, or set data.truncation=left, or a larger limit"
+                raise DataError(dataset.wrong_prompts[0][0], hint)
         if MULTIMODAL:
             dataset = EncodedImages(dataset, tokenizer, data)
         else:
             dataset = EncodedPrompts(dataset, tokenizer, data)
-        if not getattr(dataset, "wrong", ()):
+        if not getattr(dataset, "wrong_prompts", ()):
             check_item(split, dataset[0], cls)
     except ProjectError:
         raise
@@ -161,12 +162,12 @@ class RowPrompts(RLHFDataset):
     every prompt then has "length" 2 and none is ever filtered out.
 
     Attributes:
-        lengths: how many tokens each prompt has, counted as they are later encoded; empty where any number will do.
+        prompt_lengths: tokens of each prompt, counted as they are later encoded; empty where any number will do.
     """
 
     filter_overlong_prompts: bool
     dataframe: Any
-    lengths: list[int]
+    prompt_lengths: list[int]
 
     def _download(self, use_origin_parquet: bool = False) -> None:
         """Fetch nothing."""
@@ -181,10 +182,10 @@ class RowPrompts(RLHFDataset):
         if not hasattr(rows, "select"):
             rows = Rows(rows_in_schema(rows, str(self.data_files[0]), self.config, needs_truth=False))
         table = rows.select(range(limit)) if 0 < limit < len(rows) else rows
-        self.dataframe, self.lengths = table, []
+        self.dataframe, self.prompt_lengths = table, []
         chats = self.chats()
         if MULTIMODAL:
-            self.seen = check_images(self, chats)
+            self.has_images = check_images(self, chats)
         if not chats or not (self.filter_overlong_prompts or self.truncation == "error"):
             return
         template = dict(getattr(self, "apply_chat_template_kwargs", None) or {})
@@ -192,9 +193,10 @@ class RowPrompts(RLHFDataset):
             template["tools"] = self.tool_schemas
         given = {"add_generation_prompt": True, "tokenize": False, **template}
         texts = [self.tokenizer.apply_chat_template(messages, **given) for messages in chats]
-        self.lengths = lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
+        lengths = [len(ids) for ids in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
         if MULTIMODAL:
-            self.lengths = lengths = image_lengths(self, self.seen, lengths)
+            lengths = image_lengths(self, self.has_images, lengths)
+        self.prompt_lengths = lengths
         kept = [row for row, length in enumerate(lengths) if length <= self.max_prompt_length]
         if not self.filter_overlong_prompts or len(kept) == len(lengths):
             return
@@ -203,9 +205,9 @@ class RowPrompts(RLHFDataset):
             hint = f"raise data.max_prompt_length to {min(lengths)} or more"
             raise DataError(f"{text}; the shortest has {min(lengths)}", hint)
         print(f"{len(lengths) - len(kept)} of {len(lengths)} prompts are longer than {self.max_prompt_length}")
-        self.dataframe, self.lengths = table.select(kept), [lengths[row] for row in kept]
+        self.dataframe, self.prompt_lengths = table.select(kept), [lengths[row] for row in kept]
         if MULTIMODAL:
-            self.seen = [self.seen[row] for row in kept]
+            self.has_images = [self.has_images[row] for row in kept]
 
     def chats(self) -> list[Any]:
         """Return the messages of each prompt, as templates take them."""
@@ -281,9 +283,9 @@ def find_wrong_prompts(split: str, dataset: RowPrompts, has_template: bool) -> I
     They are too long; or conversations, and there is no chat template. Single messages of the user are encoded as they
     stand then, with a note.
     """
-    most, longest = dataset.max_prompt_length, max(dataset.lengths, default=0)
+    most, longest = dataset.max_prompt_length, max(dataset.prompt_lengths, default=0)
     if longest > most and dataset.truncation == "error":
-        text = f"{split} prompt {dataset.lengths.index(longest)} has {longest} tokens"
+        text = f"{split} prompt {dataset.prompt_lengths.index(longest)} has {longest} tokens"
         text += f", more than data.max_prompt_length={most} (data.filter_overlong_prompts=true leaves it out)"
         yield text, "data.max_prompt_length", str(longest)
     if has_template:

@@ -333,7 +333,8 @@ class LocalPPOTrainer(RunLoop):
             """Tell whether anything will look at the engine's log-probabilities of a step's responses."""
             rollout = self.config.actor_rollout_ref.rollout
             responses = self.config.data.train_batch_size * self.rollout_n
-            return bool(rollout.calculate_log_probs or self._asks_old_log_probs(responses) or self.watch.due(step))
+            is_compared = self._asks_old_log_probs(responses) or self.watch.due(step)
+            return bool(rollout.calculate_log_probs or (self.watch.settings.enable and is_compared))
 
     def _asks_old_log_probs(self, responses: int) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""

@@ -180,7 +180,7 @@ def check_run(config: Any, world_size: int, datasets: Sequence[Any]) -> None:
     Raises:
         ConfigError: a part of the run cannot take images.
     """
-    seen = [sees for dataset in datasets for sees in getattr(dataset, "seen", ())]
+    seen = [sees for dataset in datasets for sees in getattr(dataset, "has_images", ())]
     if not any(seen):
         return
     if config.actor_rollout_ref.rollout.mode == "async":

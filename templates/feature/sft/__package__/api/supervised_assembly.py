@@ -58,7 +58,8 @@ def assemble_supervised(trainer: Any, given: Given, around: ExitStack) -> tuple[
     fill_in_device(config)
     prepare_process()
     _check(config)
-    trainer.lock = around.enter_context(lock_run_directory(Path(config.trainer.default_local_dir), ranks))
+    trainer.lock = lock_run_directory(Path(config.trainer.default_local_dir), ranks)
+    around.enter_context(trainer.lock)
     model = config.actor_rollout_ref.model
     settle_model(config, ranks)
     seed_everything(config.local.seed + ranks.rank)

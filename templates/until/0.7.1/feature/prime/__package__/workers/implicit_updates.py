@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from ..shims.device import here
-from ..switches import DYNAMIC_BSZ
+from ..switches import DYNAMIC_BSZ, LOGITS_IN_PIECES
 from ..vendored.protocol import DataProto
 from .actor import Actor
 from .token_passes import partition_tokens
@@ -31,8 +31,9 @@ def update_by(
     vendored, passes = actor._actor, actor.passes
     blocks = passes.ranks.world_size // passes.sharers
     metrics: dict[str, list[float]] = {"reward_model/dpo_loss": [], "reward_model/grad_norm": []}
-    with actor.pieces.in_use():  # see what its logits are
-        pass
+    if LOGITS_IN_PIECES:
+        with actor.pieces.in_use():  # see what its logits are
+            pass
     vendored.actor_module.train()
     size = actor.config.ppo_mini_batch_size
     for mini_batch in (data[start : start + size] for start in range(0, len(data), size)):
