@@ -45,7 +45,8 @@ def test_every_path_of_a_config_is_looked_for(setting, value):
 
 
 @pytest.mark.parametrize(
-    "override", ["trainer.default_local_dir=/tmp/a=b", "trainer.logger=[console", "data.train_batch_size=4 }"]
+    "override",
+    ["trainer.default_local_dir=/tmp/a=b", "trainer.logger=[console", "data.train_batch_size=4 }", "data.val_files=ü"],
 )
 def test_an_override_that_cannot_be_read_is_named(override):
     said = f"cannot read {re.escape(repr(override))}: [^\\n]*[^ ]\\nhint: quote a value"
