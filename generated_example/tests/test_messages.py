@@ -53,6 +53,11 @@ def test_an_override_that_cannot_be_read_is_named(override):
         load_config(CONFIG_DIRECTORY, [override])
 
 
+def test_settings_that_nothing_reads_are_named_together():
+    with pytest.raises(ConfigError, match="unknown key own.one: .*; the same holds for own.two\nhint: "):
+        load_config(CONFIG_DIRECTORY, ["+own.one=1", "+own.two=2"])
+
+
 @pytest.mark.parametrize("code", [None, 0, "bye"])
 def test_a_run_that_a_hook_ends_has_failed(capsys, code):
     with pytest.raises(SystemExit) as caught:

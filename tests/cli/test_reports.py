@@ -1,6 +1,7 @@
 """The commands that only report: explain, versions, verify."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -173,6 +174,10 @@ def test_explain_a_symbol_that_gets_a_name_of_ours(verl: None) -> None:
     fix = next(item for item in releases.load("0.4.0").fixes if item.id == "actor-remove-padding-without-flash-attn")
     assert touches(fix, "def f(x):\n    return pad_input(x)\n")
     assert not touches(fix, "def f(x):\n    return x.pad_input\n")
+
+
+def test_attack_needs_no_sandbox_of_the_project(run, project: Path) -> None:
+    run("attack", project, "--python", sys.executable, code=0)
 
 
 def test_verify_ends_with_a_verdict(run, project: Path) -> None:
