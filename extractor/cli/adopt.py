@@ -138,7 +138,7 @@ def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list
     head.append(f"carried over: {carried} of {total} symbols ({adoption.symbols.percent:.0f} %)")
     if drifted:
         places = count_noun(drifted, "place")
-        head.append(f"of another day of upstream's, not edits: {places}; the project has verl {score.release}'s")
+        head.append(f"not edits, as upstream had them on another day: {places}; the project has verl {score.release}'s")
     if adoption.options.methods:
         names = ", ".join(name.partition(":")[2] for name in adoption.options.methods)
         head.append(f"methods that are here because your edits need them: {names}")

@@ -43,11 +43,13 @@ class MissingRoot(UsageError):
 
     Attributes:
         symbol: "module:name".
+        is_elsewhere: True if another module of the release has this name.
     """
 
-    def __init__(self, symbol: str, message: str, hint: str) -> None:
+    def __init__(self, symbol: str, message: str, hint: str, *, is_elsewhere: bool) -> None:
         super().__init__(message, hint=hint)
         self.symbol = symbol
+        self.is_elsewhere = is_elsewhere
 
 
 class SourceError(VextractError):

@@ -62,8 +62,9 @@ def find_before(release: str) -> str | None:
 
 
 def is_unknown(release: str) -> bool:
-    """Return True for a newer, unsupported release."""
-    return release not in list_supported() and find_before(release) is not None
+    """Return True for a newer, unsupported release, but not for 0.9 or v0.9.1."""
+    before = find_before(release)
+    return before is not None and Version(before) != Version(release)
 
 
 def hint_nearest(release: str) -> str:

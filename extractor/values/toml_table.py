@@ -24,7 +24,8 @@ def read_toml(text: str, file: str) -> dict[str, object]:
         data: dict[str, object] = readers.parse_toml(text)
     except readers.TOMLDecodeError as error:
         raise UsageError(
-            f"{file}: not valid TOML: {error}", hint="reinstall vextract, or correct the file at the place named"
+            f"{file}: not valid TOML: {error}",
+            hint="correct the file at the place named; if it is vextract's own, reinstall vextract",
         ) from None
     return data
 

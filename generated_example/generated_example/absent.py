@@ -34,7 +34,9 @@ class AbsentModules(MetaPathFinder):
             return None  # the owner may have a module of that name
         inside = f"{name}."
         feature = MODULES.get(name) or next((MODULES[other] for other in MODULES if other.startswith(inside)), None)
-        if feature is not None:
+        # `vextract attack` adds a folder to the path of `rewards`.
+        added = [Path(folder) / fullname.rpartition(".")[2] for folder in path or ()]
+        if feature is not None and not any(place.is_dir() or place.with_suffix(".py").is_file() for place in added):
             raise ModuleNotFoundError(
                 f"this project was made without {fullname}\nhint: vextract add {feature}", name=fullname
             )

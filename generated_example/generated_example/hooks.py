@@ -160,6 +160,8 @@ def calling(registered: Registered, name: str) -> Iterator[None]:
         lines = [line for frame, line in frames if frame.f_code.co_filename == path]
         if lines:
             raise HookError(f"{what} raised {type(error).__name__}: {error}", f"{path}:{lines[-1]}") from error
+        if frames[-1][0].f_code.co_name == "__iter__":
+            frames.pop()  # torch's own, where the caller unpacks a single number
         by_caller = any(value is function for value in frames[-1][0].f_locals.values())
         if by_caller and isinstance(error, TypeError) and f"{own.__name__}() " in str(error):
             message = f"{what} cannot be called: {error}\n  it is called with {registered.arguments}, by name"

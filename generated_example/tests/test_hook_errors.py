@@ -176,6 +176,7 @@ def test_a_hook_that_cannot_be_imported_is_named(tmp_path, monkeypatch, text, me
         (lambda log_prob, **others: {}["x"], "raised KeyError: 'x'"),
         (lambda log_prob: None, "cannot be called: "),
         (lambda log_prob, **others: None, "does not return the loss"),
+        (lambda log_prob, **others: -log_prob.mean(), "does not return the loss"),
     ],
 )
 def test_a_loss_that_cannot_be_used_is_named(train, monkeypatch, capsys, loss, message):

@@ -153,6 +153,9 @@ def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
     [
         (["--engine", "vlm"], "no engine 'vlm'", "did you mean `vllm`?"),
         (["--algorithm", "grop"], "no algorithm 'grop'", "did you mean `grpo`?"),
+        (["--algorithm", "GRPO"], "no algorithm 'GRPO'", "did you mean `grpo`?"),
+        (["--verl", "v0.9.1"], "verl v0.9.1 is not supported", "did you mean 0.9.1?"),
+        (["--verl", "0.9"], "verl 0.9 is not supported", "did you mean 0.9.1?"),
         (["--algorithm", "gpro"], "no algorithm 'gpro'", "did you mean `grpo`?"),
         (["--with", "critc"], "no feature 'critc'", "did you mean `critic`?"),
         (["--with", "sequence_parallel"], "'sequence_parallel' here: it changes", "leave sequence_parallel out"),

@@ -1,6 +1,7 @@
 """The commands that only report: explain, versions, verify."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -71,7 +72,7 @@ def test_explain_a_file_as_json(run, project: Path, monkeypatch) -> None:
     assert report["chain"][0]["how"] == "root"
 
 
-OURS, OWNERS, TEMPLATES = "ours, from a template", "yours: vextract has not written it", "base/__package__/"
+OURS, OWNERS, TEMPLATES = "ours, from a template", "yours: no command of vextract writes it", "base/__package__/"
 # What is asked for: what it is, whose it is, and the beginning of its template's name.
 EXPLAINED = {
     "main.py": ("main.py", OURS, "base/main.py.jinja"),
@@ -153,6 +154,19 @@ def test_explain_a_symbol_by_what_was_done_to_it_alone(
     assert "unreachable" not in out
 
 
+def test_explain_what_its_owner_edited(run, project: Path) -> None:
+    path = "toy/vendored/algorithms/core_algos.py"
+    text = (project / path).read_text()
+    (project / path).write_text(text.replace("torch.std(scores_tensor)", "torch.std(scores_tensor) * 2"))
+    edited = f"\n  note     edited: `vextract diff {path}` shows how"
+    for name, is_edited in (("compute_grpo_outcome_advantage", True), ("core_algos.py", True), ("agg_loss", False)):
+        assert (edited in run("explain", name, project).out) is is_edited
+    (project / path).write_text(text.replace("def compute_policy_loss_gspo(", "def compute_policy_loss_gspo(here, "))
+    out = run("explain", "compute_policy_loss_gspo", project).out
+    assert edited in out
+    assert "nothing: its text is upstream's" not in out
+
+
 def test_explain_a_symbol_that_gets_a_name_of_ours(verl: None) -> None:
     """A fix without edits touches what uses the names that it replaces."""
     from extractor.pipeline.rewrite.apply_fixes import touches
@@ -160,6 +174,10 @@ def test_explain_a_symbol_that_gets_a_name_of_ours(verl: None) -> None:
     fix = next(item for item in releases.load("0.4.0").fixes if item.id == "actor-remove-padding-without-flash-attn")
     assert touches(fix, "def f(x):\n    return pad_input(x)\n")
     assert not touches(fix, "def f(x):\n    return x.pad_input\n")
+
+
+def test_attack_needs_no_sandbox_of_the_project(run, project: Path) -> None:
+    run("attack", project, "--python", sys.executable, code=0)
 
 
 def test_verify_ends_with_a_verdict(run, project: Path) -> None:

@@ -139,6 +139,7 @@ def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(confi
         ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
         ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "table.csv').to_parquet("),
         ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
+        ("null.jsonl", '{"prompt": null, "ground_truth": 2}', "row 0: null", "drop the row"),
         ("number.jsonl", '{"prompt": 3, "ground_truth": 2}', "row 0: neither text nor a list of messages",
          "write text"),
         ("role.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0, message 0: it has no role",

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from textwrap import shorten
 
 from extractor.importers.adopt.fork_code import ForkCode, ForkModule
 from extractor.importers.adopt.target_project import NoPlace
@@ -191,7 +192,8 @@ def list_parameters(node: ast.FunctionDef | ast.AsyncFunctionDef) -> list[ast.ar
 def describe(node: ast.stmt | None) -> str:
     """Return the first sentence of a function's docstring, in one line."""
     text = ast.get_docstring(node) if isinstance(node, (*_FUNCTIONS, ast.ClassDef)) else None
-    return " ".join((text or "").split("\n\n")[0].split())[:160]
+    line = " ".join((text or "").split("\n\n")[0].split()).partition(" Args:")[0]
+    return shorten(re.split(r"(?<=\.) ", line, maxsplit=1)[0], 160, placeholder="...")
 
 
 def list_arguments(

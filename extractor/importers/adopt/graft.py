@@ -1,5 +1,6 @@
 """Graft a fork's method onto an existing project."""
 
+import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -49,7 +50,7 @@ def list_ideas(found: Recognised) -> Iterator[Idea]:
             said = describe(item.new.node) or " ".join(
                 [item.what, *([f"in {', '.join(item.parts)}"] if item.parts else [])]
             )
-            kind = "class" if item.new.core.lstrip().startswith("class ") else "function"
+            kind = "class" if isinstance(item.new.node, ast.ClassDef) else "function"
             yield Idea(kind, item.key, path, said)
 
 

@@ -101,12 +101,12 @@ def _repair_batches(whole: Mapping[str, Any], project: Mapping[str, Any], run: M
         # An asynchronous trainer has no batches of prompts: it updates whenever it has so many mini-batches.
         batch = whole[_MINI_BATCH] * int(run.get("async_training.require_batches") or 1)
         changed.update({_BATCH: batch, **({_DRAWN: None} if _DRAWN in project else {})})
-        remarks.append(Remark(_BATCH, 0, "changed", f"{batch}: what its asynchronous trainer updates with at a time"))
+        remarks.append(Remark(_BATCH, 0, "changed", f"here it is {batch}, what its asynchronous trainer updates with"))
     for key in _MINI_BATCHES:
         size = whole.get(key)
         if isinstance(size, int) and isinstance(batch, int) and size > batch:
             changed[key] = batch
-            why = f"{batch}: an optimizer step takes at most one batch, of {_BATCH} prompts"
+            why = f"here it is {batch}: an optimizer step takes at most one batch, of {_BATCH} prompts"
             remarks.append(Remark(key, size, "changed", why))
     return changed, remarks
 
@@ -125,7 +125,7 @@ def _repair_values(settings: Mapping[str, Any], project: Mapping[str, Any], stat
             changed[key] = _LENGTH
             continue
         elif value is None and isinstance(own, (int, float)) and not isinstance(own, bool):
-            changed[key], why = own, f"{own}: it is a number here"
+            changed[key], why = own, f"here it is {own}: a number"
         else:
             continue
         if value is not None or key in stated:

@@ -44,7 +44,7 @@ def apply_fix(text: str, fix: Fix, rest: str, upstream_path: str) -> tuple[str, 
                 raise CheckFailed(
                     f"{upstream_path}: fix {fix.id!r}, edit {position + 1} ({edit.op}): `{edit.match}` was found "
                     f"{_say_times(count)}{where}, the manifest says {_say_times(edit.count)}",
-                    hint="correct the fix in the release's manifest, or drop it if upstream repaired this",
+                    hint="correct the fix in its manifest (yours: vextract.toml), or drop it if upstream repaired this",
                 )
     return changed, any(found)
 

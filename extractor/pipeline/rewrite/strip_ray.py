@@ -125,7 +125,7 @@ def check_no_ray(names: Names, source: str, upstream_path: str) -> None:
                     upstream_path,
                     find_upstream_line(source, names.text, use.line),
                     f"`{'.'.join(use.chain)}` is Ray's, and no rule says what it means in one process",
-                    hint="replace the definition that uses it by one of ours in the manifest, or cut it with a feature",
+                    hint="drop the root that leads to it, or name what uses it in the manifest: `cuts`, `replacements`",
                 )
 
 

@@ -10,6 +10,7 @@ from extractor.pipeline.slicer.members import Members
 from extractor.pipeline.slicer.slice import Found, KeptModule, Part
 from extractor.values.errors import MissingRoot, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
+from extractor.values.nearest import find_nearest
 from extractor.values.options import Options
 
 
@@ -186,11 +187,12 @@ class Search:
     def _explain_missing_root(self, origin: str, symbol: str) -> UsageError:
         index, release = self.found.index, self.found.manifest.release
         if not origin.startswith("role "):
-            name = symbol.partition(":")[2]
+            holder, _, name = symbol.partition(":")
             others = [f"{module}:{name}" for module in sorted(index.names) if name in index[module].bindings]
-            dropped = f"`vextract remove {symbol}`, and its file stays, as yours, where your code imports it"
-            hint = f"it has {' and '.join(others[:3])}: write that" if others else dropped
-            return MissingRoot(symbol, f"{origin}: {symbol} is not in verl {release}", f"{hint}; or keep the release")
+            near = find_nearest(name, index[holder].bindings) if holder in index.names else []
+            meant = " and ".join(others[:3] or [f"{holder}:{item}" for item in near])
+            hint = f"it has {meant}: write that" if meant else "correct the name"
+            return MissingRoot(symbol, f"{origin}: {symbol} is not in verl {release}", hint, is_elsewhere=bool(others))
         return UsageError(
             f"manifest of verl {release}: {origin}: {symbol} does not exist in the source",
             hint="check that the source is that release; otherwise correct the manifest",

@@ -2,7 +2,6 @@
 
 import re
 from dataclasses import replace
-from difflib import get_close_matches
 
 from extractor.pipeline.generate import generate
 from extractor.pipeline.source import Source
@@ -13,6 +12,7 @@ from extractor.usecases.restore import Again
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import matches
 from extractor.values.modules import name_module
+from extractor.values.nearest import find_nearest
 from extractor.values.options import Options
 
 __all__ = ["Explanation", "Ours", "explain"]
@@ -33,7 +33,7 @@ def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Expl
     Raises:
         UsageError: nothing here is called that; the message says whether verl has it, the hint names what is near.
     """
-    vendored = Vendored(again, options)
+    vendored = Vendored(again, options, ours)
     holder, _, method = name.replace(":", ".").rpartition(".")
     for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
         if found := (*vendored.named(subject), *ours.named(subject)):
@@ -44,8 +44,7 @@ def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Expl
 def _refuse(again: Again, options: Options, known: set[str], name: str) -> UsageError:
     source = again.source
     plain = name.rpartition(":")[2].rpartition(".")[2]
-    folded = {item.lower(): item for item in sorted(known, reverse=True)}
-    near = [folded[item] for item in get_close_matches(name.lower(), folded, 3)]
+    near = find_nearest(name, known, 3)
     hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
     where = [path for path in source.files if path == name or (plain.isidentifier() and _holds(source, path, plain))]
     if where:

@@ -18,6 +18,7 @@ from extractor.values.manifest import Manifest
 from extractor.values.modules import name_module
 from extractor.values.tree import FileKind
 
+_AS_EMITTED, _MISSING = "as it was emitted", "missing in the project"
 _WHOSE = {FileKind.TEMPLATE: TEMPLATE, FileKind.HOOK: HOOK}
 
 
@@ -88,18 +89,28 @@ class Ours:
             release=self._release if entry.upstream_path else "",
             templates=self._templates.get(entry.path, ()),
             symbols=tuple(self._names(entry.path)),
-            note=self._state(entry) + ("" if made else "\nwritten without a template: it makes its folder a package"),
+            note=self.describe_state(entry.path)
+            + ("" if made else "\nwritten without a template: it makes its folder a package"),
         )
 
-    def _state(self, entry: LockedFile) -> str:
+    def read_edited(self, path: str) -> str | None:
+        """Return the text of an emitted file that its owner edited or removed, else None."""
+        state = self.describe_state(path)
+        if state == _AS_EMITTED:
+            return None
+        return "" if state == _MISSING else readers.read_text(self._project / path)
+
+    def describe_state(self, path: str) -> str:
+        """Say whether an emitted file is there, and whether it was edited."""
+        entry = self._files[path]
         try:
-            data = readers.read_bytes(self._project / entry.path)
+            data = readers.read_bytes(self._project / path)
         except OSError:
-            return "missing in the project"
+            return _MISSING
         same = sha256(data).hexdigest() == entry.sha256
         if entry.kind is FileKind.HOOK:
             return "as it was written" if same else "changed since it was written"
-        return "as it was emitted" if same else f"edited: `vextract diff {entry.path}` shows how"
+        return _AS_EMITTED if same else f"edited: `vextract diff {entry.path}` shows how"
 
     def _names(self, path: str) -> Iterator[str]:
         """Yield functions, classes and methods that a non-vendored Python file defines."""

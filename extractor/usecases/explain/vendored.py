@@ -10,6 +10,7 @@ from extractor.pipeline.rewrite.apply_fixes import touches
 from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
 from extractor.usecases.explain.explanation import TEMPLATE, VENDORED, Explanation
+from extractor.usecases.explain.ours import Ours
 from extractor.usecases.restore import Again
 from extractor.values import readers
 from extractor.values.modules import name_module
@@ -21,9 +22,11 @@ class Vendored:
 
     Args:
         again: The project as its lock would make it again.
+        ours: Knows which files were edited.
     """
 
-    def __init__(self, again: Again, options: Options) -> None:
+    def __init__(self, again: Again, options: Options, ours: Ours) -> None:
+        self._ours = ours
         self._generated, self._manifest, self._options = again.generated, again.manifest, options
         self._found = again.generated.found
         self._modules = {module.module: module for module in self._found.modules}
@@ -97,28 +100,40 @@ class Vendored:
         text = _read_text_of(module.source, name)
         emitted = (item.text for item in self._generated.emitted if item.path == module.target_path)
         here = next((_read_text_of(source, name) for source in emitted), text)
+        edited = self._note_edit(module, name, here)
         methods = [f"{name}.{method}" for method in self._found.dropped.get(symbol, ())]
         done = [change for change in self._list_changes(module) if not change.startswith("dropped ")]
         return replace(
             self._of(symbol, module),
             chain=chain,
-            changes=("nothing: its text is upstream's",)
+            changes=(() if edited else ("nothing: its text is upstream's",))
             if text == here
             else (*describe_dropped_methods(methods), *done),
             fixes=self._list_fixes(module, text),
+            note=edited,
         )
+
+    def _note_edit(self, module: KeptModule, name: str, emitted: str) -> str:
+        """Say if the owner edited a symbol; empty if its text is as emitted."""
+        path = f"{self._options.package}/{module.target_path}"
+        text = self._ours.read_edited(path)
+        if text is None or _read_text_of(text, name) == emitted:
+            return ""
+        return self._ours.describe_state(path)
 
     def _explain_file(self, module: KeptModule) -> Explanation:
         symbols = [symbol for symbol in self._found.edges if symbol.startswith(f"{module.module}:")]
         names = [symbol.partition(":")[2] for symbol in symbols]
         effects = [place for place in self._found.effects if place.startswith(f"{module.upstream_path}:")]
+        path = f"{self._options.package}/{module.target_path}"
+        edited = [] if self._ours.read_edited(path) is None else [self._ours.describe_state(path)]
         return replace(
-            self._of(f"{self._options.package}/{module.target_path}", module),
+            self._of(path, module),
             chain=min(map(self._find_chain, symbols), key=len, default=()),
             symbols=tuple(name for name in names if "." not in name),
             changes=tuple(self._list_changes(module)),
             fixes=self._list_fixes(module),
-            note="\n".join(f"module-level effect kept: {place}" for place in effects),
+            note="\n".join([*edited, *(f"module-level effect kept: {place}" for place in effects)]),
         )
 
     def _find_chain(self, symbol: str) -> tuple[Edge, ...]:
@@ -167,7 +182,7 @@ def _read_text_of(source: str, name: str) -> str:
     top, _, member = name.partition(".")
     lines = readers.split_lines(source)
     found = []
-    for node in readers.parse_python(source).body:
+    for node in readers.parse_python_or_nothing(source).body:
         if top not in list_bound_names(node):
             continue
         if member and isinstance(node, ast.ClassDef):

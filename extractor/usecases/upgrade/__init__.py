@@ -28,7 +28,7 @@ from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
 from extractor.values.config_files import is_config
 from extractor.values.errors import CheckFailed, MissingRoot, UsageError
-from extractor.values.manifest import OWN_MANIFEST, edit_roots, read_own_manifest
+from extractor.values.manifest import OWN_MANIFEST, edit_roots, list_own_roots, read_own_manifest
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree, is_marked
@@ -58,8 +58,7 @@ class Upgrade:
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
-        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist, or that
-            nothing reads any more.
+        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist.
         uncommitted: Managed files with changes that Git does not have yet.
         unanswered: Why Git does not say which these are; empty where it does.
         parts: Features whose files every project had before.
@@ -204,6 +203,9 @@ def _generate(
         wanted = {error.symbol, f"{error.symbol.partition(':')[0]}:*"}
         using = [item.path for item in code if wanted & set(list_imported((item,), old))]
         error.details = tuple(f"{path} imports it" for path in using)
+        if error.symbol in list_own_roots(old.options.manifest):
+            dropped = f"`vextract remove {error.symbol}`, and its file stays, as yours, where your code imports it"
+            error.hint = f"{error.hint if error.is_elsewhere else dropped}; or keep the release"
         raise
 
 

@@ -85,8 +85,8 @@ def check_own_code(
             if module.partition(".")[0] != package or old.explain_missing(imported) or new.answers(imported, package):
                 continue
             places = new.find(name)
-            where = f"it is in {' and '.join(places[:2])} now" if places else "it is nowhere else"
-            problem = f"{release} has it no longer in {module}; {where}"
+            where = f", but in {' and '.join(places[:2])}" if places else ", nor elsewhere"
+            problem = f"with {release} it is no longer in {module}{where}"
             broken.append(OwnCodeProblem(path, imported.line, name, problem))
     return (*broken, *check_own_losses(emitted, emitted_now, losses, release))
 

@@ -128,7 +128,7 @@ def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -
 
 def _list_moved(numbers: MovedNumbers | None) -> list[str]:
     if numbers is None:
-        return ["Numbers of the two releases: not compared (`vextract outdated --numbers` does it)."]
+        return ["Numbers of the two releases: not compared (`--numbers` does it)."]
     end = ":" if numbers.moved else ": none."
     said = [f"Numbers that moved, by {numbers.compared} cases that upstream computes in both{end}"]
     shown = [f"- `{case}`: {how}" for case, how in list(numbers.moved.items())[:_SHOWN]]

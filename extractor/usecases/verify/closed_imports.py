@@ -38,7 +38,7 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
     if problems:
         summary = f"{count_noun(len(problems), 'problem')} in {count_noun(len(files), 'file')}"
         return Check("imports", CheckStatus.FAILED, summary, tuple(problems))
-    summary = f"{count_noun(len(files), 'file')}: every import and every name resolves"
+    summary = f"{count_noun(len(files), 'emitted file')}: every import and every name resolves"
     lazily = f"imported only where they are used, and not required: {', '.join(sorted(optional))}"
     return Check("imports", CheckStatus.OK, summary, (lazily,) if optional else ())
 

@@ -154,6 +154,7 @@ def make_environment(folder: Path) -> dict[str, str]:
         "OMP_NUM_THREADS": "1",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONHASHSEED": "0",
+        "PYTHONWARNINGS": "ignore",  # what is shown of a job that failed is its error
         "TOKENIZERS_PARALLELISM": "false",
         "TORCH_COMPILE_DISABLE": "1",
         # Up to 0.7.0 what upstream finds by itself is a module and no device: fix "grpo-vectorized-device".

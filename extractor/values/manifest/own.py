@@ -19,7 +19,7 @@ from extractor.values.manifest.parse import read_fix, read_replacement
 from extractor.values.toml_table import Table, read_toml
 
 OWN_MANIFEST = "vextract.toml"
-_HEAD = "What of verl this project has beyond its features. Yours: docs/own-manifest.md tells what can stand here."
+_HEAD = "What of verl this project has beyond its features. Yours: see docs/own-manifest.md of vextract."
 _SYMBOL = re.compile(r"verl(\.\w+)*(:(\w+|\*))?")
 
 
@@ -83,12 +83,17 @@ def add_own(manifest: Manifest, text: str) -> Manifest:
     cut = Feature("cut", "", cut=top.symbols("cuts", optional=True), withheld=f"{OWN_MANIFEST} cuts it")
     return replace(
         manifest,
-        own=tuple(sorted({*manifest.own, *map(name_symbols, top.strings("roots", optional=True))})),
+        own=tuple(sorted({*manifest.own, *list_own_roots(text)})),
         layout={**manifest.layout, **layout},
         replacements=(*manifest.replacements, *map(read_replacement, top.array("replacements"))),
         fixes=(*manifest.fixes, *fixes),
         withheld=(*manifest.withheld, *([cut] if cut.cut else [])),
     )
+
+
+def list_own_roots(text: str) -> set[str]:
+    """Return the roots in the text of a `vextract.toml`, as symbols."""
+    return {*map(name_symbols, Table(read_toml(text, OWN_MANIFEST), OWN_MANIFEST).strings("roots", optional=True))}
 
 
 def edit_roots(text: str, added: Iterable[str], dropped: Iterable[str]) -> str:

@@ -206,7 +206,7 @@ def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
 def unreadable(error: Any) -> ConfigError:
     """Return what to tell about an override that is not in Hydra's grammar, from its OverrideParseException."""
     reason = " ".join(str(error.message).partition("See https")[0].split())
-    hint = "quote a value that holds =, commas, brackets or blanks, for the shell too: \"key='a=b'\""
+    hint = "quote a value that holds more than letters and digits of ASCII, for the shell too: \"key='a=ü'\""
     return ConfigError(f"cannot read {error.override!r}: {reason}", hint)
 
 

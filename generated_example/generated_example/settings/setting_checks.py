@@ -48,8 +48,11 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
         names: the settings that were made on the command line. A tracker that is asked for there must be installed;
             one that only a file names is left out, and a note says so.
     """
-    for name, value in without_effect(config):
-        yield launch_answer(name, value) or _unread(name, value)
+    unread = dict(without_effect(config))
+    for name, value in unread.items():
+        text, hint = launch_answer(name, value) or _unread(name, value)
+        others = ", ".join(other for other in unread if other != name)  # a file may have many, of another engine
+        yield f"{text}; the same holds for {others}" if others else text, hint
     prompts = (f"{ROLLOUT}.prompt_length", "data.max_prompt_length")
     lengths = [OmegaConf.select(config, name) for name in prompts]
     if lengths[0] != lengths[1]:

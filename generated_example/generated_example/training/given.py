@@ -65,9 +65,13 @@ class Given:
 
         Raises:
             ConfigError: it takes a feature.
+            TypeError: there is no such argument.
         """
+        known = sorted(field.name for field in fields(cls))
+        if wrong := sorted(arguments.keys() - {*known, *FEATURES}):
+            raise TypeError(f"LocalPPOTrainer takes no argument {wrong[0]!r}; it takes {', '.join(known)}")
         given = {name: value for name, value in arguments.items() if value is not None}
-        for name in given.keys() & FEATURES.keys() - {field.name for field in fields(cls)}:
+        for name in given.keys() & FEATURES.keys() - {*known}:
             raise ConfigError(f"{name}= is given, which this project does not take", f"vextract add {FEATURES[name]}")
         return cls(**given)
 

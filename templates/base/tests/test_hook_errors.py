@@ -177,6 +177,7 @@ def test_a_hook_that_cannot_be_imported_is_named(tmp_path, monkeypatch, text, me
         (lambda log_prob, **others: {}["x"], "raised KeyError: 'x'"),
         (lambda log_prob: None, "cannot be called: "),
         (lambda log_prob, **others: None, "returned nothing" if HOOK_CHECKS else "does not return the loss"),
+        (lambda log_prob, **others: -log_prob.mean(), "returned" if HOOK_CHECKS else "does not return the loss"),
     ],
 )
 def test_a_loss_that_cannot_be_used_is_named(train, monkeypatch, capsys, loss, message):

@@ -19,6 +19,7 @@ from __package__.settings.loading import load_config
 from __package__.settings.setting_checks import check_paths
 from __package__.switches import REWARD_PROCESSES
 from __package__.training.failures import report
+from __package__.training.given import Given
 
 
 def test_a_path_that_is_not_there_is_named_before_torch_is_imported():
@@ -45,12 +46,23 @@ def test_every_path_of_a_config_is_looked_for(setting, value):
 
 
 @pytest.mark.parametrize(
-    "override", ["trainer.default_local_dir=/tmp/a=b", "trainer.logger=[console", "data.train_batch_size=4 }"]
+    "override",
+    ["trainer.default_local_dir=/tmp/a=b", "trainer.logger=[console", "data.train_batch_size=4 }", "data.val_files=ü"],
 )
 def test_an_override_that_cannot_be_read_is_named(override):
     said = f"cannot read {re.escape(repr(override))}: [^\\n]*[^ ]\\nhint: quote a value"
     with pytest.raises(ConfigError, match=said):
         load_config(CONFIG_DIRECTORY, [override])
+
+
+def test_settings_that_nothing_reads_are_named_together():
+    with pytest.raises(ConfigError, match="unknown key own.one: .*; the same holds for own.two\nhint: "):
+        load_config(CONFIG_DIRECTORY, ["+own.one=1", "+own.two=2"])
+
+
+def test_an_argument_that_the_trainer_does_not_take_is_named():
+    with pytest.raises(TypeError, match="takes no argument 'rewrd_fn'; it takes .*reward_fn, "):
+        Given.of({"rewrd_fn": len})
 
 
 @pytest.mark.parametrize("code", [None, 0, "bye"])

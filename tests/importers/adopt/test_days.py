@@ -65,7 +65,7 @@ def test_what_upstream_had_is_no_edit(run: Any, tmp_path: Path) -> None:
     plain = (tmp_path / "new/toy" / PROJECTS_ALGOS).read_bytes()
     assert (tmp_path / "toy/toy" / PROJECTS_ALGOS).read_bytes() == plain
     shown = run("adopt", fork.top).out
-    assert "of another day of upstream's, not edits: " in shown
+    assert "not edits, as upstream had them on another day: " in shown
     assert "as upstream had it on another day:" in shown
 
 

@@ -31,7 +31,8 @@ def helper_1(scores, texts):
 
 
 def compute_mine(rewards, mask, texts, share, step, entropys):
-    """Weighs a response by its text."""
+    """Weighs a response by its text. Nothing
+    else. Args: none"""
     return verl_F.masked_mean(helper_1(rewards, texts), mask) * share * step * mask + entropys, rewards
 '''
 DATASET = "utils/dataset/rl_dataset.py"
@@ -136,7 +137,7 @@ def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_pat
     assert run("new", project).code == 0
     listed = run("graft", fork.top, "--offline").out
     assert "advantage estimator mine" in listed
-    assert "Weighs a response by its text." in listed
+    assert "Weighs a response by its text.\n" in listed
     made = run("graft", f"{fork.top}::compute_mine", project, "--offline")
     assert made.code == 0, made.err
     assert "algorithm.adv_estimator=mine" in made.out

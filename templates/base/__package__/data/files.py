@@ -167,7 +167,7 @@ def messages_of(given: Any, where: str) -> list[dict[str, Any]]:
         return [{"role": "user", "content": given}]
     listed = without_nulls(plain(given))
     if not listed:
-        raise DataError(f"{where}: there is no message", f"drop the row; or {HINT}")
+        raise DataError(f"{where}: {'null' if given is None else 'there is no message'}", f"drop the row; or {HINT}")
     if not isinstance(listed, list) or not all(isinstance(message, dict) for message in listed):
         raise DataError(f"{where}: neither text nor a list of messages: {str(given)[:80]}", HINT)
     return [_message(message, f"{where}, message {number}") for number, message in enumerate(listed)]

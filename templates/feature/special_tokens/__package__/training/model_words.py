@@ -80,7 +80,7 @@ class ModelWords:
     def note(self, batch: DataProto) -> None:
         """Say once what a reward does not get of a batch."""
         if not self.keeps and self.is_unsaid("left out") and (left := self._left_out(batch)):
-            self.say("left out", f"rewards do not get {left}; local.keep_special_tokens=true hands it over")
+            self.say("left out", f"rewards do not get {left}; local.keep_special_tokens=true keeps them")
 
     def is_unsaid(self, name: str) -> bool:
         """Tell whether a note is still to be printed by this process; rank 0 prints each once."""
