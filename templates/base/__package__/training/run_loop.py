@@ -113,6 +113,7 @@ class RunLoop(Closing):
 
         Raises:
             HookError: a hook raised, or returned what cannot be used.
+            DivergenceError: the weights are no longer finite.
             CheckpointError: a checkpoint cannot be written.
         """
         for _ in self.steps():
