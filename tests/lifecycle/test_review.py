@@ -14,6 +14,7 @@ from tests.lifecycle.worlds import create
 
 METRICS = "toy/vendored/algorithms/metric_utils.py"
 LOSS = """
+from ..vendored.algorithms.core_algos import agg_loss, register_policy_loss
 
 @register_policy_loss("mine")
 def mine(log_prob, **others):

@@ -58,7 +58,7 @@ from .batches import (
     shown_rows,
 )
 from .callbacks import Callbacks, listed
-from .divergence import DivergenceCheck
+from .divergence_check import DivergenceCheck
 from .dynamic_sampling import choice_of, collect
 from .generation import generate_texts
 from .given import Given
