@@ -18,7 +18,6 @@ FIRST, LAST = "0.5.0", releases.find_default()
 BETWEEN = releases.list_supported()[releases.list_supported().index(FIRST) + 1 :]
 
 LOSS = """
-from ..vendored.algorithms.core_algos import agg_loss, register_policy_loss
 
 @register_policy_loss("mine_tanh")
 def compute_policy_loss_mine_tanh(
