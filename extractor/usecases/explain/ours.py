@@ -93,12 +93,12 @@ class Ours:
             + ("" if made else "\nwritten without a template: it makes its folder a package"),
         )
 
-    def read_edited(self, path: str) -> str | None:
-        """Return the text of an emitted file that its owner edited or removed, else None."""
+    def read_edit(self, path: str) -> tuple[str, str]:
+        """Say what the owner did to an emitted file, and return its text; two empty texts if nothing."""
         state = self.describe_state(path)
         if state == _AS_EMITTED:
-            return None
-        return "" if state == _MISSING else readers.read_text(self._project / path)
+            return "", ""
+        return state, "" if state == _MISSING else readers.read_text(self._project / path)
 
     def describe_state(self, path: str) -> str:
         """Say whether an emitted file is there, and whether it was edited."""

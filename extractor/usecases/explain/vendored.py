@@ -115,25 +115,22 @@ class Vendored:
 
     def _note_edit(self, module: KeptModule, name: str, emitted: str) -> str:
         """Say if the owner edited a symbol; empty if its text is as emitted."""
-        path = f"{self._options.package}/{module.target_path}"
-        text = self._ours.read_edited(path)
-        if text is None or _read_text_of(text, name) == emitted:
-            return ""
-        return self._ours.describe_state(path)
+        state, text = self._ours.read_edit(f"{self._options.package}/{module.target_path}")
+        return state if state and _read_text_of(text, name) != emitted else ""
 
     def _explain_file(self, module: KeptModule) -> Explanation:
         symbols = [symbol for symbol in self._found.edges if symbol.startswith(f"{module.module}:")]
         names = [symbol.partition(":")[2] for symbol in symbols]
         effects = [place for place in self._found.effects if place.startswith(f"{module.upstream_path}:")]
         path = f"{self._options.package}/{module.target_path}"
-        edited = [] if self._ours.read_edited(path) is None else [self._ours.describe_state(path)]
+        edited, _ = self._ours.read_edit(path)
         return replace(
             self._of(path, module),
             chain=min(map(self._find_chain, symbols), key=len, default=()),
             symbols=tuple(name for name in names if "." not in name),
             changes=tuple(self._list_changes(module)),
             fixes=self._list_fixes(module),
-            note="\n".join([*edited, *(f"module-level effect kept: {place}" for place in effects)]),
+            note="\n".join(filter(None, [edited, *(f"module-level effect kept: {place}" for place in effects)])),
         )
 
     def _find_chain(self, symbol: str) -> tuple[Edge, ...]:
