@@ -131,7 +131,7 @@ def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]
             if readers and chosen not in readers:
                 yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
             low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
-            if name == CLIP and chosen in (readers or [chosen]) and None not in (low, high):
+            if name == CLIP and (not readers or chosen in readers) and None not in (low, high):
                 yield (
                     f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
                     f"{CLIP}_low=null {CLIP}_high=null"

@@ -97,11 +97,14 @@ class TrainedModel:
     def require_usable(self, ranks: Ranks) -> None:
         """Raise a DivergenceError where the last update has spoiled the weights, on whichever process."""
         if ranks.any(not self.is_usable):
-            optim = self.optim_name
-            raise DivergenceError(
-                f"the run has diverged: weights that {optim} trains are NaN, infinite or too large to compute with\n"
-                f"hint: lower {optim}.lr, or raise {optim}.lr_warmup_steps; these weights were not saved"
-            )
+            text = f"weights that {self.optim_name} trains are NaN, infinite or too large to compute with"
+            raise DivergenceError(f"the run has diverged: {text}\nhint: {self.lower_rate}")
+
+    @property
+    def lower_rate(self) -> str:
+        """Say what to do where this model has diverged."""
+        optim = self.optim_name
+        return f"lower {optim}.lr, or raise {optim}.lr_warmup_steps; these weights were not saved"
 
     def full_weights(self, device: str | None = "cpu") -> Iterator[tuple[str, torch.Tensor]]:
         """Return all weights by their names in Hugging Face format, whole; an adapter is merged into them.

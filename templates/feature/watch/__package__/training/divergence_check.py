@@ -112,6 +112,4 @@ class DivergenceCheck:
         lines = [f"the run has diverged: {what}", *more]
         for step, values in self._steps.items():
             lines.append(f"  step {step}: " + ", ".join(f"{key} {value:.3g}" for key, value in values.items()))
-        optim = self.models[name].optim_name
-        usual = f"lower {optim}.lr, or raise {optim}.lr_warmup_steps; these weights were not saved"
-        return DivergenceError("\n".join([*lines, f"hint: {hint or usual}"]))
+        return DivergenceError("\n".join([*lines, f"hint: {hint or self.models[name].lower_rate}"]))
