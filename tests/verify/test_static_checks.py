@@ -83,10 +83,10 @@ def test_lazy_and_guarded_imports_may_be_optional(tmp_path: Path) -> None:
     assert check.details == ("imported only where they are used, and not required: flash_attn, vllm",)
 
 
-def test_hooks_are_their_owners(tmp_path: Path) -> None:
-    files = {"toy/custom/hook.py": "import pandas\nfrom toy.none import x\n"}
-    found = subject.read(small(tmp_path / "p", files, hooks=("toy/custom/hook.py",)))
-    assert check_imports(found, None).status is CheckStatus.OK
+def test_of_hooks_only_imports_of_the_project_are_checked(tmp_path: Path) -> None:
+    path = "toy/custom/hook.py"
+    root = small(tmp_path / "p", {path: "import pandas, verl\nfrom toy.none import x\ngone()\n"}, hooks=(path,))
+    assert check_imports(subject.read(root), None).details == (f"{path}:2: imports toy.none, which does not exist",)
 
 
 @pytest.mark.parametrize(
