@@ -9,11 +9,11 @@ import typer
 FEATURES = (
     "agents, code_scorers, critic, dataset_classes, distillation, dynamic_bsz, dynamic_sampling, early_stopping, "
     "env_gym, env_openenv, env_reasoning_gym, env_textarena, env_verifiers, episodes, export_model, former_names, "
-    "freed_memory, given_objects, hook_checks, hub, logits_in_pieces, lora, math, mfu, multimodal, offload, overlap, "
-    "overlong_penalty, parts, peer_watch, placement, plots, prime, profiler, provenance, python_tool, qlora, "
-    "remove_padding, rescue, reward_forms, reward_logs, reward_managers, reward_model, reward_processes, "
-    "reward_rules, rollout_correction, sandbox, scorers, sft, sharded_checkpoints, short_names, special_tokens, "
-    "sweep, tools, tools_mcp, trackers, verl_checkpoints, watch"
+    "freed_memory, given_objects, hook_checks, hub, logits_in_pieces, lora, loss_columns, math, mfu, multimodal, "
+    "offload, overlap, overlong_penalty, parts, peer_watch, placement, plots, prime, profiler, provenance, "
+    "python_tool, qlora, remove_padding, rescue, reward_forms, reward_logs, reward_managers, reward_model, "
+    "reward_processes, reward_rules, rollout_correction, sandbox, scorers, sft, sharded_checkpoints, short_names, "
+    "special_tokens, sweep, tools, tools_mcp, trackers, verl_checkpoints, watch"
 )
 
 

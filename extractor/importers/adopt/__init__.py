@@ -95,9 +95,10 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
             say("carrying your edits over")
             adoption = _carry_over(recognised, generated, options)
             wanted |= _find_demanded(adoption.plan, generated.tree, options.package)
-            has_dataset = any(state.setting.startswith("data.custom_cls") for state in adoption.methods)
-            if has_dataset and _DATASETS not in options.features:
-                options = complete(replace(options, features=(*options.features, _DATASETS)), manifest)
+            needed = {name for hook in adoption.hooks for name in hook.features}
+            needed |= {_DATASETS for state in adoption.methods if state.setting.startswith("data.custom_cls")}
+            if needed - {*options.features}:
+                options = complete(replace(options, features=(*options.features, *needed)), manifest)
             elif not wanted.methods(generated.found):
                 return adoption
 
@@ -189,7 +190,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
 
 
 def choose(
-    files: Mapping[str, bytes], others: Mapping[str, bytes], hooks: Sequence[Hook], package: str
+    files: Mapping[str, bytes], others: Mapping[str, bytes], hooks: Sequence[Hook], package: str, *, named: bool = True
 ) -> dict[str, bytes]:
     """Return files changed to select the hooks and hold their keys.
 
@@ -198,13 +199,14 @@ def choose(
         others: All files, as they were before.
         hooks: The hooks.
         package: The project's.
+        named: Name a renamed hook where the config names what it was made of.
     """
     whole = {**others, **files}
     config = {path: data for path, data in whole.items() if path.startswith("config/") and path.endswith(".yaml")}
     found = {
         path: new
         for path, data in config.items()
-        if (new := method_states.choose_hooks(data.decode(), hooks).encode()) != data
+        if (new := method_states.choose_hooks(data.decode(), hooks, named=named).encode()) != data
     }
     return found | method_states.add_config_fields({**whole, **found}, package)
 

@@ -337,11 +337,14 @@ def rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str]
 
 
 def _is_entropy(name: str, actor: ast.AST) -> bool:
-    """Tell whether an actor has a name from its policy's forward pass, first."""
-    given = [
-        node for node in ast.walk(actor) if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
-    ]
-    passes = [node for node in given if "_forward_micro_batch" in ast.unparse(node.value)]
-    return any(
-        ast.unparse(node.targets[0].elts[0]) == name for node in passes if isinstance(node.targets[0], ast.Tuple)
-    )
+    """Tell whether an actor has a name from its policy's forward pass: first in a tuple, or by its key."""
+    for node in ast.walk(actor):
+        if isinstance(node, ast.Assign):
+            target, value = node.targets[0], ast.unparse(node.value)
+            if isinstance(target, ast.Tuple) and "_forward_micro_batch" in value:
+                target = target.elts[0]
+            elif not re.search(r"output\w*(\[|\.get\()'entropys?'", value):
+                continue
+            if ast.unparse(target) == name:
+                return True
+    return False

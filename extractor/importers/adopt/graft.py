@@ -90,10 +90,15 @@ def graft(
         raise CheckFailed(
             f"{method.kind} {method.name} cannot run here: {reason}", hint="nothing was written"
         ) from None
+    if lacking := sorted({*hook.features} - {*locked.options.features}):
+        raise CheckFailed(
+            f"{method.kind} {method.name} needs {', '.join(lacking)}, which this project was made without",
+            hint=f"vextract add {' '.join(lacking)}; then the same again",
+        )
     place = f"{package}/{FILE}"
-    files = {path: text.encode() for path, text in {place: hook.text, **hook.others}.items()}
+    files = {place: hook.text.encode()}
     _, source = open_upstream(locked, offline=offline)
     tree = {path: File(path, FileKind.HOOK, content) for path, content in data.items()}
     files |= add_own_keys(found.copy, source, tree, [hook.text[len(texts[place]) :]])
-    files |= choose(files, data, (), package)
+    files |= choose(files, data, (hook,), package, named=False)
     return state_of(hook, place), files

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
-from extractor.importers.adopt import actor_columns
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.segments import split
@@ -17,6 +16,8 @@ from extractor.values import readers
 from extractor.values.modules import name_module
 
 FILE = "custom/algorithms.py"
+COLUMNS = "loss_columns"  # the feature, and its module, by which a loss reads columns of the batch and the entropy
+_ARRAYS = frozenset({"uid", "data_source", "extra_info", "reward_model"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CHOOSER = "def get_policy_loss_fn"
 # Whether the project's release of verl takes the loss and a dictionary of metrics; before, the loss and three numbers.
@@ -43,7 +44,7 @@ class Hook:
         rows: Columns that the fork's data have.
         left: Arguments that stay at their default, since a project has not what the fork gives.
         functions: What of the fork it has, as module and name.
-        others: Further files of the project that change, by path.
+        features: Features of the project that it needs.
     """
 
     method: Method
@@ -54,7 +55,7 @@ class Hook:
     rows: tuple[str, ...]
     left: tuple[str, ...]
     functions: tuple[tuple[str, str], ...] = ()
-    others: Mapping[str, str] = field(default_factory=dict, repr=False)
+    features: tuple[str, ...] = ()
 
     @property
     def setting(self) -> str:
@@ -99,7 +100,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     needs = tuple(name for name in columns if name not in rows)
     decorator = REGISTER[method.kind]
     wanted = {**closure.imports, "at_hand": f"from {package}.hooks import at_hand"}
-    others: dict[str, str] = {}
+    of_pass: frozenset[str] = frozenset()
     if method.kind == LOSS:
         del wanted["at_hand"]
         if _RETURNS_METRICS not in taken:
@@ -107,10 +108,9 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
             wanted["get_policy_loss_fn"] = f"from {package}.registries import get_policy_loss_fn"
             code = f"{_DEFINITION}\n\n{code}"
         if of_pass := frozenset(re.findall(r"""\bnow(?:\[|\.get\()["'](\w+)["']""", body.tail)):
-            others = actor_columns.hand_columns(files, package, of_pass)
-            if actor_columns.NAME not in taken:
-                wanted |= actor_columns.IMPORTS
-                code = f"{actor_columns.DEFINITION}\n\n{code}"
+            wanted["of_pass"] = f"from {package}.workers.{COLUMNS} import of_pass"
+        if arrays := sorted(_ARRAYS & of_pass):
+            raise NoPlace(f"its loss reads {', '.join(arrays)}, and an actor hands tensors alone")
     wanted[decorator] = f"from {package}.registries import {decorator}"
     lines = [line for local, line in sorted(wanted.items(), key=lambda item: item[1]) if local not in taken]
     said = f"Compute {name} as {method.module.path} of the fork does."
@@ -122,7 +122,10 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}{asks}"""\n{body.tail}'
     text = add_imports(before, lines).rstrip("\n") + f"\n\n\n{code}\n\n\n{hook}\n"
     readers.parse_python(text)
-    return Hook(method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts), others)
+    features = (COLUMNS,) if of_pass else ()
+    return Hook(
+        method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts), features
+    )
 
 
 def find_arguments(fork: ForkCode, method: Method) -> tuple[list[str], str]:
@@ -221,7 +224,7 @@ def _make_loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]
         f'def loss_of_{slug}(\n    old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean",'
         " config=None, rollout_is_weights=None\n):"
     )
-    now = f"    now = {actor_columns.NAME}.get()\n" if any(re.search(r"\bnow\b", item) for item in arguments) else ""
+    now = "    now = of_pass.get()\n" if any(re.search(r"\bnow\b", item) for item in arguments) else ""
     tail = (
         f"{now}    found = {_write_call(name, arguments)}\n"
         "    loss, *rest = found if isinstance(found, tuple) else (found,)\n"

@@ -118,11 +118,11 @@ def add_hooks(
         except NoPlace as reason:
             states.append(MethodState(method.kind, method.name, Runs.NO, "orphaned/", why=str(reason)))
             continue
-        texts |= {place: hook.text, **hook.others}
+        texts[place] = hook.text
         hooks.append(hook)
         states.append(state_of(hook, place))
-    written = {path for hook in hooks for path in (f"{target.package}/{FILE}", *hook.others)}
-    return {path: texts[path].encode() for path in sorted(written)}, states, hooks
+    place = f"{target.package}/{FILE}"
+    return {place: texts[place].encode()} if hooks else {}, states, hooks
 
 
 def state_of(hook: Hook, place: str) -> MethodState:
@@ -261,14 +261,16 @@ def mark_carried(
     return found
 
 
-def choose_hooks(text: str, hooks: Sequence[Hook]) -> str:
-    """Return a config that names renamed hooks, and has computed what hooks read of the policy."""
+def choose_hooks(text: str, hooks: Sequence[Hook], *, named: bool) -> str:
+    """Return a config with what hooks read of the policy, and the names of renamed ones if `named`."""
     for hook in hooks:
         key = hook.setting.partition("=")[0].rpartition(".")[2]
-        if hook.name != hook.method.name:
+        if named and hook.name != hook.method.name:
             text = re.sub(rf"(?m)^(\s*{key}: *[\"']?){re.escape(hook.method.name)}\b", rf"\g<1>{hook.name}", text)
         if _OF_POLICY.search(hook.text):
             text = re.sub(r"(?m)^(\s*recompute_old_log_probs:) null\b", r"\1 true", text)
+        if 'now["entropy"]' in hook.text:
+            text = re.sub(r"(?m)^(\s*calculate_entropy:) false\b", r"\1 true", text)
     return text
 
 

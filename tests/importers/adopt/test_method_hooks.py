@@ -9,12 +9,10 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.adopt.actor_columns import hand_columns
 from extractor.importers.adopt.find_methods import find_given, find_method, list_branch_arguments
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_states import Runs, list_trainers
-from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.runs.module_imports import Name
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from tests.importers.adopt.forks import Fork
@@ -201,18 +199,18 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
     assert {item["name"]: item["runs"] for item in report["methods"]} == {"seeing": "runs"}
     (metrics,) = [item for item in report["edits"] if item["symbol"] == "compute_data_metrics"]
     assert metrics["why"] == "it reads only_there, which only your own loops write"
-    actor = (project / "toy/vendored/workers/dp_actor.py").read_text()
-    assert 'select_keys += ["token_level_scores"]' in actor
-    assert actor.count("of_pass.set(") == actor.count("calculate_entropy = True") - 1 == 1
-    files = {"toy/vendored/workers/dp_actor.py": actor}
-    assert hand_columns(files, "toy", ["entropy", "token_level_scores"]) == files
-    with pytest.raises(NoPlace, match="reads uid, and an actor hands tensors alone"):
-        hand_columns(files, "toy", ["uid"])
+    assert report["options"]["features"] == ["loss_columns"]
+    hooks = (project / "toy/custom/algorithms.py").read_text()
+    assert "from toy.workers.loss_columns import of_pass\n" in hooks
+    assert 'entropy=now["entropy"]' in hooks
     checked = run("verify", project, "--fork", fork.top, "--offline")
     assert "1 of 1 equal bit for bit" in checked.out, checked.out
     assert run("new", tmp_path / "newer/toy", "--verl", "0.9.1").code == 0
-    refused = run("graft", f"{fork.top}::seeing", tmp_path / "newer/toy", "--offline").err
-    assert "the actor of this release hands a loss no entropy, token_level_scores" in refused
+    graft = ("graft", f"{fork.top}::seeing", tmp_path / "newer/toy", "--offline")
+    assert "hint: vextract add loss_columns; then the same again" in run(*graft).err
+    assert run("add", "loss_columns", "--project", tmp_path / "newer/toy", "--allow-dirty").code == 0
+    assert run(*graft).code == 0
+    assert "calculate_entropy: true" in (tmp_path / "newer/toy/config/actor/dp_actor.yaml").read_text()
 
 
 def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path) -> None:

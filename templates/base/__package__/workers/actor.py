@@ -14,7 +14,7 @@ from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..switches import DISTILLATION, DYNAMIC_BSZ, LOGITS_IN_PIECES, MULTIMODAL, PRIME, SFT
+from ..switches import DISTILLATION, DYNAMIC_BSZ, LOGITS_IN_PIECES, LOSS_COLUMNS, MULTIMODAL, PRIME, SFT
 from ..vendored.algorithms.losses import ppo_loss
 from ..vendored.protocol import DataProto
 from ..vendored.utils import tensordict_utils as tu
@@ -24,6 +24,7 @@ from ..vendored.workers.engine import utils as engine_utils
 from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from ..vendored.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
 from .logits import Asked, LogitsInPieces, in_use
+from .loss_columns import handing, with_numbers
 from .passes import SharedPasses
 from .role_configs import engine_config, optimizer_config
 from .token_passes import forming, within
@@ -102,7 +103,7 @@ class LocalEngine(FSDPEngineWithLMHead):
             outputs = {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
         if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
             micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
-            if self.config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
+            if ENTROPY_IS_REPORTED.get():  # it is only logged: no gradient may flow through it
                 outputs["entropy"] = outputs["entropy"].detach()
         return outputs
 
@@ -181,7 +182,10 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     def _unpadded(self, data: DataProto, by_tokens: bool, rows: int, tokens: int) -> Any:
         """Return a batch as the engine takes it: without padding, with the size of its passes."""
-        columns = [name for name in COLUMNS if name in data.batch.keys()]
+        if LOSS_COLUMNS:
+            columns = list(data.batch.keys())
+        else:
+            columns = [name for name in COLUMNS if name in data.batch.keys()]
         if MULTIMODAL:
             images = [name for name in ("multi_modal_inputs",) if name in data.non_tensor_batch]
             chosen = data.select(columns, images, [])
@@ -247,8 +251,11 @@ class Actor(LocalEngine):
         if DISTILLATION or PRIME or SFT:
             loss = partial(self.loss, self.config)
             settings |= self.loss_settings
-        reported = having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0)
-        with self.train_mode(disable_auto_offload=True), reported:
+        reported = self.config.entropy_coeff == 0
+        if LOSS_COLUMNS:
+            data, loss = with_numbers(data), handing(loss, no_padding_2_padding)
+            reported = reported and not self.config.calculate_entropy
+        with self.train_mode(disable_auto_offload=True), having(ENTROPY_IS_REPORTED, reported):
             for batch in self.mini_batches(data, **settings):
                 self.note(found, self.train_batch(batch, loss_function=loss))
         metrics = {name if name.startswith("actor/") else f"actor/{name}": value for name, value in found.items()}

@@ -7,10 +7,11 @@ from typing import Any
 import torch
 
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
-from ..switches import LOGITS_IN_PIECES
+from ..switches import LOGITS_IN_PIECES, LOSS_COLUMNS
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
 from .fused_logits import FusedLogits
+from .loss_columns import hand_over, with_numbers
 from .shared_forward import SharedForward
 
 
@@ -67,6 +68,8 @@ class Actor:
         """
         self._entropies: list[torch.Tensor] = []
         self._masks: list[torch.Tensor] = []
+        if LOSS_COLUMNS:
+            data = with_numbers(data)
         metrics: dict[str, Any] = self._actor.update_policy(data)
         if self._entropies:
             entropies, masks = (self.rows_of_all(torch.cat(rows)) for rows in (self._entropies, self._masks))
@@ -90,12 +93,16 @@ class Actor:
         """
         noting = self.noting_entropy and torch.is_grad_enabled()
         inputs = without_common_padding(micro_batch)
+        if LOSS_COLUMNS and torch.is_grad_enabled():
+            calculate_entropy = calculate_entropy or self.config.get("calculate_entropy", True)
         with having(ENTROPY_IS_REPORTED, noting and not calculate_entropy):
             outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting)
+        entropy = outputs.get("entropys") if isinstance(outputs, dict) else outputs[0]
         if noting:
-            entropy = outputs["entropys"] if isinstance(outputs, dict) else outputs[0]
             self._entropies.append(entropy.detach())
             self._masks.append(micro_batch["response_mask"])
+        if LOSS_COLUMNS and torch.is_grad_enabled():
+            hand_over(micro_batch, entropy)
         return outputs
 
 

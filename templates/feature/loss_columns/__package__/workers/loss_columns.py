@@ -1,0 +1,70 @@
+# vextract:template - edit freely
+"""What a policy loss can ask for besides what verl hands it: `of_pass.get()["token_weight"]`."""
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from typing import Any
+
+import torch
+
+from ..errors import DataError
+from ..vendored.protocol import DataProto
+
+
+class Columns(dict[str, Any]):
+    """Columns of the rows whose loss is computed, (bs, ...); `entropy` is the policy's, (bs, response_length)."""
+
+    def __missing__(self, name: str) -> Any:
+        hint = "report it as a number with the reward, or add a column to the data"
+        if name == "entropy":
+            hint = "actor_rollout_ref.actor.calculate_entropy=true"
+        raise DataError(f"a policy loss reads {name}, which the batch has not", hint)
+
+
+of_pass: ContextVar[Columns] = ContextVar("of_pass")
+
+
+class WholeBatch(DataProto):
+    """A batch of which upstream's actor selects every tensor, where it names some."""
+
+    def select(self, batch_keys: Any = None, *others: Any, **more: Any) -> DataProto:
+        """Select all tensors, and of the rest what is asked for."""
+        return super().select(list(self.batch.keys()), *others, **more)
+
+
+def with_numbers(data: DataProto) -> DataProto:
+    """Return a batch with all tensors selected, and arrays of numbers, such as a reward reports, as (bs,) float32."""
+    arrays = {name: value for name, value in data.non_tensor_batch.items() if name not in data.batch.keys()}
+    tensors = data.batch.copy()
+    for name, value in arrays.items():
+        try:
+            tensors[name] = torch.as_tensor(value.astype("float32"), device=tensors.device)
+        except (TypeError, ValueError):  # no numbers
+            continue
+    return WholeBatch(tensors, data.non_tensor_batch, data.meta_info)
+
+
+def hand_over(columns: Any, entropy: torch.Tensor | None) -> None:
+    """Set what the next loss can ask for.
+
+    Args:
+        columns: of its rows, by name.
+        entropy: (bs, response_length); None: nothing has asked for it.
+    """
+    of_pass.set(Columns(columns) if entropy is None else Columns(columns, entropy=entropy))
+
+
+def handing(loss: Callable[..., Any], padded: Callable[..., torch.Tensor]) -> Callable[..., Any]:
+    """Return a loss that can ask for columns.
+
+    Args:
+        loss: as the engine calls it.
+        padded: what makes (bs, response_length) of the model's outputs.
+    """
+
+    def with_columns(model_output: Any, data: Any, dp_group: Any = None) -> Any:
+        entropy = model_output.get("entropy")
+        hand_over(data, None if entropy is None else padded(entropy, data))
+        return loss(model_output=model_output, data=data, dp_group=dp_group)
+
+    return with_columns
