@@ -70,7 +70,7 @@ def copy_files(
             asked = "; ".join(item.why for item in taken.remarks if item.what == "to do")
             found["reward manager"] = found["reward function"] = (where, choice, asked)
             project = replace(project, tree=taken.tree)
-    elif own := next((item for item in states if item.kind == "reward manager" and item.where in copy.own), None):
+    for own in [item for item in states if item.kind == "reward manager" and item.where in copy.own]:
         project, copied = _copy_manager(project, own)
         states = [copied if item is own else item for item in states]
     made, left = _make_of_config(recognised) if "dataset" in lost else (None, [])
@@ -93,11 +93,13 @@ def copy_files(
 def _copy_manager(project: TargetProject, state: MethodState) -> tuple[TargetProject, MethodState]:
     """Copy a reward manager that stands in a file of the fork's own."""
     key = next(iter(project.choose_manager(state.name)), "")
-    taken = managers.take_named(replace(project, settings={key: state.name}))
+    is_first = not any(file.path == f"{project.package}/{managers.TARGET}.py" for file in project.tree)
+    target = managers.TARGET if is_first else managers.TARGET + re.sub(r"\W", "_", f"_{state.name}")
+    taken = managers.take_named(replace(project, settings={key: state.name}), target)
     why = "; ".join(item.why for item in taken.remarks if item.what == "to do")
     if not taken.places:
         return project, replace(state, why=why or state.why)
-    place, setting = f"{project.package}/{managers.TARGET}.py", f"{key}={state.name}"
+    place, setting = f"{project.package}/{target}.py", f"{key}={state.name}"
     return replace(project, tree=taken.tree), replace(state, runs=Runs.YES, where=place, setting=setting, why=why)
 
 

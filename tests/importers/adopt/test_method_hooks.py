@@ -94,13 +94,15 @@ def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path
     project = tmp_path / "toy"
     _add_other(fork)
     fork.write("workers/reward_manager/own.py", MANAGER)
+    fork.write("workers/reward_manager/second.py", MANAGER.replace("own_", "second_").replace("Own", "Second"))
     result = run("adopt", fork.top, project, "--json", "--offline")
     assert result.code == 0, result.err
-    _, method, manager = json.loads(result.out)["methods"]
-    assert (manager["setting"], manager["runs"]) == ("reward_model.reward_manager=own_manager", "runs")
-    assert "class Own(NaiveRewardManager)" in "".join(
-        file.read_text() for file in (project / "toy/custom").rglob("*.py")
-    )
+    _, method, *made = json.loads(result.out)["methods"]
+    names = [f"reward_model.reward_manager={name}_manager" for name in ("own", "second")]
+    assert [(item["setting"], item["runs"]) for item in made] == [(name, "runs") for name in names]
+    texts = "".join(file.read_text() for file in (project / "toy/custom").rglob("*.py"))
+    assert "class Own(NaiveRewardManager)" in texts
+    assert "class Second(NaiveRewardManager)" in texts
     assert (method["name"], method["runs"]) == ("mine", "runs")
     assert method["why"] == "it reads texts of your data"
     text = (project / "toy/custom/algorithms.py").read_text()

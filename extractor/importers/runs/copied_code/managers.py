@@ -84,8 +84,13 @@ def find_chosen(project: TargetProject) -> str | None:
     return next((str(project.settings[key]) for key in REWARD_MANAGER if project.settings.get(key)), None)
 
 
-def take_named(project: TargetProject) -> CopyResult:
-    """Copy the reward manager a run names; `custom/reward_manager.py` imports it."""
+def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
+    """Copy the reward manager a run names; `custom/reward_manager.py` imports it.
+
+    Args:
+        project: The project, and the run.
+        target: The hook to write, without `.py`.
+    """
     name, known = find_chosen(project), list_names(project.code)
     if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
@@ -102,8 +107,8 @@ def take_named(project: TargetProject) -> CopyResult:
         text = templates.render("registered_manager.py", name=name, place=place, imports=imports, cls=cls)
         pattern = rf"\w*register\w*\('(?:{'|'.join(map(re.escape, sorted(known)))})'\)"
         files = {path: drop_decorators(copy, pattern) for path, copy in copying.files.items()}
-        tree = project.add_hooks({f"{TARGET}.py": text, **files}, {TARGET: IMPORTED_BY})
-        remarks = remark_on_copy(key, name, place, f"{project.package}/{TARGET}.py", copied)
+        tree = project.add_hooks({f"{target}.py": text, **files}, {target: IMPORTED_BY})
+        remarks = remark_on_copy(key, name, place, f"{project.package}/{target}.py", copied)
         return CopyResult(tree, remarks, places=(place,))
     return CopyResult(project.tree, refused[:1])
 
