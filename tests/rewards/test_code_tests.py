@@ -398,6 +398,8 @@ def test_tests_of_pytest_are_run_by_it(run: Run) -> None:
     leaves = "import os\nf = Stack = lambda *a: os._exit(0)\nEmpty = 1"
     assert "passed" not in run(leaves, test, site_packages=True)
     assert run(good, {"test": "def test_f(capsys): assert f(1) == 2"}, site_packages=True) == ["passed"]
+    with pytest.raises(ValueError, match="the tests write files, by tmp_path"):
+        run(good, {"test": "def test_f(tmp_path): assert f(1) == 2"}, site_packages=True)
 
 
 @pytest.mark.parametrize(

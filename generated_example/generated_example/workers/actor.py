@@ -88,7 +88,7 @@ class LocalEngine(FSDPEngineWithLMHead):
             outputs = {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
         if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
             micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
-            if self.config.entropy_coeff == 0:  # it is only logged: no gradient may flow through it
+            if ENTROPY_IS_REPORTED.get():  # it is only logged: no gradient may flow through it
                 outputs["entropy"] = outputs["entropy"].detach()
         return outputs
 
@@ -183,8 +183,8 @@ class Actor(LocalEngine):
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
         loss, found = partial(ppo_loss, self.config), dict[str, Any]()
         settings = {"calculate_entropy": entropy or self.noting_entropy}
-        reported = having(ENTROPY_IS_REPORTED, self.config.entropy_coeff == 0)
-        with self.train_mode(disable_auto_offload=True), reported:
+        reported = self.config.entropy_coeff == 0
+        with self.train_mode(disable_auto_offload=True), having(ENTROPY_IS_REPORTED, reported):
             for batch in self.mini_batches(data, **settings):
                 self.note(found, self.train_batch(batch, loss_function=loss))
         metrics = {name if name.startswith("actor/") else f"actor/{name}": value for name, value in found.items()}

@@ -1,11 +1,11 @@
 # vextract:template
 """Run a program that the model wrote, with limits, apart from everything that is not its own.
 
-A program sees Python, the system's libraries and a directory of its own in memory; no file of the trainer's, no process
-but those it starts, no network. It runs in namespaces (under a user id of its own where the trainer is root), with
-Landlock and a filter of system calls, as far as this machine has them: `isolation()` says what holds, and where neither
-namespaces nor Landlock do, nothing is run unless `allow_unisolated` says so. What it uses is limited (`Limits`), and
-nothing of it stays behind: all that it writes is in memory, and all that it starts is ended.
+A program sees Python and the system's libraries; no file of the trainer's, no process but those it starts, no network,
+and it writes no files. It runs in bubblewrap where that is installed (under a user id of its own where the trainer is
+root), with Landlock and a filter of system calls, as far as this machine has them: `isolation()` says what holds, and
+where neither bubblewrap nor Landlock do, nothing is run unless `allow_unisolated` says so. What it uses is limited
+(`Limits`), and all that it starts is ended.
 
 Tests are evaluated in another process, which asks the program's functions for values (`sandboxing`).
 
@@ -149,9 +149,9 @@ def require_isolation(allow_unisolated: bool = False) -> Isolation:
     if not held.holds and not allow_unisolated and os.environ.get(ALLOW) != "1":
         raise SandboxError(
             "nothing here keeps the programs that the model writes from the trainer's files and processes: neither "
-            f"namespaces (user namespaces are not allowed) nor Landlock with seccomp; there is: {held}",
-            "use a kernel (Linux 5.13 or newer) or container that has one of them; or, where programs may read and do "
-            "what this user may: local.reward.allow_unisolated=true, or Limits(allow_unisolated=True)",
+            f"bubblewrap nor Landlock, with seccomp; there is: {held}",
+            "apt install bubblewrap, or use Linux 5.13 or newer; or, where programs may read and do what this user "
+            "may: local.reward.allow_unisolated=true, or Limits(allow_unisolated=True)",
         )
     return held
 

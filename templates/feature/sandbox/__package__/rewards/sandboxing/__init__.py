@@ -9,7 +9,7 @@ For each program there is a `supervisor`, which forks a candidate and, where the
   takes from the candidate is plain data (`values`), over a pipe (`channel`), so that it compares builtins only.
 - keeper: the parent of each, which ends all that it leaves behind.
 
-`isolation` is what holds them apart: `namespaces`, `landlock`, `seccomp`, another user id, limits. Nothing is written
-to disk. The modules below import only the standard library and each other: the `server`, which forks supervisors
-for the trainer's `client`, imports them as a package of its own.
+`isolation` is what holds them apart: `landlock`, `seccomp`, another user id, limits. Where `bubblewrap` is installed,
+the server is in it. Nothing is written to disk. The modules below import only the standard library and each other: the
+`server`, which forks supervisors for the trainer's `client`, imports them as a package of its own.
 """

@@ -2,6 +2,7 @@
 """Which tests there are in a source text, and whether anything can be tested by it at all."""
 
 import ast
+import re
 from collections.abc import Collection, Sequence
 
 from . import names
@@ -12,6 +13,8 @@ FORMS = (
     "a test is check(candidate) with its entry_point, test_...() functions, a class with test_... methods, or "
     "statements that assert"
 )
+# What pytest would write files for.
+_WRITING = re.compile(r"\b(tmp_path|tmp_path_factory|tmpdir|caplog)\b")
 
 
 def cases_of(module: str, entry_point: str | None) -> list[tuple[str, str]]:
@@ -65,6 +68,11 @@ def check(setup: str, asserts: Sequence[str], module: str, entry_point: str | No
     if any(kind == "check" for kind, _ in found) and entry_point is None:
         raise TestsError(
             "the tests have check(candidate), and no entry_point says what that is", "name it: entry_point"
+        )
+    if writing := _WRITING.search(module):
+        raise TestsError(
+            f"the tests write files, by {writing[0]}, and nothing does in the sandbox",
+            "leave these rows out, or name a service: reward.sandbox_fusion.url",
         )
     if found == [("module", "")] and not _may_fail(ast.parse(module).body):
         raise TestsError(f"nothing is tested by {_short(module)}", FORMS)

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from . import channel
+from . import bubblewrap, channel
 from .limits import ONE_THREAD
 
 START = "import sys; sys.path.insert(0, {!r}); from sandboxing import server; sys.path.pop(0); server.main()"
@@ -89,13 +89,16 @@ class Server:
             if self._control is None or self._process is None or not is_ours or self._process.poll() is not None:
                 ours, theirs = socket.socketpair()
                 with theirs:
+                    code = Path(__file__).parent
+                    before = bubblewrap.prefix(str(code))
+                    inside = 2 * os.getpid() + len(self.flags) % 2 if before else 0
                     self._process = subprocess.Popen(
-                        [sys.executable, *self.flags, "-c", START.format(str(Path(__file__).parent.parent))],
+                        [*before, sys.executable, *self.flags, "-c", START.format(str(code.parent))],
                         stdin=theirs.fileno(),
                         stdout=subprocess.DEVNULL,
                         stderr=subprocess.DEVNULL,
                         cwd="/",
-                        env={"LANG": "C.UTF-8", **ONE_THREAD},
+                        env={"LANG": "C.UTF-8", bubblewrap.INSIDE: str(inside), **ONE_THREAD},
                         start_new_session=True,
                     )
                 self._control, self._owner = ours, os.getpid()

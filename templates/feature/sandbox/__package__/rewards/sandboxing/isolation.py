@@ -5,13 +5,12 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from . import landlock, namespaces, seccomp, system
+from . import bubblewrap, landlock, seccomp, system
 from .limits import ONE_THREAD, Limits, set_limits
 
 # Where the supervisor is root, programs get user ids from here on, which no distribution gives to anybody: two for each
 # supervisor, by its process id. Where a container has fewer ids, from the second number on.
 FIRST_USER, FIRST_USER_OF_CONTAINER, USERS_OF_CONTAINER = 1 << 24, 20000, 40000
-FILES = 4096
 
 
 @dataclass(frozen=True)
@@ -19,13 +18,13 @@ class Isolation:
     """Holds a program.
 
     Attributes:
-        namespaces: "": none; "root": made by root; "user": in a user namespace, which others may make as well.
+        bubblewrap: a view of the machine without the trainer's files, processes and network.
         user: a user id that nothing else has.
         landlock: the version of Landlock, 0: none.
         seccomp: a filter of system calls.
     """
 
-    namespaces: str = ""
+    bubblewrap: bool = False
     user: bool = False
     landlock: int = 0
     seccomp: bool = False
@@ -33,11 +32,11 @@ class Isolation:
     @property
     def holds(self) -> bool:
         """Tell whether it keeps a program from the trainer's files, memory and processes."""
-        return bool(self.namespaces) or (self.landlock > 0 and self.seccomp)
+        return self.seccomp and (self.bubblewrap or self.landlock > 0)
 
     def __str__(self) -> str:
         parts = {
-            "namespaces": self.namespaces,
+            "bubblewrap": self.bubblewrap,
             "a user id of its own": self.user,
             f"Landlock {self.landlock}": self.landlock,
             "seccomp": self.seccomp,
@@ -47,35 +46,16 @@ class Isolation:
 
 def choices() -> Iterator[Isolation]:
     """Return what may work here, the most isolating first; the last one is none at all."""
-    root = os.geteuid() == 0
-    known = seccomp.is_known()
-    best = Isolation(landlock=landlock.version() if known else 0, seccomp=known)
-    if known:
-        for kernel in (best, replace(best, landlock=0), replace(best, landlock=0, seccomp=False)):
-            if root:
-                yield replace(kernel, namespaces="root", user=True)
-                yield replace(kernel, namespaces="root")
-            yield replace(kernel, namespaces="user")
-    if root and best.landlock:
-        yield replace(best, user=True)
-    if best.landlock:
-        yield best
-    if root:
-        yield Isolation(user=True, seccomp=known)
-    yield Isolation(seccomp=known)
-    yield Isolation()
-
-
-def leave(isolation: Isolation) -> None:
-    """Prepare the parent of the process that is to be isolated; raises OSError."""
-    if isolation.namespaces:
-        namespaces.leave(with_user=isolation.namespaces == "user")
-    elif system.IS_LINUX:
-        system.prctl(system.PR_SET_CHILD_SUBREAPER, 1)
+    known, inside = seccomp.is_known(), os.environ.get(bubblewrap.INSIDE, "0") != "0"
+    best = Isolation(bubblewrap=inside, landlock=landlock.version() if known else 0, seccomp=known)
+    for kernel in (best, replace(best, landlock=0), Isolation(bubblewrap=inside)):
+        if os.geteuid() == 0:
+            yield replace(kernel, user=True)
+        yield kernel
 
 
 def enter(isolation: Isolation, user: int, limits: Limits) -> None:
-    """Isolate this process, for good. Its parent has called `leave`.
+    """Isolate this process, for good.
 
     Args:
         isolation: what to use: all of it, or none of what follows is run.
@@ -85,37 +65,31 @@ def enter(isolation: Isolation, user: int, limits: Limits) -> None:
     Raises:
         OSError: the kernel refuses something.
     """
-    home = "/"
-    if isolation.namespaces:
-        home = namespaces.HOME
-        namespaces.enter_root(limits.files_mb, FILES)
-    os.chdir(home)
+    os.chdir("/")
     os.environ.clear()
-    os.environ.update({"PATH": "/usr/bin:/bin", "HOME": home, "TMPDIR": home, "LANG": "C.UTF-8"})
+    os.environ.update({"PATH": "/usr/bin:/bin", "HOME": "/", "TMPDIR": "/", "LANG": "C.UTF-8"})
     os.environ.update(ONE_THREAD if limits.site_packages else {})
-    counts_others = not isolation.user and (isolation.namespaces != "user" or _counts_across_namespaces())
-    set_limits(limits, counts_others, bool(isolation.namespaces))
+    set_limits(limits, counts_others=not isolation.user)
     os.umask(0o077)
     if isolation.user:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
-    if isolation.seccomp or isolation.namespaces or isolation.landlock:
+    if isolation.seccomp:
         system.drop_capabilities()
         system.no_new_privileges()
     if system.IS_LINUX:
         system.die_with_parent()  # a new user id has undone it
-    if isolation.landlock and isolation.namespaces:
-        landlock.restrict(["/"], [home, "/dev/shm", "/var/tmp"], namespaces.DEVICES)
-    elif isolation.landlock:
-        landlock.restrict(namespaces.readable(), [], namespaces.DEVICES)
+    if isolation.landlock:
+        landlock.restrict(bubblewrap.readable(), bubblewrap.DEVICES)
     if isolation.seccomp:
-        seccomp.restrict(bool(isolation.namespaces))
+        seccomp.restrict()
 
 
 def users() -> tuple[int, int]:
     """Return the user ids of this supervisor's candidates and of its judges."""
-    number = os.getpid()
+    server = int(os.environ.get(bubblewrap.INSIDE, "0"))  # process ids in its view begin with 1
+    number = 32768 * (server % 4096) + os.getpid() % 32768 if server else os.getpid()
     try:
         with open("/proc/self/uid_map", encoding="ascii") as file:
             last = max(int(line.split()[0]) + int(line.split()[2]) for line in file)
@@ -125,9 +99,3 @@ def users() -> tuple[int, int]:
         return FIRST_USER + 2 * number, FIRST_USER + 2 * number + 1
     first = FIRST_USER_OF_CONTAINER + 2 * number % USERS_OF_CONTAINER
     return first, first + 1
-
-
-def _counts_across_namespaces() -> bool:
-    """Tell whether the kernel counts a user's processes together, whatever their namespace: before Linux 5.14."""
-    release = os.uname().release.split(".")
-    return (int(release[0]), int(release[1])) < (5, 14)

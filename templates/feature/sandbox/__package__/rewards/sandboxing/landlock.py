@@ -24,12 +24,11 @@ def version() -> int:
         return 0
 
 
-def restrict(readable: Iterable[str], writable: Iterable[str], devices: Iterable[str]) -> None:
+def restrict(readable: Iterable[str], devices: Iterable[str]) -> None:
     """Restrict this process and all that it starts, for good. Needs `no_new_privileges`.
 
     Args:
         readable: directories and files that stay readable, with all below them.
-        writable: directories that stay writable as well.
         devices: files that stay readable and writable.
 
     Raises:
@@ -41,7 +40,7 @@ def restrict(readable: Iterable[str], writable: Iterable[str], devices: Iterable
     size = 8 if abi < TCP_FROM else 16 if abi < SCOPES_FROM else 24
     ruleset = system.syscall(CREATE_RULESET, attributes, ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
-        for paths, rights in ((readable, READ), (writable, handled), (devices, READ_FILE | WRITE_FILE | TRUNCATE)):
+        for paths, rights in ((readable, READ), (devices, READ_FILE | WRITE_FILE | TRUNCATE)):
             for path in paths:
                 _allow(ruleset, path, rights & handled)
         system.syscall(RESTRICT_SELF, ctypes.c_int(ruleset), ctypes.c_uint32(0))

@@ -18,10 +18,9 @@ class Limits:
     Attributes:
         seconds: on the clock, from start to end.
         memory_mb: address space of each of its processes, and memory of all of them together.
-        output_kb: what it may print, to standard output or error, and the size of any file that it writes.
+        output_kb: what it may print, to standard output or error.
         processes: processes and threads at once, the program itself included.
         site_packages: whether it and its tests may import what is installed, as numpy and pytest.
-        files_mb: of all files that it writes together; they are in memory, and gone when it ends.
         total_seconds: of all runs of one program, one for each input; what is not run by then is "timeout".
             None: ten times `seconds`.
         allow_unisolated: run programs also where nothing keeps them from the trainer's files and processes.
@@ -32,23 +31,21 @@ class Limits:
     output_kb: int = 1024
     processes: int = 16
     site_packages: bool = False
-    files_mb: int = 64
     total_seconds: float | None = None
     allow_unisolated: bool = False
 
 
-def set_limits(limits: Limits, counts_others: bool, may_write: bool) -> None:
-    """Set the limits of this process and of all that it starts.
+def set_limits(limits: Limits, counts_others: bool) -> None:
+    """Set the limits of this process and of all that it starts; it may write no files.
 
     Args:
         limits: what it may use.
         counts_others: whether the kernel counts other processes of this user against the limit of processes.
-        may_write: whether there is a file system that it may write to.
     """
     others = _running_as(os.getuid()) if counts_others else 0
     for kind, value in (
         (resource.RLIMIT_CORE, 0),
-        (resource.RLIMIT_FSIZE, limits.output_kb * 1024 if may_write else 0),
+        (resource.RLIMIT_FSIZE, 0),
         (resource.RLIMIT_AS, limits.memory_mb * MB),
         (resource.RLIMIT_CPU, int(limits.seconds) + 1),
         (resource.RLIMIT_NOFILE, OPEN_FILES),

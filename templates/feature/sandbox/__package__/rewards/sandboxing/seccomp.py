@@ -20,8 +20,8 @@ WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
 AUDIT = {"x86_64": 0xC000003E, "aarch64": 0xC00000B7}
 # name: (x86_64, aarch64); None: not there.
 Table = dict[str, tuple[int | None, int | None]]
-# Other processes, kernel objects that outlive a process, the network, and what changes the machine.
-ALWAYS: Table = {
+# Other processes, kernel objects that outlive a process, the network, what changes the machine, and writing files.
+FORBIDDEN: Table = {
     "ptrace": (101, 117),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),
@@ -84,9 +84,6 @@ ALWAYS: Table = {
     "personality": (135, 92),
     "vhangup": (153, 58),
     "syslog": (103, 116),
-}
-# Where there are no namespaces: signals to others, leaving the process group, writing to the file system.
-OUTSIDE_NAMESPACES: Table = {
     "tkill": (200, 130),
     "rt_sigqueueinfo": (129, 138),
     "rt_tgsigqueueinfo": (297, 240),
@@ -140,16 +137,13 @@ def is_known() -> bool:
     return system.IS_LINUX and system.MACHINE in AUDIT
 
 
-def restrict(in_namespaces: bool) -> None:
+def restrict() -> None:
     """Install the filter, for good. Needs `no_new_privileges`.
-
-    Args:
-        in_namespaces: whether signals and files are the process's own; else they are filtered, too.
 
     Raises:
         OSError: the kernel refuses.
     """
-    program = _program(list(AUDIT).index(system.MACHINE), in_namespaces)
+    program = _program(list(AUDIT).index(system.MACHINE))
     code = ctypes.create_string_buffer(b"".join(struct.pack("HBBI", *line) for line in program))
     header = struct.pack("HxxxxxxP", len(program), ctypes.addressof(code))
     address = ctypes.addressof(buffer := ctypes.create_string_buffer(header))
@@ -157,7 +151,7 @@ def restrict(in_namespaces: bool) -> None:
     del buffer
 
 
-def _program(column: int, in_namespaces: bool) -> list[Instruction]:
+def _program(column: int) -> list[Instruction]:
     program: list[Instruction] = [
         (LOAD, 0, 0, ARCHITECTURE),
         (JUMP_EQUAL, 1, 0, AUDIT[system.MACHINE]),
@@ -166,18 +160,16 @@ def _program(column: int, in_namespaces: bool) -> list[Instruction]:
     ]
     if system.MACHINE == "x86_64":
         program += [(JUMP_AT_LEAST, 0, 1, X32), (RETURN, 0, 0, FAIL | errno.EPERM)]
-    forbidden = ALWAYS if in_namespaces else {**ALWAYS, **OUTSIDE_NAMESPACES}
-    for table, error in ((forbidden, errno.EPERM), (MISSING, errno.ENOSYS)):
+    for table, error in ((FORBIDDEN, errno.EPERM), (MISSING, errno.ENOSYS)):
         for numbers in table.values():
             if numbers[column] is not None:
                 program += [(JUMP_EQUAL, 0, 1, numbers[column] or 0), (RETURN, 0, 0, FAIL | error)]
     program += _unless(CLONE[column], 0, JUMP_ANY_BIT, NEW_NAMESPACES, fail_if_so=True)
     program += _unless(PRLIMIT[column], 0, JUMP_EQUAL, 0, fail_if_so=False)
-    if not in_namespaces:
-        for number in (KILL_CALL[column], TGKILL[column]):
-            program += _unless(number, 0, JUMP_EQUAL, os.getpid(), fail_if_so=False)
-        program += _unless(OPEN[column], 1, JUMP_ANY_BIT, WRITES, fail_if_so=True)
-        program += _unless(OPENAT[column], 2, JUMP_ANY_BIT, WRITES, fail_if_so=True)
+    for number in (KILL_CALL[column], TGKILL[column]):
+        program += _unless(number, 0, JUMP_EQUAL, os.getpid(), fail_if_so=False)
+    program += _unless(OPEN[column], 1, JUMP_ANY_BIT, WRITES, fail_if_so=True)
+    program += _unless(OPENAT[column], 2, JUMP_ANY_BIT, WRITES, fail_if_so=True)
     return [*program, (RETURN, 0, 0, ALLOW)]
 
 

@@ -263,7 +263,7 @@ def _keep(
     """Be the parent of an isolated process: say how it ends, and end all that it leaves behind."""
     try:
         system.die_with_parent()
-        isolation.leave(held)
+        system.adopt_orphans()
         process = os.fork()
         if process == 0:
             _become(work, {**descriptors, REPORT: report}, held, user, limit)
@@ -271,8 +271,7 @@ def _keep(
         report = 0
         _say(report, process=process)
         _, status = os.waitpid(process, 0)
-        if not held.namespaces:  # else the kernel has ended all of them
-            _end_all(process, user if held.user else None)
+        _end_all(process, user if held.user else None)
         _say(report, code=os.waitstatus_to_exitcode(status))
     except BaseException as error:
         with contextlib.suppress(BaseException):

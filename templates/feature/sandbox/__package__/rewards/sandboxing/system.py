@@ -54,6 +54,12 @@ def die_with_parent() -> None:
         prctl(PR_SET_PDEATHSIG, 9)
 
 
+def adopt_orphans() -> None:
+    """Become the parent of what descends from this process and loses its own."""
+    if IS_LINUX:
+        prctl(PR_SET_CHILD_SUBREAPER, 1)
+
+
 def hide_memory(hidden: bool = True) -> None:
     """Keep other processes of this user from reading this one's memory, descriptors and environment."""
     if IS_LINUX:

@@ -10,7 +10,7 @@ from typing import Any
 
 from .remote import Connection
 
-OPTIONS = "-p no:cacheprovider -p no:faulthandler --capture=no --noconftest --rootdir=/ --import-mode=importlib -q"
+OPTIONS = "-p no:cacheprovider -p no:faulthandler -p no:logging --capture=no --noconftest --import-mode=importlib -q"
 
 
 def run_pytest(
@@ -53,5 +53,7 @@ def run_pytest(
     os.environ["PYTEST_DISABLE_PLUGIN_AUTOLOAD"] = "1"
     sys.modules[space.__name__] = space
     plugin = Plugin()
-    pytest.main([*OPTIONS.split(), "-c", "/dev/null", os.__file__], plugins=[plugin])
+    file = os.__file__  # which can be read, and the folder that it is in
+    settings = ["--rootdir=/", f"--confcutdir={os.path.dirname(file)}", "-c", "/dev/null"]
+    pytest.main([*OPTIONS.split(), *settings, file], plugins=[plugin])
     count(plugin.said)
