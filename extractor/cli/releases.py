@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from extractor.cli import output, screen
 from extractor.cli.options import Algorithm, Engine, Json, Offline, Verbose, argument, make_features_option, option
-from extractor.values.errors import UsageError
+from extractor.values.errors import UsageError, VextractError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from extractor.usecases.changes import Changes, SymbolChange
-    from extractor.values.manifest import Manifest
+    from extractor.values.manifest import Feature, Manifest
 
 
 _SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}
@@ -164,7 +164,7 @@ def versions(
 ) -> None:
     """List the supported releases of verl.
 
-    It prints a table of what each offers; with NAME or -v, a description.
+    It prints a table of what each offers; with NAME or -v, a description. Of a feature it says how many lines it adds.
     """
     from extractor.values import releases as known_releases
 
@@ -202,7 +202,28 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
             f"{name!r} is no supported release, feature, preset or engine",
             hint=f"did you mean {', '.join(near)}?" if near else "`vextract versions` lists them",
         )
-    return [f"{name}  {kinds[having[0]][name]}", f"  in verl {', '.join(having)}"]
+    newest = next(one for one in manifests if one.release == having[0])
+    feature = next((item for item in newest.features if item.name == name), None)
+    more = [] if feature is None else _measure(newest, feature)
+    return [f"{name}  {kinds[having[0]][name]}", *more, f"  in verl {', '.join(having)}"]
+
+
+def _measure(manifest: "Manifest", feature: "Feature") -> list[str]:
+    """Return what a feature adds to a default project, where verl is in the cache."""
+    from extractor.usecases.new import measure_feature
+
+    try:
+        ours, theirs = measure_feature(manifest, feature.name)
+    except VextractError:
+        return [f"  {_say_needs(feature)}"]
+    lines = f"{ours:,} lines of ours and {theirs:,} of verl's in a project of {manifest.release}"
+    return [f"  adds {lines}; {_say_needs(feature)}"]
+
+
+def _say_needs(feature: "Feature") -> str:
+    """Return the features and packages that a feature needs, in words."""
+    needs = [*feature.needs, *feature.requirements]
+    return f"needs {', '.join(needs)}" if needs else "needs nothing else"
 
 
 def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
@@ -235,7 +256,8 @@ def _describe_release(manifest: "Manifest", default: str) -> list[str]:
     for feature in sorted(manifest.features, key=lambda feature: feature.name):
         on = f" (on with {', '.join(feature.algorithms)})" if feature.algorithms else ""
         only = f" (only {', '.join(feature.engines)})" if feature.engines else ""
-        lines.append(f"    {feature.name:{width}}  {feature.summary}{on}{only}")
+        needs = f" ({_say_needs(feature)})" if feature.needs or feature.requirements else ""
+        lines.append(f"    {feature.name:{width}}  {feature.summary}{on}{only}{needs}")
     return lines
 
 
@@ -245,7 +267,9 @@ def _report_release(manifest: "Manifest", default: str) -> dict[str, object]:
         "default": manifest.release == default,
         **output.pick(manifest, "engines algorithms"),
         "features": [
-            output.pick(feature, "name summary algorithms", engines=feature.engines or manifest.engines)
+            output.pick(
+                feature, "name summary algorithms needs requirements", engines=feature.engines or manifest.engines
+            )
             for feature in sorted(manifest.features, key=lambda feature: feature.name)
         ],
     }

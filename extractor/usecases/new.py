@@ -324,3 +324,18 @@ def _explain_failure(release: str, before: str, problems: list[str]) -> CheckFai
         hint="docs/releases.md tells how to support a release",
         details=problems,
     )
+
+
+def measure_feature(manifest: Manifest, name: str) -> tuple[int, int]:
+    """Return the lines of ours and of verl's that a feature adds to a default project.
+
+    Raises:
+        VextractError: verl is not in the cache, or no project can have the feature.
+    """
+    engines = next(item.engines for item in manifest.features if item.name == name) or manifest.engines
+    options = Options("toy", manifest.release, engines[0], "grpo", ())
+    bare, having = (
+        make_in_memory(NewRequest(replace(options, features=names), offline=True), lambda step: None).sizes
+        for names in ((), (name,))
+    )
+    return having["ours"][1] - bare["ours"][1], having["vendored"][1] - bare["vendored"][1]

@@ -1,6 +1,7 @@
 """The commands that only report: explain, versions, verify."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -45,7 +46,18 @@ def test_versions_as_json(run) -> None:
     report = json.loads(run("versions", "--json").out)
     assert [item["release"] for item in report] == list(reversed(releases.list_supported()))
     assert [item["default"] for item in report] == [True] + [False] * (len(report) - 1)
-    assert {"name", "summary", "algorithms", "engines"} == set(report[0]["features"][0])
+    assert {"name", "summary", "algorithms", "engines", "needs", "requirements"} == set(report[0]["features"][0])
+
+
+@pytest.mark.usefixtures("verl")
+def test_a_feature_says_what_it_adds_and_needs(run) -> None:
+    told = run("versions", "rollout_correction").out.splitlines()[1]
+    added = re.match(
+        r"  adds (\d+) lines of ours and ([\d,]+) of verl's in a project of [\d.]+; needs nothing else", told
+    )
+    assert added is not None, told
+    assert 50 < int(added[1]) < 200 < int(added[2].replace(",", "")), told
+    assert "needs tools, starlette" in run("versions", "agents").out
 
 
 def test_explain_a_symbol(run, project: Path) -> None:
