@@ -24,7 +24,7 @@ _LOSSES_OWN: Mapping[str, str] = {**_OF_A_LOSS, **_TABLE["losses"]}
 
 
 @dataclass(frozen=True)
-class Method:
+class ForkMethod:
     """An estimator or loss that only the fork has.
 
     Attributes:
@@ -53,9 +53,9 @@ class Method:
         return f"{self.module.name}:{self.function}"
 
 
-def find_methods(fork: ForkCode) -> list[Method]:
+def find_methods(fork: ForkCode) -> list[ForkMethod]:
     """Return the estimators and losses that only the fork has."""
-    found: dict[tuple[str, str], Method] = {}
+    found: dict[tuple[str, str], ForkMethod] = {}
     # Of several trainers the one that launch scripts use says what a method is.
     for module in sorted(fork.mentions("def compute_advantage"), key=fork.count_uses, reverse=True):
         if "compute_advantage" in module.by_name:
@@ -69,7 +69,7 @@ def find_methods(fork: ForkCode) -> list[Method]:
                 if called and own:
                     found.setdefault(
                         (kind, called),
-                        Method(kind, called, module, name, None, own, describe(segment.node), registered=True),
+                        ForkMethod(kind, called, module, name, None, own, describe(segment.node), registered=True),
                     )
     for module in fork.mentions("def compute_policy_loss"):
         for name, segment in module.by_name.items():
@@ -79,12 +79,12 @@ def find_methods(fork: ForkCode) -> list[Method]:
                 if own and name not in known and isinstance(segment.node, _FUNCTIONS):
                     called = name.removeprefix("compute_policy_loss").strip("_") or "vanilla"
                     found.setdefault(
-                        (LOSS, called), Method(LOSS, called, module, name, None, own, describe(segment.node))
+                        (LOSS, called), ForkMethod(LOSS, called, module, name, None, own, describe(segment.node))
                     )
     return list(found.values())
 
 
-def find_method(fork: ForkCode, symbol: str) -> Method | None:
+def find_method(fork: ForkCode, symbol: str) -> ForkMethod | None:
     """Find a method by name, function or `module:function`; None if absent."""
     short = symbol.rpartition(":")[2].rpartition(".")[2]
     for method in find_methods(fork):
@@ -97,11 +97,11 @@ def find_method(fork: ForkCode, symbol: str) -> Method | None:
             kind = LOSS if "log_prob" in taken else ESTIMATOR if "token_level_rewards" in taken else None
             if kind is not None:
                 name = re.sub(r"^compute_|^policy_loss_|_(outcome_)?advantages?$|_policy_loss$", "", short)
-                return Method(kind, name or short, module, short, None, ((module.name, short),), describe(node))
+                return ForkMethod(kind, name or short, module, short, None, ((module.name, short),), describe(node))
     return None
 
 
-def _find_branches(fork: ForkCode, module: ForkModule) -> Iterator[Method]:
+def _find_branches(fork: ForkCode, module: ForkModule) -> Iterator[ForkMethod]:
     """Yield estimators that only the fork's compute_advantage has branches for."""
     node = readers.parse_python(module.by_name["compute_advantage"].core).body[0]  # of this text, not of the module's
     if not isinstance(node, _FUNCTIONS) or len(node.args.args) < 2:
@@ -115,7 +115,7 @@ def _find_branches(fork: ForkCode, module: ForkModule) -> Iterator[Method]:
             places = [(place, name) for where, name in own if (place := fork.find(where)) is not None]
             about = describe(places[0][0].by_name[places[0][1]].node) if places else ""
             for name in _list_names_in_test(fork, module, item.test, chosen) if own else ():
-                yield Method(ESTIMATOR, name, module, "compute_advantage", (item.body, chain), own, about)
+                yield ForkMethod(ESTIMATOR, name, module, "compute_advantage", (item.body, chain), own, about)
             rest = item.orelse
             item = rest[0] if len(rest) == 1 and isinstance(rest[0], ast.If) else None
 
@@ -197,7 +197,7 @@ def describe(node: ast.stmt | None) -> str:
 
 
 def list_arguments(
-    fork: ForkCode, method: Method, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
+    fork: ForkCode, method: ForkMethod, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
 ) -> list[str]:
     """Return the keyword arguments for a hook's call of the function.
 
@@ -219,7 +219,7 @@ def list_arguments(
     return found
 
 
-def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
+def find_given(fork: ForkCode, method: ForkMethod) -> dict[str, str | None]:
     """Return arguments only the fork passes, as hook expressions or None."""
     node = method.module.by_name[method.function].node
     if method.branch is not None or not isinstance(node, _FUNCTIONS):
@@ -238,7 +238,7 @@ def find_given(fork: ForkCode, method: Method) -> dict[str, str | None]:
     return found
 
 
-def _find_handed(fork: ForkCode, method: Method, names: list[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
+def _find_handed(fork: ForkCode, method: ForkMethod, names: list[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
     """Yield each argument the fork passes: name, value, enclosing function."""
     callers = {method.function} | ({"policy_loss_fn"} if method.kind == LOSS and method.registered else set())
     for module in {item.name: item for word in callers for item in fork.mentions(f"{word}(")}.values():
@@ -265,7 +265,7 @@ def find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast
 
 
 def list_branch_arguments(
-    fork: ForkCode, method: Method, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
+    fork: ForkCode, method: ForkMethod, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
 ) -> list[str]:
     """Return the arguments for a hook's call of the fork's compute_advantage.
 
@@ -305,7 +305,7 @@ def list_branch_arguments(
     return found
 
 
-def _find_trainer_call(fork: ForkCode, method: Method) -> tuple[ast.Call, ast.AST]:
+def _find_trainer_call(fork: ForkCode, method: ForkMethod) -> tuple[ast.Call, ast.AST]:
     """Return the compute_advantage call with most arguments, and its function."""
     for module in (method.module, *fork.mentions("compute_advantage(")):
         calls = list(find_calls(module, (method.function,)))
@@ -337,7 +337,7 @@ def rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str]
 
 
 def _is_entropy(name: str, actor: ast.AST) -> bool:
-    """Tell whether an actor has a name from its policy's forward pass: first in a tuple, or by its key."""
+    """Tell whether an actor calls its policy's entropy by a name."""
     for node in ast.walk(actor):
         if isinstance(node, ast.Assign):
             target, value = node.targets[0], ast.unparse(node.value)

@@ -6,7 +6,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.adopt.find_methods import Method
+from extractor.importers.adopt.find_methods import ForkMethod
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.locate import VERSION
 from extractor.importers.adopt.method_hooks import FILE, REGISTER, find_arguments, find_columns
@@ -59,7 +59,7 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
     return Check("methods", status, f"your method {verdict}: {equal} of {len(measured)} equal bit for bit", details)
 
 
-def _describe_method(fork: ForkCode, method: Method, hooks: str) -> dict[str, Any]:
+def _describe_method(fork: ForkCode, method: ForkMethod, hooks: str) -> dict[str, Any]:
     """Return a method's description for the driver."""
     registered = set(re.findall(rf'@{REGISTER[method.kind]}\("([\w-]+)"\)', hooks))
     name = next((item for item in (f"{method.name}_fork", method.name) if item in registered), method.name)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
-from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, list_arguments, list_branch_arguments
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
@@ -47,7 +47,7 @@ class Hook:
         features: Features of the project that it needs.
     """
 
-    method: Method
+    method: ForkMethod
     name: str
     text: str = field(repr=False)
     outside: frozenset[str]
@@ -63,7 +63,7 @@ class Hook:
         return f"{_CHOSEN_BY[self.method.kind]}={self.name}"
 
 
-def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package: str) -> Hook:
+def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], package: str) -> Hook:
     """Return a method as a hook in the project's algorithms file.
 
     Args:
@@ -81,8 +81,7 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
         raise NoPlace(f"the project has no {path}")
     if "at_hand" not in files.get(f"{package}/hooks.py", ""):
         raise NoPlace("the project was made by an older vextract: `vextract sync` brings what the hook asks")
-    segments = split(before)
-    taken = frozenset(name for item in segments for name in item.binds)
+    taken = frozenset(name for item in split(before) for name in item.binds)
     closure = Closure(fork, map_project_names(files, package), package, taken)
     if method.kind == LOSS and not has_loss_choice(files.values()):
         raise NoPlace("this release of verl has one policy loss, which no setting replaces: upgrade the project first")
@@ -98,11 +97,10 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
     columns = sorted(set().union(*find_columns(whole)))
     rows = tuple(name for name in columns if _is_of_data(fork, name, whole))
     needs = tuple(name for name in columns if name not in rows)
-    decorator = REGISTER[method.kind]
-    wanted = {**closure.imports, "at_hand": f"from {package}.hooks import at_hand"}
-    of_pass: frozenset[str] = frozenset()
-    if method.kind == LOSS:
-        del wanted["at_hand"]
+    decorator, wanted, of_pass = REGISTER[method.kind], dict(closure.imports), frozenset[str]()
+    if method.kind == ESTIMATOR:
+        wanted["at_hand"] = f"from {package}.hooks import at_hand"
+    else:
         if _RETURNS_METRICS not in taken:
             wanted["signature"] = "from inspect import signature"
             wanted["get_policy_loss_fn"] = f"from {package}.registries import get_policy_loss_fn"
@@ -113,22 +111,20 @@ def make_hook(fork: ForkCode, method: Method, files: Mapping[str, str], package:
             raise NoPlace(f"its loss reads {', '.join(arrays)}, and an actor hands tensors alone")
     wanted[decorator] = f"from {package}.registries import {decorator}"
     lines = [line for local, line in sorted(wanted.items(), key=lambda item: item[1]) if local not in taken]
-    said = f"Compute {name} as {method.module.path} of the fork does."
     asks = (
         f"\n\n    The batch has to have {', '.join(needs)}: what a reward reports, or a column of the data.\n    "
         if needs
         else ""
     )
-    hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}{asks}"""\n{body.tail}'
+    said = f"Compute {name} as {method.module.path} of the fork does.{asks}"
+    hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}"""\n{body.tail}'
     text = add_imports(before, lines).rstrip("\n") + f"\n\n\n{code}\n\n\n{hook}\n"
     readers.parse_python(text)
-    features = (COLUMNS,) if of_pass else ()
-    return Hook(
-        method, name, text, frozenset(closure.outside), needs, rows, tuple(left), tuple(closure.texts), features
-    )
+    outside, functions, features = frozenset(closure.outside), tuple(closure.texts), (COLUMNS,) if of_pass else ()
+    return Hook(method, name, text, outside, needs, rows, tuple(left), functions, features)
 
 
-def find_arguments(fork: ForkCode, method: Method) -> tuple[list[str], str]:
+def find_arguments(fork: ForkCode, method: ForkMethod) -> tuple[list[str], str]:
     """Return a method's hook arguments and the fork's code of it.
 
     Raises:
@@ -177,7 +173,7 @@ class _Body:
     tail: str
 
 
-def _make_estimator(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
+def _make_estimator(fork: ForkCode, method: ForkMethod, closure: Closure, left: list[str]) -> _Body:
     """Return the hook that calls the fork's estimator."""
     slug = re.sub(r"\W", "_", method.name)
     node = method.module.by_name[method.function].node
@@ -211,7 +207,7 @@ def _add_loss_mask(text: str, pieces: Iterable[str]) -> str:
     return text.replace("    now = at_hand.get()\n", f"    now = at_hand.get()\n{_LOSS_MASK}", 1)
 
 
-def _make_loss(fork: ForkCode, method: Method, closure: Closure, left: list[str]) -> _Body:
+def _make_loss(fork: ForkCode, method: ForkMethod, closure: Closure, left: list[str]) -> _Body:
     """Return the hook that calls the fork's policy loss."""
     node = method.module.by_name[method.function].node
     assert isinstance(node, _FUNCTIONS)

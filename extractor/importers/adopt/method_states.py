@@ -8,7 +8,7 @@ from enum import Enum
 
 from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.differences import Compared
-from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, Method, find_given
+from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
@@ -262,7 +262,7 @@ def mark_carried(
 
 
 def choose_hooks(text: str, hooks: Sequence[Hook], *, named: bool) -> str:
-    """Return a config with what hooks read of the policy, and the names of renamed ones if `named`."""
+    """Return a config that has computed what hooks read, and names renamed ones if `named`."""
     for hook in hooks:
         key = hook.setting.partition("=")[0].rpartition(".")[2]
         if named and hook.name != hook.method.name:
@@ -296,7 +296,7 @@ def add_config_fields(files: Mapping[str, bytes], package: str) -> dict[str, byt
     return found
 
 
-def _find_path_in_project(target: AdoptTarget, carried: Carried, method: Method) -> str | None:
+def _find_path_in_project(target: AdoptTarget, carried: Carried, method: ForkMethod) -> str | None:
     """Return the vendored file that holds a method, or None."""
     if method.branch is not None and not _is_upstreams_branch(target, method):
         return None
@@ -304,7 +304,7 @@ def _find_path_in_project(target: AdoptTarget, carried: Carried, method: Method)
     return target.sides[method.functions[0][0]].path if method.functions and is_there else None
 
 
-def _is_upstreams_branch(target: AdoptTarget, method: Method) -> bool:
+def _is_upstreams_branch(target: AdoptTarget, method: ForkMethod) -> bool:
     """Tell whether upstream calls the method's functions as the fork does."""
     sides = target.sides.get(method.module.name)
     if sides is None or method.branch is None:

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 
 from extractor.importers.adopt.differences import Compared, compare
-from extractor.importers.adopt.find_methods import LOSS, Method, find_methods
+from extractor.importers.adopt.find_methods import LOSS, ForkMethod, find_methods
 from extractor.importers.adopt.findings import Copy, Score
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.locate import locate
@@ -69,7 +69,7 @@ class Recognised:
         return ForkCode(self.copy)
 
     @cached_property
-    def methods(self) -> list[Method]:
+    def methods(self) -> list[ForkMethod]:
         """Return the estimators and losses that only the fork has."""
         return find_methods(self.code)
 

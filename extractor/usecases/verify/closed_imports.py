@@ -27,7 +27,7 @@ TIMEOUT = 600.0
 
 def check_imports(subject: Subject, source: Source | None) -> Check:
     """Check imports and names of emitted files, and what hooks import of them."""
-    finder = _Finder(subject)
+    finder = _ImportChecker(subject)
     files = [file for file in subject.files.values() if file.kind is not FileKind.HOOK]
     problems = [f"cannot be parsed: {line}" for line in subject.broken]
     optional: set[str] = set()
@@ -99,7 +99,7 @@ def _find_unknown_names(file: PythonFile, analysis: Analysis, source: Source | N
     return [f"{file.path}:{line}: {name} is defined nowhere" for line, name in lines]
 
 
-class _Finder:
+class _ImportChecker:
     """Resolves imports within one project."""
 
     def __init__(self, subject: Subject) -> None:

@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from .cases import compute
 from .pool import make_step
 from .run import Job, run_case
-from .sides import NotVendored, Side, Upstream, Vendored
+from .sides import NotVendored, Side, Upstream, VendoredSide
 
 _EACH = 4  # answers to a prompt
 
@@ -31,7 +31,7 @@ def run_methods(job: Job) -> dict[str, Any]:
     root, scratch = Path(job["root"]), Path(job["scratch"])
     is_fork = job["side"] == "fork"
     side: Side = (
-        Upstream(root, frozenset(), scratch) if is_fork else Vendored(root, job["modules"], frozenset(), scratch)
+        Upstream(root, frozenset(), scratch) if is_fork else VendoredSide(root, job["modules"], frozenset(), scratch)
     )
     sys.path[1:1] = job["roots"]
     if is_fork:

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .sides import NotVendored, Side, Upstream, Vendored, block, is_absent
+from .sides import NotVendored, Side, Upstream, VendoredSide, block, is_absent
 
 Job = dict[str, Any]
 CASES = ("algorithms", "losses", "batches", "configs", "dataset", "rewards", "models", "padding", "engine")
@@ -51,7 +51,7 @@ def run_parity(job: Job) -> dict[str, Any]:
     if job["side"] == "upstream":
         side = Upstream(root, fixes, scratch)
     else:
-        side = Vendored(root, job["modules"], fixes, scratch, job["dropped"])
+        side = VendoredSide(root, job["modules"], fixes, scratch, job["dropped"])
     trace = LineTrace(job["trace"])
     trace.start()
     results: dict[str, dict[str, Any]] = {}

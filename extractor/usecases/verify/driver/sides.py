@@ -173,7 +173,7 @@ def set_platform(side: Side) -> None:
     manager.set_platform(Processor())
 
 
-class Vendored(Side):
+class VendoredSide(Side):
     """A project, where neither Ray nor verl can be imported.
 
     Args:
