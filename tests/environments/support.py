@@ -13,6 +13,8 @@ import pytest
 
 from tests.project.support import Configuration, forget, make
 
+# One set for all projects with tools, which is generated once.
+TOOLS = ("episodes", "python_tool", "tools", "tools_mcp")
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 # What the toy's template lacks.
 TOOLS_IN_TEMPLATE = "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"
@@ -68,6 +70,14 @@ def save_ascii_model(project: Project, directory: Path, *, shows_tools: bool = F
     tokenizer = AutoTokenizer.from_pretrained(path)
     tokenizer.chat_template = TOOLS_IN_TEMPLATE * shows_tools + tokenizer.chat_template
     return path, tokenizer
+
+
+def check_refused(project: Project, check: Callable[[Any], object], cases: Mapping[tuple[str, ...], str]) -> None:
+    """Check that settings are refused, each with what is said of it and a hint."""
+    for settings, said in cases.items():
+        with pytest.raises(project.module("errors").ConfigError, match=r"(?s)" + said) as refused:
+            check(project.config(*settings))
+        assert "hint: " in str(refused.value), settings
 
 
 def parts(batch: Any, tokenizer: Any, row: int = 0) -> list[tuple[int, str]]:

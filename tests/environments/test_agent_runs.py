@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 # The conversation that custom/env_wrapper.py has, held by a program.
 GUESSER = """
 from programs import post
-from toy.custom.env_wrapper import make_env
+from wet.custom.env_wrapper import make_env
 
 
 def run(task, base_url, api_key, model, seed):
@@ -45,6 +45,8 @@ def run(task, base_url, api_key, model):
     _, answer = post(base_url, api_key, "/chat/completions", model=model, messages=task["prompt"])
     return float(answer["choices"][0]["message"]["content"] == task["ground_truth"])
 """
+# What the tests of a few sessions train with.
+CONFIGURATION = {"features": ("agents",), "recipe": "multiturn", "package": "wet"}
 # Of faults, 10 % each.
 KINDS = ["raise", "hang a while", "fork", "leave", "ask on", *["well"] * 5]
 
@@ -59,21 +61,15 @@ def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_
     """Bit for bit, for the same conversation."""
     if engine == "vllm":
         pytest.importorskip("vllm")
-    features = ("agents",)
-    root = make(Configuration("0.9.1", engine, features=features, recipe="multiturn"), tmp_path).root
+    root = make(Configuration("0.9.1", engine, **CONFIGURATION), tmp_path / "project").root
     (root / "programs.py").write_text(PROGRAMS)
     (root / "guesser.py").write_text(GUESSER)
-    sizes = ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=10", "trainer.test_freq=-1"]
+    sizes = ["data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=2", "trainer.test_freq=-1"]
+    sizes += ["trainer.total_training_steps=2", "actor_rollout_ref.rollout.n=4", "trainer.val_before_train=false"]
     found = []
     for program in ("null", "guesser:run"):
         run = tmp_path / program.partition(":")[0]
-        settings = [
-            *sizes,
-            f"trainer.default_local_dir={run}",
-            "trainer.total_training_steps=3",
-            "actor_rollout_ref.rollout.n=6",
-            f"local.agent.program={program}",
-        ]
+        settings = [*sizes, f"trainer.default_local_dir={run}", f"local.agent.program={program}"]
         done = (forked if engine == "hf" else python)(root, "main.py", *settings)
         assert done.returncode == 0, done.stderr[-3000:]
         found.append(digest_of(run))
@@ -82,6 +78,7 @@ def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_
     assert metrics_of(run)[-1]["agent/untrained_tokens"] == 0
 
 
+@pytest.mark.thorough  # the weights are those of an environment, which test_training has taught
 def test_a_program_teaches_the_model(verl: None, tmp_path: Path) -> None:
     root = make(Configuration("0.9.1", features=("agents",)), tmp_path / "project").root
     (root / "programs.py").write_text(PROGRAMS)
@@ -104,13 +101,13 @@ def test_a_program_teaches_the_model(verl: None, tmp_path: Path) -> None:
     assert sum(rewards[-3:]) / 3 > 0.4 > 0.2 > sum(rewards[:3]) / 3, rewards
 
 
-@pytest.mark.parametrize("sessions", [96, pytest.param(10_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("sessions", [60, pytest.param(10_000, marks=pytest.mark.thorough)])
 def test_nothing_is_left_behind(
     verl: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, sessions: int
 ) -> None:
     """Of many sessions, up to 64 at once, by the engine of transformers: no thread, process, file, or memory."""
     at_once = min(64, sessions // 3)
-    root = make(Configuration("0.9.1", features=("agents",), package="wet"), tmp_path / "project").root
+    root = make(Configuration("0.9.1", **CONFIGURATION), tmp_path / "project").root
     hang = '    if kind == "hang a while":\n        time.sleep(2.5)\n        ask()\n'
     (root / "soak.py").write_text(
         PROGRAMS.replace('    if kind == "loop":', f'{hang}    if kind == "loop":').replace("sleep 61", "sleep 6161")

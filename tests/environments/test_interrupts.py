@@ -1,16 +1,14 @@
 """A run whose environment hangs ends at the second signal, of whichever kind; at the third, if it catches that."""
 
+import shutil
 import signal
 import time
 from pathlib import Path
 
 import pytest
 
+from tests.environments.support import Project
 from tests.project.running import overrides, started
-from tests.project.support import Configuration, make
-from tests.releases import NEWEST
-
-pytestmark = pytest.mark.usefixtures("verl")
 
 HANGS = """
 import time
@@ -38,9 +36,9 @@ class Hangs:
     ("handled", "number"),
     [("OSError", signal.SIGTERM), pytest.param("BaseException", signal.SIGINT, marks=pytest.mark.thorough)],
 )
-def test_a_run_that_hangs_ends(tmp_path: Path, handled: str, number: signal.Signals) -> None:
-    root = make(Configuration(NEWEST[-1], recipe="multiturn"), tmp_path / "project").root
-    (root / "toy" / "custom" / "env_wrapper.py").write_text(HANGS.replace("HANDLED", handled), encoding="utf-8")
+def test_a_run_that_hangs_ends(episodic: Project, tmp_path: Path, handled: str, number: signal.Signals) -> None:
+    root = Path(shutil.copytree(episodic.root, tmp_path / "project"))
+    (root / episodic.package / "custom" / "env_wrapper.py").write_text(HANGS.replace("HANDLED", handled))
     output = tmp_path / "output"
     run = started(root, output, "main.py", *overrides("data.env.val_size=4"))
     try:

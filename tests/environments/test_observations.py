@@ -43,36 +43,31 @@ def test_turn_by_turn_gives_what_the_whole_conversation_gives(observations: Any,
     assert tokens == ids(chatml, whole)
 
 
-def test_a_turn_that_was_cut_short_is_ended(observations: Any, chatml: Any) -> None:
-    chat = observations(chatml)
-    following = "\n<|im_start|>user\nabc<|im_end|>\n<|im_start|>assistant\n"
-    assert chatml.decode(chat.follow(ids(chatml, "xy<|im_end|>"), "abc")) == following
-    assert chatml.decode(chat.follow(ids(chatml, "xy"), "abc")) == "<|im_end|>" + following
-    assert chatml.decode(chat.follow(ids(chatml, "xy<|endoftext|>"), "abc")) == "<|im_end|>" + following
-
-
-def test_messages_of_other_roles_are_rendered(observations: Any, chatml: Any) -> None:
+def test_what_follows_a_turn(observations: Any, chatml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A turn that was cut short is ended; messages of other roles are rendered, and arguments reach the template."""
+    chat, start = observations(chatml), "<|im_start|>assistant\n"
+    user = f"\n<|im_start|>user\nabc<|im_end|>\n{start}"
     messages = [{"role": "tool", "content": "1"}, {"role": "user", "content": "2"}]
-    rendered = chatml.decode(observations(chatml).follow([chatml.eos_token_id], messages))
-    assert rendered == "\n<|im_start|>tool\n1<|im_end|>\n<|im_start|>user\n2<|im_end|>\n<|im_start|>assistant\n"
-
-
-def test_arguments_reach_the_template(observations: Any, chatml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    start = "<|im_start|>assistant\n"
+    for turn, answer, expected in (
+        ("xy<|im_end|>", "abc", user),
+        ("xy", "abc", f"<|im_end|>{user}"),
+        ("xy<|endoftext|>", "abc", f"<|im_end|>{user}"),
+        ("<|im_end|>", messages, f"\n<|im_start|>tool\n1<|im_end|>\n<|im_start|>user\n2<|im_end|>\n{start}"),
+    ):
+        assert chatml.decode(chat.follow(ids(chatml, turn), answer)) == expected
     monkeypatch.setattr(chatml, "chat_template", CHATML.replace(start, f"{start}{{{{ start }}}}"))
     chat = observations(chatml, "auto", {"start": "think"})
     assert chatml.decode(chat.follow([chatml.eos_token_id], "b")).endswith(f"{start}think")
 
 
-def test_without_a_template_the_text_follows_as_it_is(observations: Any, chatml: Any) -> None:
+def test_without_a_template_the_text_follows_as_it_is(
+    observations: Any, chatml: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = observations(chatml, "text")
     assert text.follow(ids(chatml, "xy<|im_end|>"), "\n> ab") == ids(chatml, "\n> ab")
     assert text.follow(ids(chatml, "xy"), "") == []
     with pytest.raises(ValueError, match="needs a chat template"):
         text.follow([], [{"role": "tool", "content": "1"}])
-
-
-def test_auto_looks_for_a_template(observations: Any, chatml: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(chatml, "chat_template", None)
     assert observations(chatml).follow([], "ab") == ids(chatml, "ab")
     with pytest.raises(ValueError, match="custom_chat_template"):

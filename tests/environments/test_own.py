@@ -2,6 +2,7 @@
 
 import ast
 import re
+import shutil
 from pathlib import Path
 
 import pytest
@@ -50,25 +51,26 @@ def names_taken(root: Path) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")
-@pytest.mark.parametrize(
-    "recipe", [pytest.param(name, marks=() if name == "gsm8k" else pytest.mark.thorough) for name in RECIPES]
-)
-def test_nothing_but_the_factory_is_taken_from_the_hook(tmp_path: Path, recipe: str) -> None:
-    assert names_taken(make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root) == {"make_env"}
-
-
-def test_nor_is_it_in_the_example_and_in_exports() -> None:
+def test_nothing_but_the_factory_is_taken_from_the_hook(episodic: Project) -> None:
+    """Nor in the example, and in exports."""
+    assert names_taken(episodic.root) == {"make_env"}
     assert names_taken(REPOSITORY / "examples") == {"make_env"}
     for path in sorted((REPOSITORY / "templates" / "export").rglob("*.jinja")):
         taken = re.findall(r"env_wrapper import (.*?)(?:  #|$)", path.read_text(encoding="utf-8"), re.MULTILINE)
         assert set(taken) <= {"make_env"}, path
 
 
-@pytest.mark.parametrize("recipe", ["multiturn", pytest.param("toy", marks=pytest.mark.thorough)])
-def test_an_environment_of_ones_own_trains(tmp_path: Path, recipe: str) -> None:
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")
+@pytest.mark.thorough
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_nor_in_any_recipe(tmp_path: Path, recipe: str) -> None:
+    assert names_taken(make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root) == {"make_env"}
+
+
+def test_an_environment_of_ones_own_trains(episodic: Project, tmp_path: Path) -> None:
     """In one turn, and in two: without a change of any other file."""
-    root = make(Configuration(NEWEST[-1], features=("episodes",), recipe=recipe), tmp_path / "project").root
-    (root / "toy" / "custom" / "env_wrapper.py").write_text(OWN, encoding="utf-8")
+    root = Path(shutil.copytree(episodic.root, tmp_path / "project"))
+    (root / episodic.package / "custom" / "env_wrapper.py").write_text(OWN, encoding="utf-8")
     several = "actor_rollout_ref.rollout.multi_turn.enable"
     *_, last = train(root, f"{several}=false")
     assert last["step"] == 2

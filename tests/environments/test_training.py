@@ -67,32 +67,32 @@ def batch(episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: A
     return rollouts.generate(prompts)
 
 
-def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[], Any], model_path: str) -> None:
+@pytest.fixture
+def model(model_path: str) -> Any:
+    """The policy's model, as transformers loads it."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
+    return AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
+
+
+def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[], Any], model: Any) -> None:
+    import torch
+
     log_probs = policy().compute_log_prob(batch).batch["old_log_probs"]
-    compared = 0
     for row, mask in enumerate(batch.batch["attention_mask"].bool()):
         ids = batch.batch["input_ids"][row][mask][None]
-        sampled = batch.batch["response_mask"][row].bool()
         written = batch.batch["attention_mask"][row, 8:].sum()
         with torch.no_grad():
             alone = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[-written:, 0]
         torch.testing.assert_close(log_probs[row, :written], alone, atol=1e-5, rtol=0)
-        compared += int(sampled.sum())
-    assert compared > batch.batch["response_mask"].shape[0] * 4
+    assert batch.batch["response_mask"].sum() > len(log_probs) * 4
     assert (batch.non_tensor_batch["turns"] > 1).any()
 
 
 def test_greedy_turns_are_what_transformers_writes(
-    episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any, model_path: str
+    episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any, model: Any
 ) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
     prompts.meta_info["do_sample"] = False
     rollouts = rollouts_of(episodic, engine.policy.config, tokenizer, ranks, engine)
     batch = rollouts.generate(prompts[::4])

@@ -60,26 +60,23 @@ def conversation(episodic: Project) -> Callable[[Family], Conversation]:
 
 
 @every_family
-@pytest.mark.parametrize("said", [SAID, f"{SAID}\n", f"{SAID}\n\n", f"{SAID} ", "\n"])
-def test_a_turn_that_was_cut_is_ended_whatever_its_last_token(
-    conversation: Callable[[Family], Conversation], family: Family, said: str
-) -> None:
-    made = conversation(family)
-    whole = made.rendered([*QUESTION, {"role": "assistant", "content": said}, ANSWER])
-    assert made.goes_on(made.ids(family.opens + said)) == whole
-
-
-@every_family
-def test_a_turn_that_has_ended_is_not_ended_again(
+def test_a_turn_is_ended_once_whatever_its_last_token(
     conversation: Callable[[Family], Conversation], family: Family
 ) -> None:
+    """One that was cut is ended, and one that has ended is not ended again."""
     made = conversation(family)
-    end = family.end or "<|user|>"  # which begins the next message
+    for said in (SAID, f"{SAID}\n", f"{SAID}\n\n", f"{SAID} ", "\n"):
+        whole = made.rendered([*QUESTION, {"role": "assistant", "content": said}, ANSWER])
+        assert made.goes_on(made.ids(family.opens + said)) == whole, said
+    end = made.ids(family.end or "<|user|>")  # which begins the next message
     turn = made.ids(family.opens + SAID)
     whole = made.rendered([*QUESTION, {"role": "assistant", "content": SAID}, ANSWER])
     after = whole[len(made.prompt) + len(turn) :]
     after = after[after.index(made.ids(" ")[0]) == 0 :]  # a model may end its turn without the space before
-    assert made.goes_on([*turn, *made.ids(end)]) == [*made.prompt, *turn, *made.ids(end), *after[1:]]
+    assert made.goes_on([*turn, *end]) == [*made.prompt, *turn, *end, *after[1:]]
+    ends = sys.modules[type(made.observations).__module__].end_tokens(made.tokenizer)
+    named = [family.special[0], family.end or family.special[0]]
+    assert made.tokenizer.convert_ids_to_tokens(ends) == list(dict.fromkeys(named))
 
 
 @pytest.mark.parametrize("family", [family for family in FAMILIES.values() if family.builder is not None])
@@ -93,11 +90,3 @@ def test_upstreams_builder_says_the_same_of_every_end(
         turn = made.ids(f"{family.opens}{SAID}{end}")
         upstream = builder.merge_context_tokens(before, [*before, ANSWER], [*made.prompt, *turn]).token_ids
         assert made.goes_on(turn) == upstream, end
-
-
-@every_family
-def test_the_end_of_a_turn_is_the_templates(conversation: Callable[[Family], Conversation], family: Family) -> None:
-    made = conversation(family)
-    ends = sys.modules[type(made.observations).__module__].end_tokens(made.tokenizer)
-    named = [family.special[0], family.end or family.special[0]]
-    assert made.tokenizer.convert_ids_to_tokens(ends) == list(dict.fromkeys(named))

@@ -77,7 +77,6 @@ def made(folder: Path, release: str, *options: str) -> Path:
 
 
 @pytest.mark.parametrize("release", EACH)
-@pytest.mark.usefixtures("verl")
 @pytest.mark.thorough
 def test_one_code_both_ways(release: str, tmp_path: Path) -> None:
     project = made(tmp_path, release)

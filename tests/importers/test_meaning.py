@@ -2,36 +2,33 @@
 
 from typing import Any
 
-import pytest
-
 from extractor.importers.runs import settings, unsupported_keys
 from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import find_rule, is_about_where, is_of_another_back_end
 
-
-@pytest.mark.parametrize(
-    ("key", "what", "elsewhere", "about_where"),
-    [
-        ("trainer.nnodes", "lowered", True, True),
-        ("actor_rollout_ref.rollout.tensor_model_parallel_size", "lowered", True, True),
-        ("ray_init.num_cpus", "dropped", True, True),
-        ("actor_rollout_ref.actor.megatron.anything", "dropped", True, True),
-        ("actor_rollout_ref.model.use_liger", "dropped", True, True),
-        ("actor_rollout_ref.rollout.agent.num_workers", "dropped", False, True),
-        ("actor_rollout_ref.rollout.multi_turn.format", "dropped", False, True),
-        ("actor_rollout_ref.rollout.engine_kwargs.vllm.x", "dropped", False, False),
-        ("critic.checkpoint.save_contents", "dropped", False, False),
-        ("data.seed", "dropped", False, False),
-        ("algorithm.new_one", "not carried over", False, False),
-        ("algorihm.gamma", None, False, False),
-    ],
+# A key, what becomes of it, whether another back end reads it, and whether it says where a run computes.
+KINDS = (
+    ("trainer.nnodes", "lowered", True, True),
+    ("actor_rollout_ref.rollout.tensor_model_parallel_size", "lowered", True, True),
+    ("ray_init.num_cpus", "dropped", True, True),
+    ("actor_rollout_ref.actor.megatron.anything", "dropped", True, True),
+    ("actor_rollout_ref.model.use_liger", "dropped", True, True),
+    ("actor_rollout_ref.rollout.agent.num_workers", "dropped", False, True),
+    ("actor_rollout_ref.rollout.multi_turn.format", "dropped", False, True),
+    ("actor_rollout_ref.rollout.engine_kwargs.vllm.x", "dropped", False, False),
+    ("critic.checkpoint.save_contents", "dropped", False, False),
+    ("data.seed", "dropped", False, False),
+    ("algorithm.new_one", "not carried over", False, False),
+    ("algorihm.gamma", None, False, False),
 )
-def test_each_kind_of_setting(key: str, what: str | None, elsewhere: bool, about_where: bool) -> None:
-    rule = find_rule(key)
-    assert (rule and rule.what) == what
-    assert is_of_another_back_end(key) is elsewhere
-    assert is_about_where(key) is about_where
+
+
+def test_each_kind_of_setting() -> None:
+    for key, what, elsewhere, about_where in KINDS:
+        rule = find_rule(key)
+        assert (rule and rule.what) == what, key
+        assert (is_of_another_back_end(key), is_about_where(key)) == (elsewhere, about_where), key
 
 
 def carrying_of(
@@ -56,18 +53,13 @@ def test_tools_of_a_run_are_no_environment_of_the_project() -> None:
         assert [item.what for item in carrying.remarks] == ["to do"] * bool(flat)
 
 
-@pytest.mark.parametrize(("key", "carried"), [("trainer.test_freq", True), ("trainer.balance_batch", False)])
-def test_how_long_a_run_is_goes_as_with_verl_where_it_does_not_say(key: str, carried: bool) -> None:
-    value, _ = carrying_of({key: -1}, {})._local(key, key, 10)
-    assert (value == -1) is carried
-
-
-@pytest.mark.parametrize(
-    ("value", "carried"),
-    [("${fork.size}", False), ("${mul:2,${fork.n}}", False), ("${oc.env:HOME}/a", True), ("a", True)],
-)
-def test_a_reference_that_leads_nowhere_is_not_carried(value: str, carried: bool) -> None:
+def test_what_is_carried_of_a_key() -> None:
+    """How long a run is, where it does not say; and no reference that leads nowhere."""
+    for key, carried in (("trainer.test_freq", True), ("trainer.balance_batch", False)):
+        value, _ = carrying_of({key: -1}, {})._local(key, key, 10)
+        assert (value == -1) is carried
     key = "data.gen_batch_size"
-    found, remark = carrying_of({key: value}, {}, {key: value})._local(key, key, None)
-    assert (found == value) is carried
-    assert (remark is None) is carried
+    references = {"${fork.size}": False, "${mul:2,${fork.n}}": False, "${oc.env:HOME}/a": True, "a": True}
+    for value, carried in references.items():
+        found, remark = carrying_of({key: value}, {}, {key: value})._local(key, key, None)
+        assert (found == value, remark is None) == (carried, carried), value

@@ -12,6 +12,7 @@ from extractor.importers.runs.bash import ScriptReading, read_script
 from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError
+from tests.importers.conftest import put
 
 HERE = 'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\n'
 COMMON = f"""{HERE}
@@ -33,18 +34,16 @@ SPECIMENS = {
 
 @pytest.fixture
 def checkout(tmp_path: Path) -> Path:
-    root = tmp_path / "checkout"
-    (root / ".git").mkdir(parents=True)
     files = {
+        ".git/config": "",
         "lib/common.sh": COMMON,
         "lib/given.sh": 'GIVEN="$# $1"\n',
         "lib/outer.sh": 'source "$(dirname "${BASH_SOURCE[0]}")/common.sh"\nOF_COMMON=outer\n',
         "lib/early.sh": "EARLY=1\nreturn 0\nLATE=1\n",
+        "lib/asks.sh": "\nif [ $(date +%u) = 1 ]; then B=1; fi\n",
+        "lib/f.sh": "f\n",
     }
-    for name, text in files.items():
-        (root / name).parent.mkdir(exist_ok=True)
-        (root / name).write_text(text)
-    return root
+    return put(tmp_path / "checkout", files)
 
 
 def read(script: Path, text: str, arguments: tuple[str, ...] = (), **given: str) -> ScriptReading:
@@ -84,42 +83,29 @@ def test_what_lies_elsewhere_is_not_read(checkout: Path, tmp_path: Path) -> None
     assert all("is not read: " in note for note in reading.notes)
 
 
-def test_what_is_not_there_may_be_where_it_runs(checkout: Path) -> None:
-    text = "if [ -f data.parquet ]; then A=1; else A=2; fi\nshow $A\n"
-    assert any("a condition is unknown" in note for note in read(checkout / "run.sh", text).notes)
-
-
-def test_what_the_user_sets_counts_in_other_scripts(checkout: Path) -> None:
-    found = read(checkout / "run.sh", "source lib/common.sh\nshow $OF_COMMON\n", OF_COMMON="mine")
+def test_notes_variables_and_circles_of_other_scripts(checkout: Path) -> None:
+    """What is not there may be where it runs; what the user sets counts; a note says in which script."""
+    run = checkout / "run.sh"
+    unknown = read(run, "if [ -f data.parquet ]; then A=1; else A=2; fi\nshow $A\n").notes
+    assert any("a condition is unknown" in note for note in unknown)
+    found = read(run, "source lib/common.sh\nshow $OF_COMMON\n", OF_COMMON="mine")
     assert shown(found)[-1] == ("mine",)
-
-
-def test_a_note_says_in_which_script(checkout: Path) -> None:
-    (checkout / "lib/asks.sh").write_text("\nif [ $(date +%u) = 1 ]; then B=1; fi\n")
-    (note,) = read(checkout / "run.sh", "source lib/asks.sh\n").notes
+    (note,) = read(run, "source lib/asks.sh\n").notes
     assert note.startswith("asks.sh, line 2: a condition is unknown")
+    for text in ("source run.sh\n", "f() { source lib/f.sh; }\nf\n"):
+        with contextlib.suppress(UsageError):  # too large to be read
+            assert len(read(run, text).commands) <= 1
 
 
-@pytest.mark.parametrize("text", ["source run.sh\n", "f() { source lib/f.sh; }\nf\n"])
-def test_scripts_that_read_themselves_end(text: str, checkout: Path) -> None:
-    (checkout / "lib/f.sh").write_text("f\n")
-    with contextlib.suppress(UsageError):  # too large to be read
-        assert len(read(checkout / "run.sh", text).commands) <= 1
-
-
-@pytest.mark.parametrize(
-    ("start", "named"),
-    [
+def test_a_script_that_is_started_is_named(checkout: Path) -> None:
+    for start, named in (
         ('bash lib/train.sh a.b=1 "$@"', "lib/train.sh"),
         ("OWN=1 env sh -x ./lib/train.sh", "./lib/train.sh"),
         ("exec lib/train.sh", "lib/train.sh"),
         ("ssh host bash <<EOF\npython -m verl.trainer.main_ppo\nEOF", "what `ssh` runs"),
         ("sbatch <<EOF\npython -m verl.trainer.main_ppo\nEOF", "what `sbatch` runs"),
-    ],
-)
-def test_a_script_that_is_started_is_named(checkout: Path, start: str, named: str) -> None:
-    script = checkout / "run.sh"
-    script.write_text(f"{HERE}{start}\n")
-    with pytest.raises(UsageError) as error:
-        read_run(script, {}, {"HOME": "/root"})
-    assert error.value.hint == f"line 2: {named} is not read: pass it instead if it launches the run"
+    ):
+        put(checkout, {"run.sh": f"{HERE}{start}\n"})
+        with pytest.raises(UsageError) as error:
+            read_run(checkout / "run.sh", {}, {"HOME": "/root"})
+        assert error.value.hint == f"line 2: {named} is not read: pass it instead if it launches the run"

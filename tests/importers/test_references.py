@@ -2,10 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
 from extractor.importers.runs.imported_project import keep_references
-from tests.importers.conftest import vextract
+from tests.importers.conftest import imported, put
 
 KEYS = ["data.max_response_length", "actor_rollout_ref.rollout.response_length", "trainer.total_epochs"]
 PROJECT = dict.fromkeys(KEYS, 1)
@@ -37,14 +35,9 @@ def test_what_a_setting_follows_is_as_the_run_has_it() -> None:
     assert expected == settings
 
 
-@pytest.mark.usefixtures("verl")
 def test_what_the_sizes_of_a_toy_model_change_back_follows_as_before(tmp_path: Path) -> None:
-    run = tmp_path / "run.sh"
-    run.write_text("python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo\n")
-    made = tmp_path / "made"
-    done = vextract("new", made, "--from-verl-run", run, "--run-verl", "0.4.1", "--offline")
-    assert done.code == 0, done.err
-    written = (made / "config" / "recipe" / "verl_run.yaml").read_text()
+    run = put(tmp_path, {"run.sh": "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo\n"}) / "run.sh"
+    written = imported(tmp_path / "made", run, "--run-verl", "0.4.1").recipe
     assert "max_prompt_length: 512" in written
     assert " prompt_length" not in written
     assert " response_length" not in written

@@ -2,16 +2,14 @@
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from extractor.importers.config.project import load, read_files
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.rewards import ManagerInterface, VerlInterface
-from tests.importers.conftest import vextract
+from tests.importers.conftest import imported, put, vextract
 from tests.importers.test_easyr1 import script
-from tests.releases import ALL, NEWEST, source_of
+from tests.releases import ALL, source_of
 
 pytestmark = pytest.mark.thorough  # files of runs that people bring: test_round_trip has one of each kind
 
@@ -44,29 +42,22 @@ class ByWidth(TextRewardManager):
 """
 
 
-def each(release: str, always: str) -> Any:
-    return pytest.param(release, marks=() if release == always else pytest.mark.thorough)
-
-
 def made(folder: Path, *options: str | Path) -> Path:
     done = vextract("new", folder / "mine", "--offline", *options)
     assert done.code == 0, done.err
     return folder / "mine"
 
 
-@pytest.mark.usefixtures("verl")
+def test_how_a_release_takes_managers() -> None:
+    for release in LATER:
+        interface = VerlInterface.of(ReleaseConfig.of(source_of(release)))
+        assert interface.manager is INTERFACES[release]
+        loops = {"gdpo", "remote"} if release != "0.7.0" else set()
+        expected = loops if interface.manager is ManagerInterface.LOOP else {"batch", "prime"}
+        assert interface.managers == {"naive", "dapo"} | expected, release
+
+
 @pytest.mark.parametrize("release", LATER)
-def test_how_a_release_takes_managers(release: str) -> None:
-    interface = VerlInterface.of(ReleaseConfig.of(source_of(release)))
-    assert interface.manager is INTERFACES[release]
-    loops = {"gdpo", "remote"} if release != "0.7.0" else set()
-    expected = loops if interface.manager is ManagerInterface.LOOP else {"batch", "prime"}
-    assert interface.managers == {"naive", "dapo"} | expected
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("release", [each(release, NEWEST[-1]) for release in LATER])
-@pytest.mark.thorough
 def test_a_manager_under_a_name_of_its_own(release: str, tmp_path: Path) -> None:
     loading = pytest.importorskip("tests.importers.test_loading")
     project = made(tmp_path, "--verl", release)
@@ -83,16 +74,13 @@ def test_a_manager_under_a_name_of_its_own(release: str, tmp_path: Path) -> None
     assert here["rewards"]["scores"] == [3.0] * 4
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.thorough
 @pytest.mark.parametrize("release", LATER)
 def test_a_run_of_easyr1(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loading = pytest.importorskip("tests.importers.test_loading")
     words = "data.format_prompt=./own.jinja data.answer_key=result data.prompt_key=problem"
     run = script(tmp_path / "theirs", words)
-    (tmp_path / "theirs/own.jinja").write_text("{{ content | trim }} Think.\n")
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text('{"problem": "37=", "result": 48}\n' * 3)
+    put(tmp_path, {"theirs/own.jinja": "{{ content | trim }} Think.\n"})
+    rows = put(tmp_path, {"rows.jsonl": '{"problem": "37=", "result": 48}\n' * 3}) / "rows.jsonl"
     project = made(tmp_path, "--verl", release, "--from-verl-run", run)
     monkeypatch.chdir(project)
     settings = [f"data.{split}_files={rows}" for split in ("train", "val")] + ["actor_rollout_ref.model.path=null"]
@@ -105,18 +93,16 @@ def test_a_run_of_easyr1(release: str, tmp_path: Path, monkeypatch: pytest.Monke
     assert here["prompts"]["ground_truth"] == ["48"] * 3
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("release", [each(release, "0.7.0") for release in ALL])
-def test_a_run_of_another_library_sets_what_its_release_reads(release: str, tmp_path: Path) -> None:
-    project = made(tmp_path, "--verl", release, "--from-verl-run", script(tmp_path / "theirs"))
-    keys = (project / "mine/settings/reward_keys.py").read_text()
-    key = next(line.partition('"')[2].rstrip('"') for line in keys.splitlines() if line.startswith("MANAGER ="))
-    flat = load(read_files(project)).flat
-    assert flat[key] == "easyr1"
-    assert flat.get("reward_manager.name", "easyr1") == "easyr1"
+def test_a_run_of_another_library_sets_what_its_release_reads(tmp_path: Path) -> None:
+    run = script(tmp_path / "theirs")
+    for release in ALL:
+        project = imported(tmp_path / release, run, "--package", "mine", "--verl", release)
+        keys = project.read("mine/settings/reward_keys.py")
+        key = next(line.partition('"')[2].rstrip('"') for line in keys.splitlines() if line.startswith("MANAGER ="))
+        assert project.settings[key] == "easyr1", release
+        assert project.settings.get("reward_manager.name", "easyr1") == "easyr1"
 
 
-@pytest.mark.usefixtures("verl")
 def test_what_a_release_has_not(tmp_path: Path) -> None:
     for release, key, name, said in (
         ("0.9.1", "reward.reward_manager.name", "nobody", "it has dapo, gdpo, naive, remote"),
@@ -131,7 +117,6 @@ def test_what_a_release_has_not(tmp_path: Path) -> None:
         assert said in done.out + done.err
 
 
-@pytest.mark.usefixtures("verl")
 def test_both_names_of_0_7_0_say_the_same(tmp_path: Path) -> None:
     project = made(tmp_path, "--verl", "0.7.0", "--with", "reward_managers")
     words = ("--set", "reward_model.reward_manager=dapo")

@@ -2,8 +2,6 @@
 
 from typing import Any
 
-import pytest
-
 from extractor.importers.runs.settings import convert_reward_model
 
 POLICY = {"actor_rollout_ref.model.path": "/policy"}
@@ -17,36 +15,24 @@ OLDER = {"reward_model.enable": False, "reward_model.model.input_tokenizer": Non
 TEMPLATED: dict[str, Any] = {"data.return_raw_chat": True}
 
 
-@pytest.mark.parametrize(
-    ("flat", "project", "expected"),
-    [
-        # verl's default: the policy's path
-        (
-            {**OLD, "reward_model.model.input_tokenizer": "/policy"},
-            NEWEST,
-            {**TEMPLATED, "local.reward_model.input_tokenizer": "${actor_rollout_ref.model.path}"},
-        ),
-        (
-            {**OLD, "reward_model.model.input_tokenizer": "/policy"},
-            OLDER,
-            {**TEMPLATED, "reward_model.model.input_tokenizer": "${actor_rollout_ref.model.path}"},
-        ),
-        # a release whose reward models are servers, which always have their own template
-        (
-            {**POLICY, "reward.reward_model.enable": True},
-            NEWEST,
-            {**TEMPLATED, "local.reward_model.input_tokenizer": "${actor_rollout_ref.model.path}"},
-        ),
-        ({**OLD, "reward_model.model.input_tokenizer": "/other"}, OLDER,
-         {**TEMPLATED, "reward_model.model.input_tokenizer": "/other"}),
-        ({**OLD, "reward_model.model.input_tokenizer": None}, OLDER, {"reward_model.model.input_tokenizer": None}),
-        ({**POLICY, "reward_model.enable": False}, NEWEST, {}),
-    ],
-)  # fmt: skip
-def test_how_it_is_fed(flat: dict[str, Any], project: dict[str, Any], expected: dict[str, Any]) -> None:
-    found, _, remarks = convert_reward_model(flat, {}, project, None)
-    assert found == expected
-    assert remarks == []
+POLICYS, OWN = "${actor_rollout_ref.model.path}", "reward_model.model.input_tokenizer"
+LOCAL = "local.reward_model.input_tokenizer"
+FED: tuple[tuple[dict[str, Any], dict[str, Any], dict[str, Any]], ...] = (
+    # verl's default is the policy's path
+    ({**OLD, OWN: "/policy"}, NEWEST, {**TEMPLATED, LOCAL: POLICYS}),
+    ({**OLD, OWN: "/policy"}, OLDER, {**TEMPLATED, OWN: POLICYS}),
+    # a release whose reward models are servers, which always have their own template
+    ({**POLICY, "reward.reward_model.enable": True}, NEWEST, {**TEMPLATED, LOCAL: POLICYS}),
+    ({**OLD, OWN: "/other"}, OLDER, {**TEMPLATED, OWN: "/other"}),
+    ({**OLD, OWN: None}, OLDER, {OWN: None}),
+    ({**POLICY, "reward_model.enable": False}, NEWEST, {}),
+)
+
+
+def test_how_it_is_fed() -> None:
+    for flat, project, expected in FED:
+        found, _, remarks = convert_reward_model(flat, {}, project, None)
+        assert (found, remarks) == (expected, [])
 
 
 def test_what_the_run_says_of_it_is_carried() -> None:

@@ -3,13 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from extractor.importers.config.project import load, read_files
 from extractor.importers.runs.report import remark_on_defaults
 from extractor.importers.runs.unsupported_keys import KEPT, Remark
 from extractor.values.configtree import flatten, resolve
-from tests.importers.conftest import vextract
+from tests.importers.conftest import imported, put
 from tests.releases import NEWEST
 
 RELEASE = {
@@ -27,16 +24,10 @@ def found(run: dict[str, Any], stated: dict[str, Any], project: dict[str, Any], 
     ]
 
 
-def test_a_default_that_differs_is_said() -> None:
+def test_a_default_or_statement_that_differs_is_said_once() -> None:
     run = {"rollout.n": 1, "rollout.bucket": 512, "data.seed": None, "only.then": 3, "class._target_": "a.B"}
     assert found(run, {}, {"data.seed": 42}, []) == [("rollout.bucket", 512, KEPT), ("data.seed", None, KEPT)]
-
-
-def test_a_statement_that_differs_is_a_change() -> None:
     assert found({"data.seed": 7}, {"data.seed": 7}, {"data.seed": 42}, []) == [("data.seed", 7, "changed")]
-
-
-def test_nothing_is_said_twice() -> None:
     said = [Remark("data.seed", None, "lowered", "")]
     assert found({"data.seed": None}, {}, {"data.seed": 42}, said) == []
 
@@ -56,16 +47,10 @@ python3 -m verl.trainer.main_ppo data.train_files=$PWD/data/train.parquet data.v
 """
 
 
-@pytest.mark.usefixtures("verl")
 def test_a_key_that_follows_here_has_the_run_s_value(tmp_path: Path) -> None:
     """In a project the reference model's shards are as many as the policy's, and in verl all of them."""
-    script, project = tmp_path / "checkout/examples/run.sh", tmp_path / "p"
-    program = tmp_path / "checkout/verl/trainer/main_ppo.py"
-    for file, text in ((script, SCRIPT), (program, ""), (tmp_path / "checkout/setup.py", "")):
-        file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text(text)
-    assert vextract("new", project, "--verl", NEWEST[-1], "--from-verl-run", script).code == 0
-    made = load(read_files(project)).flat
+    checkout = put(tmp_path / "checkout", {"examples/run.sh": SCRIPT, "verl/trainer/main_ppo.py": "", "setup.py": ""})
+    made = imported(tmp_path / "p", checkout / "examples/run.sh", "--verl", NEWEST[-1]).settings
     assert made["actor_rollout_ref.actor.fsdp_config.fsdp_size"] == 8
     assert made["actor_rollout_ref.ref.fsdp_config.fsdp_size"] == -1
     # It is started where its program is found, and not where it lies.
@@ -80,14 +65,12 @@ reward:
 """
 
 
-@pytest.mark.usefixtures("verl")
 def test_what_the_command_says_counts_over_a_config_s_other_name(tmp_path: Path) -> None:
     """A script may be older than the config beside it."""
-    script = tmp_path / "run.sh"
-    (tmp_path / "mine.yaml").write_text(OWN)
     said = " ".join(f"reward_model.overlong_buffer.{item}" for item in ("enable=True", "len=64", "penalty_factor=0.5"))
-    script.write_text(f"{SCRIPT.strip()} {said} --config-path . --config-name mine\n")
-    assert vextract("new", tmp_path / "p", "--verl", NEWEST[-1], "--from-verl-run", script).code == 0
-    made, prefix = load(read_files(tmp_path / "p")).flat, "reward.reward_kwargs.overlong_buffer_cfg."
-    found = {key.removeprefix(prefix): value for key, value in made.items() if key.startswith(prefix)}
-    assert {**found, "log": False} == {"enable": True, "len": 64, "penalty_factor": 0.5, "log": False}
+    launch = f"{SCRIPT.strip()} {said} --config-path . --config-name mine\n"
+    script = put(tmp_path, {"mine.yaml": OWN, "run.sh": launch}) / "run.sh"
+    made = imported(tmp_path / "p", script, "--verl", NEWEST[-1]).settings
+    prefix = "reward.reward_kwargs.overlong_buffer_cfg."
+    expected = {"enable": True, "len": 64, "penalty_factor": 0.5}
+    assert {name: made[prefix + name] for name in expected} == expected
