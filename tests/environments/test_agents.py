@@ -50,12 +50,11 @@ def add(arguments):
     return str(sum(json.loads(arguments).values()))
 
 
-def by_http(task, base_url, api_key, model):
+def converse(task, ask):
+    """Go on until the model calls no tool any more, by what answers messages."""
     messages = list(task["prompt"])
     while True:
-        _, answer = post(base_url, api_key, "/chat/completions", model=model, messages=messages, tools=TOOLS)
-        message = answer["choices"][0]["message"]
-        messages.append(message)
+        messages.append(message := ask(messages))
         if not message.get("tool_calls"):
             return {"reward": 0.5, "acc": 1.0, "said": message["content"]}
         for call in message["tool_calls"]:
@@ -63,17 +62,17 @@ def by_http(task, base_url, api_key, model):
             messages.append({"role": "tool", "content": result, "tool_call_id": call["id"]})
 
 
+def by_http(task, base_url, api_key, model):
+    asked = lambda messages: post(base_url, api_key, "/chat/completions", model=model, messages=messages, tools=TOOLS)
+    return converse(task, lambda messages: asked(messages)[1]["choices"][0]["message"])
+
+
 def by_openai(task, base_url, api_key, model):
     import openai
 
-    client, messages = openai.OpenAI(base_url=base_url, api_key=api_key), list(task["prompt"])
-    while True:
-        message = client.chat.completions.create(model=model, messages=messages, tools=TOOLS).choices[0].message
-        messages.append(message)
-        if not message.tool_calls:
-            return {"reward": 0.5, "acc": 1.0, "said": message.content}
-        for call in message.tool_calls:
-            messages.append({"role": "tool", "content": add(call.function.arguments), "tool_call_id": call.id})
+    create = openai.OpenAI(base_url=base_url, api_key=api_key).chat.completions.create
+    asked = lambda messages: create(model=model, messages=messages, tools=TOOLS).choices[0].message
+    return converse(task, lambda messages: asked(messages).model_dump(exclude_unset=True))
 
 
 async def by_stream(task, base_url, api_key, model):

@@ -117,30 +117,23 @@ def test_what_an_environment_raises_costs_its_sample(
     assert f"hook: {line_of(Env.step, 'illegal' + chr(92) + 'n')}" in shown
 
 
-def test_the_first_failure_of_a_run_is_shown_once(rollouts: Any, row: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    run = rollouts(lambda contexts: ["7<eos>"] * len(contexts), Env)
+def test_what_failures_cost_is_settings(
+    rollouts: Any, row: Any, run: Any, episodic: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of a run is shown once; too many end it."""
+    shown = rollouts(lambda contexts: ["7<eos>"] * len(contexts), Env)
     for _ in range(3):
-        run.generate(row([None, "raise"]))
+        shown.generate(row([None, "raise"]))
     assert capsys.readouterr().err.count("1 of 2 environments failed") == 1
-
-
-def test_the_reward_and_the_mask_of_a_failure_are_settings(run: Any) -> None:
-    settings = ("local.env.error_reward=-1", "local.env.mask_errors=false")
-    batch = run(Env, [None, "raise later"], *settings)
+    batch = run(Env, [None, "raise later"], "local.env.error_reward=-1", "local.env.mask_errors=false")
     assert batch.batch["rm_scores"].sum(-1).tolist() == [1.0, -1.0]
     assert batch.non_tensor_batch["turn_scores"][1] == [0.0, -1.0]
     assert batch.batch["response_mask"].sum(-1).tolist() == [2, 4]
-
-
-def test_too_many_failures_end_the_run(run: Any, episodic: Project) -> None:
-    hook_error = episodic.module("hooks").HookError
-    with pytest.raises(
-        hook_error, match=r"2 of 3 environments failed, more than local\.env\.max_error_share=0\.5"
-    ) as caught:
+    said = r"2 of 3 environments failed, more than local\.env\.max_error_share=0\.5"
+    with pytest.raises(episodic.module("hooks").HookError, match=said) as caught:
         run(Env, [None, "raise", "raise"])
     assert caught.value.hook_file == line_of(Env.step, "illegal\\n")
-    assert caught.value.sample["index"] == 1
-    assert caught.value.sample["response"] == "7"
+    assert (caught.value.sample["index"], caught.value.sample["response"]) == (1, "7")
 
 
 RESULTS = (
@@ -163,20 +156,6 @@ def test_a_result_of_the_wrong_form_is_a_failure(run: Any) -> None:
     columns = run(Env, [None, said], "local.env.observations=text").non_tensor_batch
     assert columns["env_end"].tolist() == ["terminated", "error"]
     assert "cannot be rendered: ValueError: an observation in messages needs a chat template" in columns["env_error"][1]
-
-
-def test_an_environment_that_cannot_be_made_is_a_failure(run: Any) -> None:
-    made: list[int] = []
-
-    def make_env(settings: Any) -> Env:
-        made.append(1)
-        if len(made) == 2:
-            raise RuntimeError("no more")
-        return Env()
-
-    columns = run(make_env, [None, None, None]).non_tensor_batch
-    assert columns["env_error"].tolist() == ["", "make_env raised RuntimeError: no more", ""]
-    assert columns["env_error_file"][1] == line_of(make_env, "raise")
 
 
 WAYS = [(AsyncEnv, "false"), (Env, "true"), (Env, "false")]
@@ -209,27 +188,36 @@ def test_every_call_of_an_environment_has_the_limit(run: Any) -> None:
             assert run(Env, [None, None], *limits).non_tensor_batch["env_end"].tolist() == [end] * 2
 
 
-def test_an_environment_that_cannot_be_made_in_time_is_a_failure(run: Any) -> None:
-    def make_env(settings: Any) -> Env:
-        while True:  # busy, and catching what it can
+def test_an_environment_that_cannot_be_made_is_a_failure(run: Any) -> None:
+    """It raises, or takes too long: busy, and catching what it can."""
+    made: list[int] = []
+
+    def raises(settings: Any) -> Env:
+        made.append(1)
+        if len(made) == 2:
+            raise RuntimeError("no more")
+        return Env()
+
+    def spins(settings: Any) -> Env:
+        while True:
             try:
                 time.sleep(0.01)
             except Exception:
                 continue
 
-    columns = run(make_env, [None], "local.env.timeout=0.3", "local.env.max_error_share=1").non_tensor_batch
+    columns = run(raises, [None, None, None]).non_tensor_batch
+    assert columns["env_error"].tolist() == ["", "make_env raised RuntimeError: no more", ""]
+    assert columns["env_error_file"][1] == line_of(raises, "raise R")
+    columns = run(spins, [None], "local.env.timeout=0.3", "local.env.max_error_share=1").non_tensor_batch
     assert columns["env_error"].tolist() == ["make_env took longer than local.env.timeout=0.3 s"]
     assert columns["env_error_file"][0].startswith(__file__)
 
 
-def test_coroutines_run_at_once_up_to_a_limit(run: Any) -> None:
+def test_calls_run_at_once_up_to_a_limit_and_keep_their_order(run: Any) -> None:
     AsyncEnv.most = 0
     batch = run(AsyncEnv, [None] * 40, "local.env.concurrency=20")
     assert AsyncEnv.most == 20
     assert batch.batch["rm_scores"].sum().item() == 40
-
-
-def test_threads_run_at_once_and_keep_their_order(run: Any) -> None:
     barrier = threading.Barrier(3)
 
     class Meets(Env):

@@ -163,7 +163,7 @@ def test_the_environments_tokens_are_no_labels(batch: Any, policy: Callable[[], 
 def test_a_single_turn_is_what_the_engine_writes(
     episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any
 ) -> None:
-    """Without multi_turn the batch is the engine's own, bit for bit and column for column."""
+    """Without multi_turn the batch is the engine's, bit for bit; which takes one that its passes do not divide."""
     import torch
 
     config = episodic.config("actor_rollout_ref.rollout.multi_turn.enable=false")
@@ -174,17 +174,11 @@ def test_a_single_turn_is_what_the_engine_writes(
     assert set(given.batch.keys()) == set(own.batch.keys())
     assert all(torch.equal(given.batch[name], own.batch[name]) for name in own.batch.keys())  # noqa: SIM118
     assert set(given.non_tensor_batch) == {"index"}
-
-
-def test_the_engine_takes_a_batch_that_its_passes_do_not_divide(engine: Any, prompts: Any) -> None:
-    """Episodes end one by one, so a batch of any size may come."""
-    import torch
-
     prompts.meta_info["do_sample"] = False
     whole = engine.generate_sequences(prompts[:11]).batch["responses"]
     engine.config.micro_batch_size = 4
-    assert torch.equal(engine.generate_sequences(prompts[:11]).batch["responses"], whole)
-    assert torch.equal(engine.generate_sequences(prompts[:3]).batch["responses"], whole[:3])
+    for count in (11, 3):
+        assert torch.equal(engine.generate_sequences(prompts[:count]).batch["responses"], whole[:count])
 
 
 EPISODES = (

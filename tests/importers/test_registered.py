@@ -9,7 +9,7 @@ from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.export.rewards import ManagerInterface, VerlInterface
 from tests.importers.conftest import imported, put, vextract
 from tests.importers.test_easyr1 import script
-from tests.releases import ALL, source_of
+from tests.releases import ALL, NEWEST, source_of
 
 pytestmark = pytest.mark.thorough  # files of runs that people bring: test_round_trip has one of each kind
 
@@ -23,6 +23,7 @@ INTERFACES = {
     "0.9.1": ManagerInterface.LOOP,
 }
 LATER = [release for release in ALL if release in INTERFACES]
+KINDS = ("0.6.1", "0.7.0", NEWEST[-1])  # one of each
 
 MANAGER = """from ..rewards.manager import TextRewardManager
 
@@ -57,7 +58,7 @@ def test_how_a_release_takes_managers() -> None:
         assert interface.managers == {"naive", "dapo"} | expected, release
 
 
-@pytest.mark.parametrize("release", LATER)
+@pytest.mark.parametrize("release", KINDS)
 def test_a_manager_under_a_name_of_its_own(release: str, tmp_path: Path) -> None:
     loading = pytest.importorskip("tests.importers.test_loading")
     project = made(tmp_path, "--verl", release)
@@ -74,7 +75,7 @@ def test_a_manager_under_a_name_of_its_own(release: str, tmp_path: Path) -> None
     assert here["rewards"]["scores"] == [3.0] * 4
 
 
-@pytest.mark.parametrize("release", LATER)
+@pytest.mark.parametrize("release", KINDS)
 def test_a_run_of_easyr1(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loading = pytest.importorskip("tests.importers.test_loading")
     words = "data.format_prompt=./own.jinja data.answer_key=result data.prompt_key=problem"

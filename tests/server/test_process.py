@@ -167,7 +167,8 @@ def test_a_server_has_ended_although_what_it_started_is_still_ending(launch: Any
         server.check()
 
 
-def test_a_death_is_told_with_the_end_of_the_log(launch: Any, process: Any) -> None:
+def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process: Any) -> None:
+    """It is told with the end of the log."""
     server = launch(serve)
     server.wait(answers, timeout=30)
     server.check()
@@ -176,9 +177,6 @@ def test_a_death_is_told_with_the_end_of_the_log(launch: Any, process: Any) -> N
     wait_until(lambda: not server.running())
     with pytest.raises(process.RolloutError, match=r"has ended(.|\n)*exit code -9"):
         server.check()
-
-
-def test_the_server_ends_when_its_keeper_is_killed(launch: Any) -> None:
     server = launch(serve)
     server.wait(answers, timeout=30)
     os.kill(server._keeper.pid, signal.SIGKILL)

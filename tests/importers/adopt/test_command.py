@@ -21,9 +21,10 @@ def states(run: Any, project: Path) -> dict[str, str]:
     return {file["path"]: file["state"] for file in json.loads(run("status", project, "--json").out)["files"]}
 
 
-# Each release, under its own name and another one.
-FORKED = [(release, prefix) for release in ALL for prefix in ("verl", "myrl.verl_copy")]
+# Each release, under its own name or another one.
+FORKED = [(release, ("verl", "myrl.verl_copy")[number % 2]) for number, release in enumerate(ALL)]
 ORDINARY = ("0.6.1", "myrl.verl_copy")
+assert ORDINARY in FORKED
 
 
 @pytest.mark.parametrize(
