@@ -37,14 +37,6 @@ def run(task, base_url, api_key, model, seed):
             return {"reward": total, **info}
         messages.append({"role": "user", "content": observation})
 """
-COUNTER = """
-from programs import post
-
-
-def run(task, base_url, api_key, model):
-    _, answer = post(base_url, api_key, "/chat/completions", model=model, messages=task["prompt"])
-    return float(answer["choices"][0]["message"]["content"] == task["ground_truth"])
-"""
 # What the tests of a few sessions train with.
 CONFIGURATION = {"features": ("agents",), "recipe": "multiturn", "package": "wet"}
 # Of faults, 10 % each.
@@ -76,29 +68,6 @@ def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_
     assert found[0] == found[1]
     assert metrics_of(run)[-1]["agent/requests/mean"] > 1
     assert metrics_of(run)[-1]["agent/untrained_tokens"] == 0
-
-
-@pytest.mark.thorough  # the weights are those of an environment, which test_training has taught
-def test_a_program_teaches_the_model(verl: None, tmp_path: Path) -> None:
-    root = make(Configuration("0.9.1", features=("agents",)), tmp_path / "project").root
-    (root / "programs.py").write_text(PROGRAMS)
-    (root / "counter.py").write_text(COUNTER)
-    settings = [
-        "data.env.task=succ",
-        "data.train_batch_size=8",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-        "actor_rollout_ref.actor.optim.lr=2e-3",
-        "actor_rollout_ref.rollout.n=16",
-        "trainer.total_training_steps=30",
-        "trainer.test_freq=-1",
-        f"trainer.default_local_dir={tmp_path / 'run'}",
-        f"{MULTI_TURN}.enable=true",
-        "local.agent.program=counter:run",
-    ]
-    done = forked(root, "main.py", *settings)
-    assert done.returncode == 0, done.stderr[-3000:]
-    rewards = [step["critic/rewards/mean"] for step in metrics_of(tmp_path / "run") if "critic/rewards/mean" in step]
-    assert sum(rewards[-3:]) / 3 > 0.4 > 0.2 > sum(rewards[:3]) / 3, rewards
 
 
 @pytest.mark.parametrize("sessions", [60, pytest.param(10_000, marks=pytest.mark.thorough)])

@@ -27,9 +27,9 @@ def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
     assert places.folders[:3] == (script.parent, script.parent.parent, repo)
     assert places.find("reward.py") == repo / "reward.py"
     assert RunFolders.of(script, tmp_path).folders[0] == tmp_path
-    put(repo, dict.fromkeys(("examples/setup.py", "deep/fork/verl/__init__.py", ".venv/verl/__init__.py", "src/x"), ""))
-    assert repo / "deep/fork" in RunFolders.of(script, None).folders
-    assert repo / ".venv" not in RunFolders.of(script, None).folders
+    put(repo, dict.fromkeys(("examples/setup.py", "deep/fork/verl/__init__.py", ".venv/verl/__init__.py"), ""))
+    below = (repo / "src", repo / "deep/fork")
+    assert RunFolders.of(script, None).folders[:5] == (*places.folders[:3], *below)
     on_path = places.add_python_path(f"relative:/no/such:{repo / 'deep'}")
     assert on_path.folders == (*places.folders, repo / "deep")
     put(repo, {"examples/reward.py": ""})

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+from omegaconf import OmegaConf
 
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
@@ -50,10 +51,12 @@ def test_a_run_starts_from_the_config_of_its_own_checkout(tmp_path: Path) -> Non
     assert run.version == "0.2.0.dev0"
     assert run.defaults == {"data": {"max_prompt_length": 77}, "algorithm": {"gamma": 0.9, "of_the_fork": 3}}
     config = {"data": {"max_prompt_length": 512, "seed": 1}, "algorithm": {"gamma": 1.0}}
-    assert release_match._apply_checkout_defaults(run, config) == {
-        "data": {"max_prompt_length": 77, "seed": 1},
-        "algorithm": {"gamma": 0.9},  # what only the fork has is nobody's
-    }
+    # What only the fork has is nobody's.
+    expected = {"data": {"max_prompt_length": 77, "seed": 1}, "algorithm": {"gamma": 0.9}}
+    assert release_match._apply_checkout_defaults(run, config) == expected
+    broken = {**FORK, "verl/trainer/config/part/rows.yaml": "a: [\n", "verl/version/version": "next\n"}
+    run = run_of(tmp_path, LAUNCH, broken)
+    assert (run.version, run.defaults) == (None, {})
 
 
 def test_what_a_fork_has_in_sections_that_take_anything_counts(tmp_path: Path) -> None:
@@ -100,21 +103,11 @@ def test_names_that_the_release_has_otherwise_are_found() -> None:
         assert flatten(release_match._apply_checkout_defaults(run, nest(config))) == expected
 
 
-def nest(flat: dict[str, Any]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def nest(flat: dict[str, Any]) -> Any:
+    config = OmegaConf.create()
     for key, value in flat.items():
-        *sections, last = key.split(".")
-        node = found
-        for section in sections:
-            node = node.setdefault(section, {})
-        node[last] = value
-    return found
-
-
-def test_a_broken_config_beside_a_run_is_none(tmp_path: Path) -> None:
-    broken = {**FORK, "verl/trainer/config/part/rows.yaml": "a: [\n", "verl/version/version": "next\n"}
-    run = run_of(tmp_path, LAUNCH, broken)
-    assert (run.version, run.defaults) == (None, {})
+        OmegaConf.update(config, key, value)
+    return OmegaConf.to_container(config)
 
 
 PROGRAMS = {
