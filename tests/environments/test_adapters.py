@@ -432,6 +432,7 @@ def test_a_project_has_the_adapter_that_it_is_for_and_no_other(tmp_path: Path) -
     assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("verl")
 def test_an_environment_of_verifiers_is_played_by_a_program(tmp_path: Path) -> None:
     assert vextract("new", "words", "--env", "verifiers:wordle", "--offline", cwd=tmp_path).returncode == 0

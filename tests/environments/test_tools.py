@@ -226,6 +226,7 @@ def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None
         tooled.module("episodes.tool_turns").joined_by(config, tokenizer)
 
 
+@pytest.mark.parametrize("tooled", ["0.9.1"], indirect=True)
 def test_what_its_code_imports_is_required(tooled: Project) -> None:
     from extractor.usecases.verify import subject
     from extractor.usecases.verify.closed_imports import check_imports
