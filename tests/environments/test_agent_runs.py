@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import OneProcess, Project, prompts_of, rollouts_of
+from tests.environments.support import OneProcess, Project, questions, rollouts_of
 from tests.environments.test_agents import MULTI_TURN, PROGRAMS
 from tests.project.running import forked, metrics_of, python
 from tests.project.support import Configuration, forget, make
@@ -136,7 +136,6 @@ def _held() -> tuple[int, int, int]:
 
 def _real_rollouts(project: Project, ranks: Any, model_path: str) -> Any:
     """Rollouts with the engine of transformers, and a function to prompts for programs that do as they are told."""
-    import numpy as np
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_path)
@@ -154,9 +153,7 @@ def _real_rollouts(project: Project, ranks: Any, model_path: str) -> Any:
     engine = project.module("workers.rollout_engine").RolloutEngine(config, tokenizer, ranks, policy)
 
     def rows(kinds: list[str]) -> Any:
-        prompts = prompts_of(project, [[5, 6]] * len(kinds), [{"kind": kind} for kind in kinds])
-        prompts.non_tensor_batch["raw_prompt"] = np.empty(len(kinds), dtype=object)
-        prompts.non_tensor_batch["raw_prompt"][:] = [[{"role": "user", "content": "37="}] for _ in kinds]
-        return prompts
+        asked = [[{"role": "user", "content": "37="}] for _ in kinds]
+        return questions(project, len(kinds), [{"kind": kind} for kind in kinds], raw_prompt=asked)
 
     return rollouts_of(project, config, tokenizer, OneProcess(), engine), rows

@@ -77,6 +77,11 @@ show a b=c \
 X=1; Y="$X/2"; show $X "$Y" ${X}y "${Y}" ${A:-y} ${B-z} ${C:=w} $C "${D:-a b}" ${E:+no} ${C:+yes}
 ---
 M=${MODEL:-${BASE:-/models}/qwen}; show "$M"
+A="x ${A:-[\"http://x:1/y\",\"b c\"]} y ${B:-{\"a\": 1, \"b\": [1, 2]}} z"; show "$A"
+A="x ${C:-[\"a\",$((1 + 2)),\"$(echo hi)\"]} ${D:-{\"x\": \"${Q:-7}\"}}"; show "$A ${E:-(a b)} ${F:-<|im_end|>}"
+---
+X=1; if [ $X = 1 ]; then show a; exit 0; fi
+show b
 ---
 T="['/a/x.parquet','/b/y.parquet']"; show data.train_files="$T" trainer.logger='["console","wandb"]' '+x.y={a: [c]}'
 show 'a b' "c \"d\"" e\ f "g'h'" 'i"j"' trainer.logger=[\'console\',\'wandb\']

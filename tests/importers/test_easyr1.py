@@ -83,16 +83,13 @@ def test_a_program_of_ones_own_that_takes_its_settings(tmp_path: Path) -> None:
     ]
 
 
-def test_a_config_alone_has_what_its_launch_has(tmp_path: Path) -> None:
-    run = read_run(script(tmp_path).with_name("own.yaml"), {}, {})
-    assert isinstance(run.scored_by, FileScored)
-    assert (run.scored_by.function, run.scored_by.settings) == ("short", {"worth": 0.5})
-
-
 def test_the_function_that_a_run_names_is_found(tmp_path: Path) -> None:
     run = run_of(tmp_path, "worker.reward.reward_function_kwargs='{\"worth\": 2}'")
     assert isinstance(run.scored_by, FileScored)
     assert (run.scored_by.function, run.scored_by.settings) == ("short", {"worth": 2})
+    alone = read_run(tmp_path / "own.yaml", {}, {})  # a config alone has what its launch has
+    assert isinstance(alone.scored_by, FileScored)
+    assert (alone.scored_by.function, alone.scored_by.settings) == ("short", {"worth": 0.5})
     assert not [item for item in run.remarks if "reward" in item.key or "filter" in item.key or "answer" in item.key]
     gone = run_of(tmp_path, "worker.reward.reward_function=elsewhere/own.py:short")
     assert gone.scored_by is None
@@ -109,16 +106,13 @@ def test_settings_of_the_function_may_follow_the_environment(
     assert manager.SETTINGS == {"worth": "3"}
 
 
-def test_what_prompts_are_filtered_by(tmp_path: Path) -> None:
+def test_what_prompts_are_filtered_by_and_earlier_names(tmp_path: Path) -> None:
     on = "algorithm.online_filtering=true"
     metric = "algorithm.filter_groups.metric"
     assert stated(run_of(tmp_path, on))[metric] == "seq_reward"
     run = run_of(tmp_path, f"{on} algorithm.filter_key=right")
     assert stated(run)[metric] == "right"
     assert [item.what for item in run.remarks if item.key == "algorithm.filter_low"] == ["changed"]
-
-
-def test_what_earlier_releases_called_otherwise(tmp_path: Path) -> None:
     found = stated(run_of(tmp_path, "trainer.total_episodes=7 data.val_batch_size=-1"))
     assert (found["trainer.total_epochs"], found["data.val_batch_size"]) == (7, None)
 

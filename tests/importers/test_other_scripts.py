@@ -28,6 +28,7 @@ SPECIMENS = {
     "return": f'{HERE}source "$HERE/lib/early.sh"; show "$EARLY" "${{LATE:-unset}}"',
     "what is there": f'{HERE}[ -f "$HERE/lib/common.sh" ] && X=1; if [[ -d $HERE/lib ]]; then Y=2; fi; show $X $Y',
     "a text for a shell": "X=1; export Y=2; Z=3 bash -c \"show $X \\$Y \\$Z\"; env A=1 bash -ec 'show $1 $Y' zero one",
+    "folders above": 'A=$(cd -- "$(dirname "$0")/.." && pwd); B=$(cd "$(dirname "$0")/lib/.." && pwd); show $A $B',
     "what is no folder": f'{HERE}if [ -d "$HERE/lib/common.sh" ]; then X=1; else X=2; fi; show $X',
 }
 

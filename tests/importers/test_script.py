@@ -2,7 +2,6 @@
 
 import re
 import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -21,36 +20,6 @@ def run_of(folder: Path, text: str, files: dict[str, str] | None = None, name: s
 
 def values(run: Run) -> list[tuple[str, object]]:
     return [(item.key, item.value) for item in run.overrides]
-
-
-DEFAULTS = (
-    r"[\"http://x:1/y\",\"b c\"]",
-    r"{\"a\": 1, \"b\": [1, 2]}",
-    r"[\"a\",$((1 + 2)),\"$(echo hi)\"]",
-    r"{\"x\": \"${Q:-7}\"}",
-    "(a b)",
-    "<|im_end|>",
-)
-
-
-def test_a_default_between_quotes_is_characters() -> None:
-    for default in DEFAULTS:
-        script = f'A="x ${{A:-{default}}} y"'
-        said = subprocess.run(["bash", "-c", f'{script}; printf %s "$A"'], capture_output=True, text=True, check=True)
-        found = read_script(f'{script}\npython3 -m verl.trainer.main_ppo a.b="$A"\n', "run.sh", {}, {})
-        assert f"a.b={said.stdout}" in found.commands[0].words
-        assert not found.notes
-
-
-def test_the_folders_above_a_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("${BASH_SOURCE[0]}", "$0"):
-        here = f'$(dirname "{name}")'
-        text = f'A=$(cd "{here}" && pwd)\nB=$(cd -- "{here}/../.." >/dev/null 2>&1 && pwd)\n'
-        text += f'cd /\nC=$(cd "{here}/.." && pwd)\nshow $A $B $C'
-        for file in ("a/b/run.sh", f"{tmp_path}/a/b/run.sh"):
-            reading = read_script(text, file, {}, {"PWD": "/elsewhere"})
-            assert reading.commands[-1].words == ("show", f"{tmp_path}/a/b", f"{tmp_path}", f"{tmp_path}/a")
 
 
 def test_nothing_is_run(tmp_path: Path) -> None:
@@ -82,11 +51,6 @@ def test_what_a_command_prints_is_asked_for_by_its_variable() -> None:
     assert command.words == ("show", gpus, gpus, make_unknown("SIZE"), make_unknown("$((A + B))"), f"x_{gpus}")
     (command,) = read_script(script, "run.sh", {"GPUS": "2", "A": "1", "B": "1"}, {}).commands
     assert command.words == ("show", "2", "8", "9", "2", "x_2")
-
-
-def test_given_variables_win() -> None:
-    (command,) = read_script("X=$(hostname)\nY=${Z:-1}\nshow $X $Y", "run.sh", {"X": "here", "Z": "2"}, {}).commands
-    assert command.words == ("show", "here", "2")
 
 
 def test_an_unknown_condition_leaves_what_it_decides_unknown() -> None:
@@ -125,11 +89,6 @@ def test_a_check_of_the_machine_does_not_end_the_reading() -> None:
         reading = read_script(f"N=${{N:-1}}\n{check}\nshow $N", "run.sh", {}, {})
         assert reading.commands[-1].words == ("show", "1")
         assert any(note.startswith("line 2:") and "reading continued" in note for note in reading.notes)
-
-
-def test_what_follows_an_exit_is_not_read() -> None:
-    reading = read_script("X=1\nif [ $X = 1 ]; then show a; exit 0; fi\nshow b\n", "run.sh", {}, {})
-    assert [command.words for command in reading.commands] == [("show", "a")]
 
 
 PASTED = (
