@@ -20,9 +20,9 @@ import pytest
 
 from extractor.values.options import ENVIRONMENT
 from extractor.values.resources import find_templates
-from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
+from tests.environments.support import OneProcess, Project, Scripted, imported_beside, prompts_of, rollouts_of
 from tests.project.running import train
-from tests.project.support import Configuration, forget, make, vextract
+from tests.project.support import Configuration, vextract
 from tests.releases import NEWEST
 
 FEATURES = ("env_gym", "env_openenv", "env_reasoning_gym", "env_textarena")
@@ -67,11 +67,8 @@ CASES = {
 def named(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project with all adapters, imported."""
     configuration = Configuration(NEWEST[-1], features=FEATURES, recipe=ENVIRONMENT, package="env")
-    project = Project(make(configuration, tmp_path_factory.mktemp("named") / "project").root, "env")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(project.root))
+    with imported_beside(configuration, tmp_path_factory.mktemp("named") / "project") as project:
         yield project
-    forget("env")
 
 
 @contextlib.contextmanager

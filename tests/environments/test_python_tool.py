@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.environments import support
-from tests.environments.support import MULTI_TURN, OneProcess, Project, parts
+from tests.environments.support import MULTI_TURN, Project, parts
 from tests.project.support import Configuration
 
 CONFIG = {"type": "native", "seconds": 2, "memory_mb": 200, "output_kb": 1, "allow_unisolated": True}
@@ -106,27 +106,18 @@ def test_episodes_have_an_interpreter_each_until_they_end(project: Project, tmp_
     """By the loop: two calls of an episode share one; when a rollout is over there is none."""
     file = tmp_path / "tools.yaml"
     file.write_text(json.dumps({"tools": [{"class_name": "kit.episodes.python_tool.PythonTool", "config": CONFIG}]}))
-    model, tokenizer = support.save_ascii_model(project, tmp_path / "toy")
-    config = project.config(
-        f"{MULTI_TURN}.enable=true",
-        f"{MULTI_TURN}.tool_config_path={file}",
-        f"actor_rollout_ref.model.path={model}",
-        "data.max_prompt_length=40",
-        "data.max_response_length=400",
-    )
+    path, tokenizer = support.save_ascii_model(project, tmp_path / "toy")
 
     def call(code: str) -> str:
         return f"<tool_call>{json.dumps({'name': 'python', 'arguments': {'code': code}})}</tool_call><eos>"
 
     turns = [[call("x = 20"), call("x + 1"), "21<eos>"], [call("x"), "none<eos>"]]
-    engine = support.scripted(project, tokenizer, turns)
     started: list[Any] = []
     interpreter = project.module("episodes.interpreter").Interpreter
     with pytest.MonkeyPatch.context() as patch:
         begin = interpreter._start
         patch.setattr(interpreter, "_start", lambda self: (begin(self), started.append(self.process)))
-        rollouts = support.rollouts_of(project, config, tokenizer, OneProcess(), engine)
-        batch = rollouts.generate(support.questions(project, 2))
+        batch = support.played(project, (path, tokenizer), turns, f"{MULTI_TURN}.tool_config_path={file}")
     assert [text for own, text in parts(batch, tokenizer) if not own][1] == "<tool>21<assistant>"
     assert "NameError" in parts(batch, tokenizer, 1)[1][1]
     gc.collect()

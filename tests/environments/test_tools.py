@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.environments import support
-from tests.environments.support import MULTI_TURN, OneProcess, Project, parts, prompt_of
+from tests.environments.support import MULTI_TURN, Project, parts, prompt_of
 from tests.project.support import Configuration
 
 RELEASES = ["0.9.1", "0.8.0", pytest.param("0.9.0", marks=pytest.mark.thorough)]
@@ -88,20 +88,11 @@ def tooled(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.
 @pytest.fixture
 def play(tooled: Project) -> Play:
     """A function that plays an episode for each list of turns, and returns the batch and the tokenizer."""
-    model_path, tokenizer = support.save_ascii_model(tooled, tooled.root / "model")
+    model = support.save_ascii_model(tooled, tooled.root / "model")
+    path = f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}"
 
-    def run(*episodes: list[str], infos: Any = None, settings: tuple[str, ...] = (), **columns: Any) -> Any:
-        config = tooled.config(
-            f"actor_rollout_ref.model.path={model_path}",
-            f"{MULTI_TURN}.enable=true",
-            f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}",
-            "data.max_prompt_length=40",
-            "data.max_response_length=400",
-            *settings,
-        )
-        engine = support.scripted(tooled, tokenizer, episodes)
-        rollouts = support.rollouts_of(tooled, config, tokenizer, OneProcess(), engine)
-        return rollouts.generate(support.questions(tooled, len(episodes), infos, **columns)), tokenizer
+    def run(*episodes: list[str], settings: tuple[str, ...] = (), **columns: Any) -> Any:
+        return support.played(tooled, model, episodes, path, *settings, **columns), model[1]
 
     return run
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks import multiturn
-from tests.environments.support import Project, make_project, rollouts_of
+from tests.environments.support import Project, multi_turn, rollouts_of
 from tests.project.running import forked, python
+from tests.project.support import make
 from tests.releases import NEWEST
 
 # Full precision is meant where torch says that it casts nothing.
@@ -257,9 +258,9 @@ def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
 def test_vllm_plays_episodes(tmp_path: Path) -> None:
     """The real vLLM: what it says of its tokens, spliced over the turns, is what the policy says of the whole."""
     pytest.importorskip("vllm")
-    project = make_project(NEWEST[-1], "vllm", tmp_path / "project", "spoken")
+    root = make(multi_turn(NEWEST[-1], "vllm", "spoken"), tmp_path / "project").root
     probabilities = ("actor_rollout_ref.rollout.calculate_log_probs=true", "local.recompute_old_log_probs=true")
-    run(project.root, *EPISODES, *probabilities, "trainer.total_training_steps=2", "trainer.default_local_dir=run")
-    rows = rows_of(project.root / "run" / "metrics.jsonl")
+    run(root, *EPISODES, *probabilities, "trainer.total_training_steps=2", "trainer.default_local_dir=run")
+    rows = rows_of(root / "run" / "metrics.jsonl")
     assert rows[-1]["env/turns/mean"] > 1
     assert all(row["training/rollout_probs_diff_max"] < 1e-4 for row in rows if row["step"] > 0)

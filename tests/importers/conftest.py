@@ -85,6 +85,13 @@ def imported(root: Path, run: Path, *options: str | Path) -> Imported:
     return Imported(root, made.json)
 
 
+def make(folder: Path, release: str, *options: str | Path) -> Path:
+    """Make a project of a release, whose package is called `mine`."""
+    made = vextract("new", folder / "mine", "--verl", release, "--offline", *options)
+    assert made.code == 0, made.err
+    return folder / "mine"
+
+
 @pytest.fixture(autouse=True)
 def _reads_verl(verl: None) -> None:
     """All of these tests may read releases: no quick run has them."""

@@ -223,27 +223,6 @@ def test_a_server_given_by_url_serves_a_second_engine(tied: Served) -> None:
     tied.check()  # it goes on
 
 
-def test_two_processes_share_a_server(
-    tied: Served, vllm_project: Path, tmp_path: Path, start: Callable[..., Run]
-) -> None:
-    run = start(
-        vllm_project,
-        tmp_path / "run",
-        f"actor_rollout_ref.model.path={tied.config.actor_rollout_ref.model.path}",
-        f"data.max_response_length={RESPONSE_LENGTH}",
-        "actor_rollout_ref.rollout.mode=async",
-        "actor_rollout_ref.rollout.calculate_log_probs=true",
-        f"local.server.url={tied.engine.connection.url}",
-        "trainer.total_training_steps=2",
-        processes=2,
-    )
-    assert run.end(180) == 0, run.text()[-4000:]
-    assert len(run.steps()) == 2
-    assert all(step["training/rollout_probs_diff_max"] < 1e-4 for step in run.steps())
-    tied.engine.sync_weights()
-    tied.check()
-
-
 def test_what_does_not_fit_is_told(tied: Served, vllm_project: Path, tmp_path: Path) -> None:
     """A server of another model or with too little room, a request, weights; the next weights are taken."""
     import torch
