@@ -54,7 +54,7 @@ def test_what_follows_a_turn(observations: Any, chatml: Any, monkeypatch: pytest
     user = f"\n<|im_start|>user\nabc<|im_end|>\n{start}"
     messages = [{"role": "tool", "content": "1"}, {"role": "user", "content": "2"}]
     for turn, answer, expected in (
-        ("xy<|endoftext|>", "abc", f"<|im_end|>{user}"),  # of turns that were cut test_turn_boundaries has more
+        ("xy<|endoftext|>", "abc", f"<|im_end|>{user}"),  # of turns that were cut there is more below
         ("<|im_end|>", messages, f"\n<|im_start|>tool\n1<|im_end|>\n<|im_start|>user\n2<|im_end|>\n{start}"),
     ):
         assert chatml.decode(chat.follow(ids(chatml, turn), answer)) == expected

@@ -432,12 +432,13 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
 def test_a_file_of_data_that_a_command_prints_has_to_be_supplied(tmp_path: Path) -> None:
     script = 'F="[$(ls data/*.parquet | sed "s|^|\'|;s|$|\'|" | paste -sd, -)]"\n'
     script += "python3 -m verl.trainer.main_ppo data.train_files=$F trainer.save_freq=$(wc -l < x) data.shuffle=False\n"
-    made = imported(tmp_path / "one", put(tmp_path, {"run.sh": script}) / "run.sh")
-    settings = yaml.safe_load(made.recipe)
+    made = vextract("new", tmp_path / "one", "--from-verl-run", put(tmp_path, {"run.sh": script}) / "run.sh")
+    settings = yaml.safe_load((tmp_path / "one/config/recipe/verl_run.yaml").read_text())
     assert settings["data"]["train_files"] == ""
     assert "save_freq" not in settings.get("trainer", {})
-    said = "| `data.train_files` |  | only known to a run of the script, or empty: python main.py"
-    assert said in made.read("from_run.md")
+    why = "only known to a run of the script, or empty: python main.py"
+    assert f"  data.train_files: {why}" in made.out + made.err
+    assert f"| `data.train_files` |  | {why}" in (tmp_path / "one/from_run.md").read_text()
 
 
 def test_what_only_a_forks_config_has_need_not_be_known() -> None:

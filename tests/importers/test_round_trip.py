@@ -24,19 +24,9 @@ def told(*settings: str) -> list[str]:
     return [word for setting in settings for word in ("--set", setting)]
 
 
-def test_an_export_has_the_hooks_and_is_no_run_to_import(projects: dict[str, Path], tmp_path: Path) -> None:
-    for recipe in ("toy", "gsm8k"):
-        out = tmp_path / recipe
-        assert vextract("export", projects[recipe], "-o", out).code == 0
-        result = vextract("new", tmp_path / "back", "--verl", PROJECT, "--from-verl-run", out / "run.sh")
-        assert result.code == 2
-        assert "go on with the project that it was made from" in result.err
-        for hook in sorted((projects[recipe] / recipe / "custom").glob("*.py")):
-            assert (out / recipe / "custom" / hook.name).read_bytes() == hook.read_bytes()
-        assert not (out / recipe / "training/trainer.py").exists()  # verl has its own
-
-
-def test_settings_of_the_command_are_exported(projects: dict[str, Path], tmp_path: Path) -> None:
+def test_an_export_has_the_hooks_and_settings_and_is_no_run_to_import(
+    projects: dict[str, Path], tmp_path: Path
+) -> None:
     changes = (
         f"{ACTOR}.optim.lr=3e-7",
         "data.train_batch_size=96",
@@ -45,11 +35,19 @@ def test_settings_of_the_command_are_exported(projects: dict[str, Path], tmp_pat
         "data.train_files=[/d/a.parquet,/d/b.parquet]",
         f"{ACTOR}.grad_clip=0.3",
     )
-    assert vextract("export", projects["toy"], "-o", tmp_path / "out", *told(*changes)).code == 0
-    text = (tmp_path / "out" / "run.sh").read_text()
-    assert all(change.partition("=")[0] + "=" in text for change in changes)
-    # The training engine reads this one, the actor of earlier releases the other one.
-    assert f"{ACTOR}.optim.clip_grad=0.3" in text
+    for recipe in ("toy", "gsm8k"):
+        out = tmp_path / recipe
+        assert vextract("export", projects[recipe], "-o", out, *told(*changes)).code == 0
+        text = (out / "run.sh").read_text()
+        assert all(change.partition("=")[0] + "=" in text for change in changes)
+        # The training engine reads this one, the actor of earlier releases the other one.
+        assert f"{ACTOR}.optim.clip_grad=0.3" in text
+        result = vextract("new", tmp_path / "back", "--verl", PROJECT, "--from-verl-run", out / "run.sh")
+        assert result.code == 2
+        assert "go on with the project that it was made from" in result.err
+        for hook in sorted((projects[recipe] / recipe / "custom").glob("*.py")):
+            assert (out / recipe / "custom" / hook.name).read_bytes() == hook.read_bytes()
+        assert not (out / recipe / "training/trainer.py").exists()  # verl has its own
 
 
 def test_passes_that_are_counted_become_their_size(tmp_path: Path) -> None:
@@ -115,16 +113,27 @@ def converted(folder: Path, *lines: str, base: str = BASE, options: tuple[str, .
     return imported(folder / "p", script, *options)
 
 
-def test_a_script_from_between_two_releases(tmp_path: Path) -> None:
+def test_a_script_of_a_fork_or_from_between_two_releases(tmp_path: Path) -> None:
+    """A loss of a fork's actor is that of releases, and percent are a share."""
     made = converted(
         tmp_path,
-        f"{ROLLOUT}.name=vllm {ROLLOUT}.update_weights_bucket_megabytes=512",
-        f"{ACTOR}.ppo_micro_batch_size_per_gpu=2 algorithm.filter_groups.enable=True",
-        f"reward_model.sandbox_fusion_url=http://x/run {ACTOR}.fsdp_config.grad_offload=False",
+        f"algorithm.adv_estimator=grpo {ROLLOUT}.n=4 {ROLLOUT}.name=vllm",
+        f"{ROLLOUT}.update_weights_bucket_megabytes=512 {ACTOR}.fsdp_config.grad_offload=False",
+        f"{ACTOR}.ppo_micro_batch_size_per_gpu=2 {ROLLOUT}.log_prob_micro_batch_size_per_gpu=8",
+        "algorithm.filter_groups.enable=True reward_model.sandbox_fusion_url=http://x/run",
+        f"{ACTOR}.loss_mode=kl_cov {ACTOR}.k_percent=0.5 {ACTOR}.ppo_kl_coef=2",
     )
+    expected = {
+        "algorithm.filter_groups.enable": True,
+        "reward.sandbox_fusion.url": "http://x/run",
+        f"{ACTOR}.policy_loss.loss_mode": "kl_cov",
+        f"{ACTOR}.policy_loss.kl_cov_ratio": 0.005,
+        f"{ACTOR}.policy_loss.ppo_kl_coef": 2,
+    }
+    assert {name: made.settings[name] for name in expected} == expected
     assert not made.remarks("unhandled")
-    assert made.settings["algorithm.filter_groups.enable"] is True
-    assert made.settings["reward.sandbox_fusion.url"] == "http://x/run"
+    said = f"{ACTOR}.policy_loss.kl_cov_ratio=0.005 (a share, not percent)"
+    assert any(said in item for item in made.report["run"]["notes"])
 
 
 def test_a_run_that_names_no_manager_is_scored_by_verls(tmp_path: Path) -> None:
@@ -175,20 +184,6 @@ def test_names_that_no_release_has_and_keys_that_follow_others(tmp_path: Path) -
     assert not made.remarks("unhandled")
     notes = made.report["run"]["notes"]
     assert any("critic.model.use_rmpad as critic.model.use_remove_padding" in note for note in notes)
-
-
-def test_a_loss_of_a_forks_actor_is_that_of_releases_and_percent_are_a_share(tmp_path: Path) -> None:
-    made = converted(
-        tmp_path,
-        f"algorithm.adv_estimator=grpo {ROLLOUT}.name=vllm {ROLLOUT}.n=4",
-        f"{ACTOR}.ppo_micro_batch_size_per_gpu=4 {ROLLOUT}.log_prob_micro_batch_size_per_gpu=8",
-        f"{ACTOR}.loss_mode=kl_cov {ACTOR}.k_percent=0.5 {ACTOR}.ppo_kl_coef=2",
-    )
-    loss = f"{ACTOR}.policy_loss."
-    expected = {"loss_mode": "kl_cov", "kl_cov_ratio": 0.005, "ppo_kl_coef": 2}
-    assert {name: made.settings[loss + name] for name in expected} == expected
-    said = f"{loss}kl_cov_ratio=0.005 (a share, not percent)"
-    assert any(said in item for item in made.report["run"]["notes"])
 
 
 def test_what_one_model_alone_asks_for_comes_with_its_feature(tmp_path: Path) -> None:
