@@ -378,7 +378,13 @@ SETTLED: list[Settled] = [
     # A name that is empty, a number where the project has true or false, no number where it has one.
     *(({NAME: name}, {NAME: "default"}, None, {NAME: "default"}, [(NAME, "changed")]) for name in ("", "  ", None)),
     ({OFFLOAD: 16}, {OFFLOAD: False}, None, {OFFLOAD: True}, [(OFFLOAD, "changed")]),
-    ({MINI: None, MODEL: None}, {MINI: 16, MODEL: None}, {}, {MINI: 16}, []),
+    (
+        {MINI: None, MODEL: None, "critic.enable": None},
+        {MINI: 16, MODEL: None, "critic.enable": True},
+        {},
+        {MINI: 16},
+        [],
+    ),
     ({MINI: None}, {MINI: 16}, None, {MINI: 16}, [(MINI, "changed")]),
     # The prompts of a rollout are as long as those of the data, and so is a response where the run does not say.
     ({LENGTH: 1024}, LENGTHS, {}, {LENGTH: FOLLOWED}, [(LENGTH, "changed")]),
