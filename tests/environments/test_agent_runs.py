@@ -56,8 +56,8 @@ def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_
     root = make(Configuration("0.9.1", engine, **CONFIGURATION), tmp_path / "project").root
     (root / "programs.py").write_text(PROGRAMS)
     (root / "guesser.py").write_text(GUESSER)
-    sizes = ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=10", "trainer.test_freq=-1"]
-    sizes += ["trainer.total_training_steps=2", "actor_rollout_ref.rollout.n=6", "trainer.val_before_train=false"]
+    sizes = ["data.train_batch_size=5", "actor_rollout_ref.actor.ppo_mini_batch_size=5", "trainer.test_freq=-1"]
+    sizes += ["trainer.total_training_steps=2", "actor_rollout_ref.rollout.n=4", "trainer.val_before_train=false"]
     found = []
     for program in ("null", "guesser:run"):
         run = tmp_path / program.partition(":")[0]
