@@ -5,19 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import OneProcess, Project, Scripted, make_project, rollouts_of
-from tests.project.support import forget
+from tests.environments.support import OneProcess, Project, Scripted, imported_beside, multi_turn, rollouts_of
 from tests.releases import OF_BOTH_KINDS
 
 
 @pytest.fixture(scope="session", params=OF_BOTH_KINDS)
 def episodic(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project of the multi-turn recipe whose package is called `eps`."""
-    project = make_project(request.param, "hf", tmp_path_factory.mktemp("episodic") / "project", "eps")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(project.root))
+    with imported_beside(multi_turn(request.param), tmp_path_factory.mktemp("episodic") / "project") as project:
         yield project
-    forget(project.package)
 
 
 @pytest.fixture(autouse=True)

@@ -13,6 +13,8 @@ import pytest
 
 from tests.project.support import Configuration, forget, make
 
+# One set for all projects with tools, which is generated once.
+TOOLS = ("episodes", "python_tool", "tools", "tools_mcp")
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 # What the toy's template lacks.
 TOOLS_IN_TEMPLATE = "{% for tool in tools or [] %}[{{ tool.function.name }}]{% endfor %}"
@@ -41,15 +43,13 @@ def _toy_config(project: Project) -> Any:
     return project.module("settings.loading").load_config(project.root / "config", ["scale=toy"])
 
 
-def make_project(release: str, engine: str, root: Path, package: str) -> Project:
-    """A project of the multi-turn recipe, with GRPO."""
-    features = ("overlap", "reward_logs")
-    configuration = Configuration(release, engine, features=features, recipe="multiturn", package=package)
-    return Project(make(configuration, root).root, package)
+def multi_turn(release: str, engine: str = "hf", package: str = "eps") -> Configuration:
+    """The multi-turn recipe, with GRPO."""
+    return Configuration(release, engine, features=("overlap", "reward_logs"), recipe="multiturn", package=package)
 
 
 @contextlib.contextmanager
-def imported_beside(configuration: Configuration, root: Path, files: Mapping[str, str]) -> Iterator[Project]:
+def imported_beside(configuration: Configuration, root: Path, files: Mapping[str, str] = {}) -> Iterator[Project]:
     """A project that can be imported, like the files beside it."""
     make(configuration, root)
     for name, text in files.items():
@@ -68,6 +68,14 @@ def save_ascii_model(project: Project, directory: Path, *, shows_tools: bool = F
     tokenizer = AutoTokenizer.from_pretrained(path)
     tokenizer.chat_template = TOOLS_IN_TEMPLATE * shows_tools + tokenizer.chat_template
     return path, tokenizer
+
+
+def check_refused(project: Project, check: Callable[[Any], object], cases: Mapping[tuple[str, ...], str]) -> None:
+    """Check that settings are refused, each with what is said of it and a hint."""
+    for settings, said in cases.items():
+        with pytest.raises(project.module("errors").ConfigError, match=r"(?s)" + said) as refused:
+            check(project.config(*settings))
+        assert "hint: " in str(refused.value), settings
 
 
 def parts(batch: Any, tokenizer: Any, row: int = 0) -> list[tuple[int, str]]:
@@ -169,6 +177,27 @@ def scripted(project: Project, tokenizer: Any, episodes: Sequence[list[str]]) ->
         return [tokenizer(turn)["input_ids"] for turn in turns]
 
     return Scripted(project, write)
+
+
+def played(
+    project: Project,
+    model: tuple[str, Any],
+    episodes: Sequence[list[str]],
+    *settings: str,
+    infos: Any = None,
+    **columns: Any,
+) -> Any:
+    """The batch of episodes whose turns are scripted.
+
+    Args:
+        model: its path and tokenizer, as `save_ascii_model` returns them.
+        infos, columns: of the prompts; see `questions`.
+    """
+    path, tokenizer = model
+    sizes = ("data.max_prompt_length=40", "data.max_response_length=400")
+    config = project.config(f"actor_rollout_ref.model.path={path}", f"{MULTI_TURN}.enable=true", *sizes, *settings)
+    rollouts = rollouts_of(project, config, tokenizer, OneProcess(), scripted(project, tokenizer, episodes))
+    return rollouts.generate(questions(project, len(episodes), infos, **columns))
 
 
 def questions(package: Project, count: int, infos: Any = None, **columns: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import OneProcess, Project, prompts_of, rollouts_of
+from tests.environments.support import OneProcess, Project, questions, rollouts_of
 from tests.environments.test_agents import MULTI_TURN, PROGRAMS
 from tests.project.running import forked, metrics_of, python
 from tests.project.support import Configuration, forget, make
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.slow
 # The conversation that custom/env_wrapper.py has, held by a program.
 GUESSER = """
 from programs import post
-from toy.custom.env_wrapper import make_env
+from wet.custom.env_wrapper import make_env
 
 
 def run(task, base_url, api_key, model, seed):
@@ -37,14 +37,8 @@ def run(task, base_url, api_key, model, seed):
             return {"reward": total, **info}
         messages.append({"role": "user", "content": observation})
 """
-COUNTER = """
-from programs import post
-
-
-def run(task, base_url, api_key, model):
-    _, answer = post(base_url, api_key, "/chat/completions", model=model, messages=task["prompt"])
-    return float(answer["choices"][0]["message"]["content"] == task["ground_truth"])
-"""
+# What the tests of a few sessions train with.
+CONFIGURATION = {"features": ("agents",), "recipe": "multiturn", "package": "wet"}
 # Of faults, 10 % each.
 KINDS = ["raise", "hang a while", "fork", "leave", "ask on", *["well"] * 5]
 
@@ -59,58 +53,31 @@ def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_
     """Bit for bit, for the same conversation."""
     if engine == "vllm":
         pytest.importorskip("vllm")
-    features = ("agents",)
-    root = make(Configuration("0.9.1", engine, features=features, recipe="multiturn"), tmp_path).root
+    root = make(Configuration("0.9.1", engine, **CONFIGURATION), tmp_path / "project").root
     (root / "programs.py").write_text(PROGRAMS)
     (root / "guesser.py").write_text(GUESSER)
-    sizes = ["data.train_batch_size=10", "actor_rollout_ref.actor.ppo_mini_batch_size=10", "trainer.test_freq=-1"]
+    sizes = ["data.train_batch_size=5", "actor_rollout_ref.actor.ppo_mini_batch_size=5", "trainer.test_freq=-1"]
+    sizes += ["trainer.total_training_steps=2", "actor_rollout_ref.rollout.n=4", "trainer.val_before_train=false"]
     found = []
     for program in ("null", "guesser:run"):
         run = tmp_path / program.partition(":")[0]
-        settings = [
-            *sizes,
-            f"trainer.default_local_dir={run}",
-            "trainer.total_training_steps=3",
-            "actor_rollout_ref.rollout.n=6",
-            f"local.agent.program={program}",
-        ]
+        settings = [*sizes, f"trainer.default_local_dir={run}", f"local.agent.program={program}"]
         done = (forked if engine == "hf" else python)(root, "main.py", *settings)
         assert done.returncode == 0, done.stderr[-3000:]
         found.append(digest_of(run))
     assert found[0] == found[1]
+    assert metrics_of(run)[-1]["actor/grad_norm"] > 0
     assert metrics_of(run)[-1]["agent/requests/mean"] > 1
     assert metrics_of(run)[-1]["agent/untrained_tokens"] == 0
 
 
-def test_a_program_teaches_the_model(verl: None, tmp_path: Path) -> None:
-    root = make(Configuration("0.9.1", features=("agents",)), tmp_path / "project").root
-    (root / "programs.py").write_text(PROGRAMS)
-    (root / "counter.py").write_text(COUNTER)
-    settings = [
-        "data.env.task=succ",
-        "data.train_batch_size=8",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-        "actor_rollout_ref.actor.optim.lr=2e-3",
-        "actor_rollout_ref.rollout.n=16",
-        "trainer.total_training_steps=30",
-        "trainer.test_freq=-1",
-        f"trainer.default_local_dir={tmp_path / 'run'}",
-        f"{MULTI_TURN}.enable=true",
-        "local.agent.program=counter:run",
-    ]
-    done = forked(root, "main.py", *settings)
-    assert done.returncode == 0, done.stderr[-3000:]
-    rewards = [step["critic/rewards/mean"] for step in metrics_of(tmp_path / "run") if "critic/rewards/mean" in step]
-    assert sum(rewards[-3:]) / 3 > 0.4 > 0.2 > sum(rewards[:3]) / 3, rewards
-
-
-@pytest.mark.parametrize("sessions", [96, pytest.param(10_000, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("sessions", [60, pytest.param(10_000, marks=pytest.mark.thorough)])
 def test_nothing_is_left_behind(
     verl: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest, sessions: int
 ) -> None:
     """Of many sessions, up to 64 at once, by the engine of transformers: no thread, process, file, or memory."""
     at_once = min(64, sessions // 3)
-    root = make(Configuration("0.9.1", features=("agents",), package="wet"), tmp_path / "project").root
+    root = make(Configuration("0.9.1", **CONFIGURATION), tmp_path / "project").root
     hang = '    if kind == "hang a while":\n        time.sleep(2.5)\n        ask()\n'
     (root / "soak.py").write_text(
         PROGRAMS.replace('    if kind == "loop":', f'{hang}    if kind == "loop":').replace("sleep 61", "sleep 6161")
@@ -170,7 +137,6 @@ def _held() -> tuple[int, int, int]:
 
 def _real_rollouts(project: Project, ranks: Any, model_path: str) -> Any:
     """Rollouts with the engine of transformers, and a function to prompts for programs that do as they are told."""
-    import numpy as np
     from transformers import AutoTokenizer
 
     tokenizer = AutoTokenizer.from_pretrained(model_path)
@@ -188,9 +154,7 @@ def _real_rollouts(project: Project, ranks: Any, model_path: str) -> Any:
     engine = project.module("workers.rollout_engine").RolloutEngine(config, tokenizer, ranks, policy)
 
     def rows(kinds: list[str]) -> Any:
-        prompts = prompts_of(project, [[5, 6]] * len(kinds), [{"kind": kind} for kind in kinds])
-        prompts.non_tensor_batch["raw_prompt"] = np.empty(len(kinds), dtype=object)
-        prompts.non_tensor_batch["raw_prompt"][:] = [[{"role": "user", "content": "37="}] for _ in kinds]
-        return prompts
+        asked = [[{"role": "user", "content": "37="}] for _ in kinds]
+        return questions(project, len(kinds), [{"kind": kind} for kind in kinds], raw_prompt=asked)
 
     return rollouts_of(project, config, tokenizer, OneProcess(), engine), rows

@@ -5,7 +5,6 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -51,12 +50,11 @@ def add(arguments):
     return str(sum(json.loads(arguments).values()))
 
 
-def by_http(task, base_url, api_key, model):
+def converse(task, ask):
+    """Go on until the model calls no tool any more, by what answers messages."""
     messages = list(task["prompt"])
     while True:
-        _, answer = post(base_url, api_key, "/chat/completions", model=model, messages=messages, tools=TOOLS)
-        message = answer["choices"][0]["message"]
-        messages.append(message)
+        messages.append(message := ask(messages))
         if not message.get("tool_calls"):
             return {"reward": 0.5, "acc": 1.0, "said": message["content"]}
         for call in message["tool_calls"]:
@@ -64,17 +62,17 @@ def by_http(task, base_url, api_key, model):
             messages.append({"role": "tool", "content": result, "tool_call_id": call["id"]})
 
 
+def by_http(task, base_url, api_key, model):
+    asked = lambda messages: post(base_url, api_key, "/chat/completions", model=model, messages=messages, tools=TOOLS)
+    return converse(task, lambda messages: asked(messages)[1]["choices"][0]["message"])
+
+
 def by_openai(task, base_url, api_key, model):
     import openai
 
-    client, messages = openai.OpenAI(base_url=base_url, api_key=api_key), list(task["prompt"])
-    while True:
-        message = client.chat.completions.create(model=model, messages=messages, tools=TOOLS).choices[0].message
-        messages.append(message)
-        if not message.tool_calls:
-            return {"reward": 0.5, "acc": 1.0, "said": message.content}
-        for call in message.tool_calls:
-            messages.append({"role": "tool", "content": add(call.function.arguments), "tool_call_id": call.id})
+    create = openai.OpenAI(base_url=base_url, api_key=api_key).chat.completions.create
+    asked = lambda messages: create(model=model, messages=messages, tools=TOOLS).choices[0].message
+    return converse(task, lambda messages: asked(messages).model_dump(exclude_unset=True))
 
 
 async def by_stream(task, base_url, api_key, model):
@@ -484,21 +482,19 @@ def test_a_coroutine_that_hangs_is_cancelled(play: Play) -> None:
     assert not batch.non_tensor_batch["agent_counts"][0].get("hanging")
 
 
-def test_what_cannot_be_called_is_refused(agentic: Project, tmp_path: Path) -> None:
-    program, errors = agentic.module("agents.agent_loop"), agentic.module("errors")
+def test_what_cannot_be_called_is_refused(agentic: Project) -> None:
+    check = agentic.module("agents.agent_loop").check_agents
     (agentic.root / "odd.py").write_text("def run(task, url):\n    pass\n\nasync def runs(): pass\n")
     (agentic.root / "broken.py").write_text("import nowhere_at_all\n")
-    on = f"{MULTI_TURN}.enable=true"
-    for settings, text in (
-        (("local.agent.program=programs:by_http",), "each response is one turn"),
-        ((on, "local.agent.program=programs"), "module:function"),
-        ((on, "local.agent.program=nowhere:run"), "there is no module nowhere"),
-        ((on, "local.agent.program=odd:rum"), "no function 'rum'"),
-        ((on, "local.agent.program=odd:run"), "argument: 'url'"),
-        ((on, "local.agent.program=programs:by_http", f"{MULTI_TURN}.function_tool_path=x.py"), "brings its tools"),
-    ):
-        with pytest.raises(errors.ConfigError, match=r"(?s)" + text) as refused:
-            program.check_agents(agentic.config(*settings))
-        assert "hint: " in str(refused.value)
+    on, program = f"{MULTI_TURN}.enable=true", "local.agent.program="
+    cases = {
+        (f"{program}programs:by_http",): "each response is one turn",
+        (on, f"{program}programs"): "module:function",
+        (on, f"{program}nowhere:run"): "there is no module nowhere",
+        (on, f"{program}odd:rum"): "no function 'rum'",
+        (on, f"{program}odd:run"): "argument: 'url'",
+        (on, f"{program}programs:by_http", f"{MULTI_TURN}.function_tool_path=x.py"): "brings its tools",
+    }
+    support.check_refused(agentic, check, cases)
     with pytest.raises(agentic.module("hooks").HookError, match="nowhere_at_all"):
-        program.check_agents(agentic.config(on, "local.agent.program=broken:run"))
+        check(agentic.config(on, f"{program}broken:run"))

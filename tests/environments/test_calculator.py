@@ -94,17 +94,14 @@ def test_held_out_sums_come_out_right(verl: None, tmp_path: Path, engine: str, s
 
 def _save_model(root: Path) -> str:
     """A toy model of two layers whose tokenizer has the pieces of a call as tokens."""
-    import sys
-
     import torch
     from tokenizers import AddedToken
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
-    sys.path.insert(0, str(root))
-    try:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(root))
         from calculator.data.toy import ensure_toy_model
-    finally:
-        sys.path.remove(str(root))
+
     made = ensure_toy_model(root / "toy", task="add1", layers=2)
     tokenizer, model = AutoTokenizer.from_pretrained(made), AutoModelForCausalLM.from_pretrained(made)
     tokenizer.add_tokens([AddedToken(piece, special=False, normalized=False) for piece in FRAME])

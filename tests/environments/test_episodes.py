@@ -84,26 +84,24 @@ def test_the_engine_goes_on_from_the_whole_episode(play: Any, prompts: Any, toke
     assert log_probs[sampled].tolist() == [-float(token) for token in batch.batch["responses"][0][sampled]]
 
 
-@pytest.mark.parametrize(
-    ("setting", "end", "turns"),
-    [
-        ("actor_rollout_ref.rollout.multi_turn.max_assistant_turns=2", "turns_spent", 2),
-        ("actor_rollout_ref.rollout.multi_turn.max_user_turns=2", "turns_spent", 3),
-        ("data.max_response_length=12", "budget_spent", 3),
-        ("data.max_response_length=11", "budget_spent", 3),  # the third turn has one token left
-        ("data.max_response_length=10", "budget_spent", 2),  # an answer that nothing can follow is left out
-    ],
+LIMITS = (
+    ("actor_rollout_ref.rollout.multi_turn.max_assistant_turns=2", "turns_spent", 2, 7),
+    ("actor_rollout_ref.rollout.multi_turn.max_user_turns=2", "turns_spent", 3, 12),
+    ("data.max_response_length=12", "budget_spent", 3, 12),
+    ("data.max_response_length=11", "budget_spent", 3, 11),  # the third turn has one token left
+    ("data.max_response_length=10", "budget_spent", 2, 7),  # an answer that nothing can follow is left out
 )
-def test_turns_and_tokens_are_limited(
-    play: Any, prompts: Any, tokenizer: Any, setting: str, end: str, turns: int
-) -> None:
-    batch, engine = play(always("7<eos>"), Env, prompts({}, {"turns": 1}), setting)
-    assert batch.non_tensor_batch["env_end"].tolist() == [end, "terminated"]
-    assert len(engine.calls) == turns == len(Env.made[0].actions)  # the last action is played too
-    budget = batch.batch["responses"].shape[1]
-    length = batch.batch["attention_mask"][0, -budget:].sum().item()
-    assert batch.batch["response_mask"][0, length - 1] == 1
-    assert length == {12: 12, 11: 11, 10: 7, 20: {2: 7, 3: 12}[turns]}[budget]
+
+
+def test_turns_and_tokens_are_limited(play: Any, prompts: Any) -> None:
+    for setting, end, turns, length in LIMITS:
+        Env.made = []
+        batch, engine = play(always("7<eos>"), Env, prompts({}, {"turns": 1}), setting)
+        assert batch.non_tensor_batch["env_end"].tolist() == [end, "terminated"], setting
+        assert len(engine.calls) == turns == len(Env.made[0].actions)  # the last action is played too
+        budget = batch.batch["responses"].shape[1]
+        assert batch.batch["attention_mask"][0, -budget:].sum() == length, setting
+        assert batch.batch["response_mask"][0, length - 1] == 1
 
 
 def test_a_long_turn_is_cut_at_the_budget_of_its_own_episode(play: Any, prompts: Any, tokenizer: Any) -> None:
@@ -129,15 +127,12 @@ def test_a_turn_has_a_limit_of_its_own(play: Any, prompts: Any, tokenizer: Any) 
 
 
 def test_rewards_are_placed_where_they_are_asked_for(play: Any, prompts: Any) -> None:
+    """Or the reward manager scores the text instead."""
     for place, rewards in (("turn", [0, 1, 0, 0, 0, 0, 1, 0]), ("end", [0, 0, 0, 0, 0, 0, 2, 0])):
         setting = f"local.env.reward_at={place}"
         batch, _ = play(always("7<eos>"), Env, prompts({"turns": 2}), setting, "data.max_response_length=8")
         assert batch.batch["rm_scores"].tolist() == [rewards]
-        assert batch.batch["rm_scores"][batch.batch["response_mask"] == 0].eq(0).all()
         assert batch.non_tensor_batch["turn_scores"][0] == [1.0, 1.0]
-
-
-def test_the_reward_manager_may_score_the_text_instead(play: Any, prompts: Any) -> None:
     batch, _ = play(always("7<eos>"), Env, prompts({"turns": 1}), "local.env.is_reward=false")
     assert "rm_scores" not in batch.batch
     assert "reward_extra_keys" not in batch.meta_info
@@ -158,13 +153,12 @@ def test_environments_get_their_row_and_a_seed_of_prompt_and_step(play: Any, pro
     assert set(first).isdisjoint(seeds(global_steps=2))
     assert set(first).isdisjoint(seeds("local.seed=2"))
     assert seeds(validate=True, global_steps=20) == seeds(validate=True, global_steps=40)
-
-
-def test_samples_of_one_prompt_meet_the_same_environment(play: Any, prompts: Any) -> None:
+    # Samples of one prompt meet the same environment.
+    Env.made = []
     play(always("7<eos>"), Env, prompts({"turns": 1}, {"turns": 1}).repeat(3, interleave=True))
-    seeds = [env.seed for env in Env.made]
-    assert len(set(seeds[:3])) == len(set(seeds[3:])) == 1
-    assert seeds[0] != seeds[3]
+    again = [env.seed for env in Env.made]
+    assert len({*again[:3]}) == len({*again[3:]}) == 1
+    assert again[0] != again[3]
 
 
 def test_a_hook_without_make_env_is_named(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:

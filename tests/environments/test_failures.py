@@ -90,164 +90,134 @@ def line_of(function: Any, text: str) -> str:
 
 @pytest.mark.parametrize("make_env", [Env, AsyncEnv])
 def test_what_an_environment_raises_costs_its_sample(
-    run: Any, episodic: Project, make_env: Any, capsys: pytest.CaptureFixture[str]
+    run: Any, episodic: Project, make_env: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    batch = run(make_env, [None, "raise", "raise in reset", "raise later", None], "local.env.max_error_share=0.6")
+    """Each that was made is closed once, most of all one that failed: it may hold a container or a browser."""
+    closed: list[Any] = []
+    monkeypatch.setattr(Env, "close", lambda env: closed.append(env.does), raising=False)
+    does = [None, "raise", "raise in reset", "raise later", None]
+    batch = run(make_env, does, "local.env.max_error_share=0.6")
+    assert sorted(map(str, closed)) == sorted(map(str, does))
     columns = batch.non_tensor_batch
     assert columns["env_end"].tolist() == ["terminated", "error", "error", "error", "terminated"]
-    assert columns["env_error"].tolist() == [
-        "",
-        "step raised ValueError: illegal move",
-        "reset raised OSError: no board left",
-        "step raised ValueError: illegal",
-        "",
-    ]
+    illegal, no_board = "step raised ValueError: illegal", "reset raised OSError: no board left"
+    assert columns["env_error"].tolist() == ["", f"{illegal} move", no_board, illegal, ""]
     assert columns["env_error_file"][1] == line_of(Env.step, "illegal\\n")
     assert columns["turns"].tolist() == [1, 1, 1, 2, 1]
     assert batch.batch["attention_mask"][:, -20:].sum(-1).tolist() == [2, 2, 2, 7, 2]
     assert batch.batch["response_mask"].sum(-1).tolist() == [2, 0, 0, 0, 2]
     assert batch.batch["rm_scores"].sum(-1).tolist() == [1.0] * 5
-    assert (columns["acc"].tolist(), columns["said"].tolist()) == (
-        [1.0, None, None, 1.0, 1.0],
-        ["7", None, None, "7", "7"],
-    )
+    assert columns["acc"].tolist() == [1.0, None, None, 1.0, 1.0]
+    assert columns["said"].tolist() == ["7", None, None, "7", "7"]
     metrics = episodic.module("episodes.outcomes").episode_metrics(batch)
     assert (metrics["env/errors"], metrics["env/timeouts"], metrics["env/terminated"]) == (3, 0, 0.4)
     shown = capsys.readouterr().err
     assert shown.count("warning") == 1
-    assert "3 of 5 environments failed; the first: step raised ValueError: illegal move" in shown
+    assert f"3 of 5 environments failed; the first: {illegal} move" in shown
     assert f"hook: {line_of(Env.step, 'illegal' + chr(92) + 'n')}" in shown
 
 
-@pytest.mark.parametrize("make_env", [Env, AsyncEnv])
-def test_each_that_was_made_is_closed_once(run: Any, make_env: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Most of all one that failed: it may hold a container, a browser or a directory."""
-    closed: list[Any] = []
-    monkeypatch.setattr(Env, "close", lambda env: closed.append(env.does), raising=False)
-    does = [None, "raise", "raise in reset", "raise later", None]
-    run(make_env, does, "local.env.max_error_share=0.6")
-    assert sorted(map(str, closed)) == sorted(map(str, does))
-
-
-def test_the_first_failure_of_a_run_is_shown_once(rollouts: Any, row: Any, capsys: pytest.CaptureFixture[str]) -> None:
-    run = rollouts(lambda contexts: ["7<eos>"] * len(contexts), Env)
+def test_what_failures_cost_is_settings(
+    rollouts: Any, row: Any, run: Any, episodic: Project, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The first of a run is shown once; too many end it."""
+    shown = rollouts(lambda contexts: ["7<eos>"] * len(contexts), Env)
     for _ in range(3):
-        run.generate(row([None, "raise"]))
+        shown.generate(row([None, "raise"]))
     assert capsys.readouterr().err.count("1 of 2 environments failed") == 1
-
-
-def test_the_reward_and_the_mask_of_a_failure_are_settings(run: Any) -> None:
-    settings = ("local.env.error_reward=-1", "local.env.mask_errors=false")
-    batch = run(Env, [None, "raise later"], *settings)
+    batch = run(Env, [None, "raise later"], "local.env.error_reward=-1", "local.env.mask_errors=false")
     assert batch.batch["rm_scores"].sum(-1).tolist() == [1.0, -1.0]
     assert batch.non_tensor_batch["turn_scores"][1] == [0.0, -1.0]
     assert batch.batch["response_mask"].sum(-1).tolist() == [2, 4]
-
-
-def test_too_many_failures_end_the_run(run: Any, episodic: Project) -> None:
-    hook_error = episodic.module("hooks").HookError
-    with pytest.raises(
-        hook_error, match=r"2 of 3 environments failed, more than local\.env\.max_error_share=0\.5"
-    ) as caught:
+    said = r"2 of 3 environments failed, more than local\.env\.max_error_share=0\.5"
+    with pytest.raises(episodic.module("hooks").HookError, match=said) as caught:
         run(Env, [None, "raise", "raise"])
     assert caught.value.hook_file == line_of(Env.step, "illegal\\n")
-    assert caught.value.sample["index"] == 1
-    assert caught.value.sample["response"] == "7"
+    assert (caught.value.sample["index"], caught.value.sample["response"]) == (1, "7")
 
 
-@pytest.mark.parametrize(
-    ("result", "message"),
-    [
-        (("1", 1.0, True), "step returned 3 values, not (observation, reward, terminated, truncated, info)"),
-        (("1", float("nan"), True, False, {}), "step returned nan as reward, not a finite number"),
-        (("1", "high", True, False, {}), "step returned 'high' as reward, not a finite number"),
-        ((7, 1.0, False, False, {}), "step returned a int as observation, not text or a list of {role, content}"),
-        (([{"content": "1"}], 1.0, False, False, {}), "step returned a list as observation, not text or a list of"),
-    ],
+RESULTS = (
+    (("1", 1.0, True), "step returned 3 values, not (observation, reward, terminated, truncated, info)"),
+    (("1", float("nan"), True, False, {}), "step returned nan as reward, not a finite number"),
+    (("1", "high", True, False, {}), "step returned 'high' as reward, not a finite number"),
+    ((7, 1.0, False, False, {}), "step returned a int as observation, not text or a list of {role, content}"),
+    (([{"content": "1"}], 1.0, False, False, {}), "step returned a list as observation, not text or a list of"),
 )
-def test_a_result_of_the_wrong_form_is_a_failure(run: Any, result: Any, message: str) -> None:
-    columns = run(Env, [None, result]).non_tensor_batch
-    assert columns["env_end"].tolist() == ["terminated", "error"]
-    assert columns["env_error"][1].startswith(message)
-    assert columns["env_error_file"][1].startswith(__file__)
 
 
-def test_an_observation_that_cannot_be_rendered_is_a_failure(run: Any) -> None:
+def test_a_result_of_the_wrong_form_is_a_failure(run: Any) -> None:
+    given = [None, *(result for result, _ in RESULTS)]
+    columns = run(Env, given, "local.env.max_error_share=1").non_tensor_batch
+    assert columns["env_end"].tolist() == ["terminated", *["error"] * len(RESULTS)]
+    for error, file, (_, message) in zip(columns["env_error"][1:], columns["env_error_file"][1:], RESULTS, strict=True):
+        assert error.startswith(message)
+        assert file.startswith(__file__)
     said = ([{"role": "user", "content": "1"}], 1.0, False, False, {})
     columns = run(Env, [None, said], "local.env.observations=text").non_tensor_batch
     assert columns["env_end"].tolist() == ["terminated", "error"]
     assert "cannot be rendered: ValueError: an observation in messages needs a chat template" in columns["env_error"][1]
 
 
+WAYS = [(AsyncEnv, "false"), (Env, "true"), (Env, "false")]
+
+
+@pytest.mark.parametrize(("make_env", "threads"), WAYS)
+def test_one_that_ends_the_program_or_takes_too_long_is_left_behind(run: Any, make_env: Any, threads: str) -> None:
+    """It is named where it says so."""
+    settings = ("local.env.timeout=0.5", f"local.env.threads={threads}", "local.env.max_error_share=0.6")
+    start = time.perf_counter()
+    columns = run(make_env, [None, "exit", "hang", None], *settings).non_tensor_batch
+    assert time.perf_counter() - start < 30
+    assert columns["env_end"].tolist() == ["terminated", "error", "timeout", "terminated"]
+    assert "SystemExit" in columns["env_error"][1]
+    assert "enough" in columns["env_error"][1]
+    assert columns["env_error_file"][1] == line_of(Env.step, "sys.exit")
+    assert columns["env_error"][2] == "step took longer than local.env.timeout=0.5 s"
+    assert columns["env_error_file"][2].startswith(__file__)
+    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "environment")
+
+
+def test_every_call_of_an_environment_has_the_limit(run: Any) -> None:
+    def hang(*arguments: Any, **settings: Any) -> None:
+        time.sleep(60)
+
+    limits = ("local.env.timeout=0.3", "local.env.max_error_share=1")
+    for method, end in (("reset", "timeout"), ("close", "terminated")):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Env, method, hang, raising=False)
+            assert run(Env, [None, None], *limits).non_tensor_batch["env_end"].tolist() == [end] * 2
+
+
 def test_an_environment_that_cannot_be_made_is_a_failure(run: Any) -> None:
+    """It raises, or takes too long: busy, and catching what it can."""
     made: list[int] = []
 
-    def make_env(settings: Any) -> Env:
+    def raises(settings: Any) -> Env:
         made.append(1)
         if len(made) == 2:
             raise RuntimeError("no more")
         return Env()
 
-    columns = run(make_env, [None, None, None]).non_tensor_batch
-    assert columns["env_error"].tolist() == ["", "make_env raised RuntimeError: no more", ""]
-    assert columns["env_error_file"][1] == line_of(make_env, "raise")
-
-
-WAYS = [(AsyncEnv, "false"), (Env, "true"), (Env, "false")]
-
-
-@pytest.mark.parametrize(("make_env", "threads"), WAYS)
-def test_one_that_would_end_the_program_is_named_where_it_says_so(run: Any, make_env: Any, threads: str) -> None:
-    columns = run(make_env, [None, "exit", None], f"local.env.threads={threads}").non_tensor_batch
-    assert columns["env_end"].tolist() == ["terminated", "error", "terminated"]
-    assert "SystemExit" in columns["env_error"][1]
-    assert "enough" in columns["env_error"][1]
-    assert columns["env_error_file"][1] == line_of(Env.step, "sys.exit")
-
-
-@pytest.mark.parametrize(("make_env", "threads"), WAYS)
-def test_an_environment_that_takes_too_long_is_left_behind(run: Any, make_env: Any, threads: str) -> None:
-    start = time.perf_counter()
-    batch = run(make_env, [None, "hang", None], "local.env.timeout=0.5", f"local.env.threads={threads}")
-    assert time.perf_counter() - start < 30
-    columns = batch.non_tensor_batch
-    assert columns["env_end"].tolist() == ["terminated", "timeout", "terminated"]
-    assert columns["env_error"][1] == "step took longer than local.env.timeout=0.5 s"
-    assert columns["env_error_file"][1].startswith(__file__)
-    assert all(thread.daemon for thread in threading.enumerate() if thread.name == "environment")
-
-
-@pytest.mark.parametrize("method", ["reset", "close"])
-def test_every_call_of_an_environment_has_the_limit(run: Any, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    def hang(*arguments: Any, **settings: Any) -> None:
-        time.sleep(60)
-
-    monkeypatch.setattr(Env, method, hang, raising=False)
-    ends = run(Env, [None, None], "local.env.timeout=0.3", "local.env.max_error_share=1").non_tensor_batch["env_end"]
-    assert ends.tolist() == [{"reset": "timeout", "close": "terminated"}[method]] * 2
-
-
-def test_an_environment_that_cannot_be_made_in_time_is_a_failure(run: Any) -> None:
-    def make_env(settings: Any) -> Env:
-        while True:  # busy, and catching what it can
+    def spins(settings: Any) -> Env:
+        while True:
             try:
                 time.sleep(0.01)
             except Exception:
                 continue
 
-    columns = run(make_env, [None], "local.env.timeout=0.3", "local.env.max_error_share=1").non_tensor_batch
+    columns = run(raises, [None, None, None]).non_tensor_batch
+    assert columns["env_error"].tolist() == ["", "make_env raised RuntimeError: no more", ""]
+    assert columns["env_error_file"][1] == line_of(raises, "raise R")
+    columns = run(spins, [None], "local.env.timeout=0.3", "local.env.max_error_share=1").non_tensor_batch
     assert columns["env_error"].tolist() == ["make_env took longer than local.env.timeout=0.3 s"]
     assert columns["env_error_file"][0].startswith(__file__)
 
 
-def test_coroutines_run_at_once_up_to_a_limit(run: Any) -> None:
+def test_calls_run_at_once_up_to_a_limit_and_keep_their_order(run: Any) -> None:
     AsyncEnv.most = 0
     batch = run(AsyncEnv, [None] * 40, "local.env.concurrency=20")
     assert AsyncEnv.most == 20
     assert batch.batch["rm_scores"].sum().item() == 40
-
-
-def test_threads_run_at_once_and_keep_their_order(run: Any) -> None:
     barrier = threading.Barrier(3)
 
     class Meets(Env):

@@ -70,7 +70,7 @@ tools:
 
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    configuration = Configuration("0.9.1", features=("tools_mcp",), package="far")
+    configuration = Configuration("0.9.1", features=support.TOOLS, package="kit")
     folder = tmp_path_factory.mktemp("served")
     with support.imported_beside(configuration, folder / "project", {"server.py": SERVER}) as made:
         yield made
@@ -123,31 +123,32 @@ def answer(tool: Any, **arguments: Any) -> str:
     return asyncio.run(called())
 
 
-@pytest.mark.parametrize("kind", ["stdio", "http"])
-def test_its_tools_answer(project: Project, request: pytest.FixtureRequest, tmp_path: Path, kind: str) -> None:
+def test_its_tools_answer(project: Project, address: str, tmp_path: Path) -> None:
     """Schemas are the server's, whole; what breaks costs its own call, and the server is started again."""
-    server = program(project) if kind == "stdio" else {"url": request.getfixturevalue("address"), "auth_token": "x"}
-    config = project.config(*settings_of(project, tmp_path, server, timeout=10))
+    for server in ({"url": address, "auth_token": "x"}, program(project)):
+        config = project.config(*settings_of(project, tmp_path, server, timeout=5))
+        tools = {tool.name: tool for tool in project.module("episodes.tools").load_tools(config)}
+        assert list(tools) == ["add", "told", "odd", "picture"]
+        schema = tools["add"].tool_schema.model_dump(exclude_unset=True, exclude_none=True)
+        properties = schema["function"]["parameters"]["properties"]
+        assert properties["a"] == {"title": "A", "type": "integer"}
+        assert properties["places"]["anyOf"][0] == {"items": {"type": "integer"}, "type": "array"}
+        assert schema["function"]["parameters"]["required"] == ["a", "b"]
+        assert answer(tools["add"], a=3, b=4) == "7"
+        assert answer(tools["told"]) == ("nothing" if "url" in server else "seven")
+        for name, arguments, said in (
+            ("odd", {"how": "raise"}, "Error executing tool odd"),
+            ("odd", {"how": "hang"}, "longer than 5 s"),
+            ("add", {"a": "x"}, "integer"),
+            ("picture", {}, "answers by image"),
+        ):
+            with pytest.raises(Exception, match=said):
+                answer(tools[name], **arguments)
+        assert answer(tools["add"], a=5, b=4) == "9"
+    config = project.config(*settings_of(project, tmp_path, program(project)))
     tools = {tool.name: tool for tool in project.module("episodes.tools").load_tools(config)}
-    assert list(tools) == ["add", "told", "odd", "picture"]
-    schema = tools["add"].tool_schema.model_dump(exclude_unset=True, exclude_none=True)
-    properties = schema["function"]["parameters"]["properties"]
-    assert properties["a"] == {"title": "A", "type": "integer"}
-    assert properties["places"]["anyOf"][0] == {"items": {"type": "integer"}, "type": "array"}
-    assert schema["function"]["parameters"]["required"] == ["a", "b"]
-    assert answer(tools["add"], a=3, b=4) == "7"
-    assert answer(tools["told"]) == ("seven" if kind == "stdio" else "nothing")
-    for name, arguments, said in (
-        ("odd", {"how": "raise"}, "Error executing tool odd"),
-        ("odd", {"how": "hang"}, "longer than 10 s"),
-        ("add", {"a": "x"}, "integer"),
-        ("picture", {}, "answers by image"),
-    ):
-        with pytest.raises(Exception, match=said):
-            answer(tools[name], **arguments)
-    if kind == "stdio":
-        with pytest.raises(Exception, match="closed"):
-            answer(tools["odd"], how="die")
+    with pytest.raises(Exception, match="closed"):
+        answer(tools["odd"], how="die")
     assert answer(tools["add"], a=5, b=4) == "9"
 
 
@@ -182,12 +183,10 @@ def test_calls_keep_to_the_rate(project: Project, tmp_path: Path) -> None:
 
 
 def test_what_cannot_be_used_is_refused(project: Project, tmp_path: Path) -> None:
-    tools, errors = project.module("episodes.tools"), project.module("errors")
     for server, selected, said in (
         ({"command": str(tmp_path / "none")}, "", "the MCP server 'sums': FileNotFoundError"),
         ({"url": "http://127.0.0.1:9/mcp"}, "", "the MCP server 'sums': "),
         (program(project), "subtract", "no MCP server of .*servers.json has subtract"),
     ):
-        with pytest.raises(errors.ConfigError, match=said) as refused:
-            tools.check_tools(project.config(*settings_of(project, tmp_path, server, selected=selected)))
-        assert "hint: " in str(refused.value)
+        settings = tuple(settings_of(project, tmp_path, server, selected=selected))
+        support.check_refused(project, project.module("episodes.tools").check_tools, {settings: said})

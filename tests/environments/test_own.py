@@ -1,14 +1,17 @@
-"""An environment of one's own takes the place of the example, under any name: only `make_env` is asked for."""
+"""An environment of one's own is used under any name; one that hangs does not hold a run that is to end."""
 
 import ast
 import re
+import shutil
+import signal
+import time
 from pathlib import Path
 
 import pytest
 
 from extractor.values.options import RECIPES
 from tests.environments.support import Project
-from tests.project.running import train
+from tests.project.running import overrides, started, train
 from tests.project.support import REPOSITORY, Configuration, make
 from tests.releases import NEWEST
 
@@ -50,25 +53,26 @@ def names_taken(root: Path) -> set[str]:
 
 
 @pytest.mark.filterwarnings("ignore:invalid escape sequence")
-@pytest.mark.parametrize(
-    "recipe", [pytest.param(name, marks=() if name == "gsm8k" else pytest.mark.thorough) for name in RECIPES]
-)
-def test_nothing_but_the_factory_is_taken_from_the_hook(tmp_path: Path, recipe: str) -> None:
-    assert names_taken(make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root) == {"make_env"}
-
-
-def test_nor_is_it_in_the_example_and_in_exports() -> None:
+def test_nothing_but_the_factory_is_taken_from_the_hook(episodic: Project) -> None:
+    """Nor in the example, and in exports."""
+    assert names_taken(episodic.root) == {"make_env"}
     assert names_taken(REPOSITORY / "examples") == {"make_env"}
     for path in sorted((REPOSITORY / "templates" / "export").rglob("*.jinja")):
         taken = re.findall(r"env_wrapper import (.*?)(?:  #|$)", path.read_text(encoding="utf-8"), re.MULTILINE)
         assert set(taken) <= {"make_env"}, path
 
 
-@pytest.mark.parametrize("recipe", ["multiturn", pytest.param("toy", marks=pytest.mark.thorough)])
-def test_an_environment_of_ones_own_trains(tmp_path: Path, recipe: str) -> None:
+@pytest.mark.filterwarnings("ignore:invalid escape sequence")
+@pytest.mark.thorough
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_nor_in_any_recipe(tmp_path: Path, recipe: str) -> None:
+    assert names_taken(make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root) == {"make_env"}
+
+
+def test_an_environment_of_ones_own_trains(episodic: Project, tmp_path: Path) -> None:
     """In one turn, and in two: without a change of any other file."""
-    root = make(Configuration(NEWEST[-1], features=("episodes",), recipe=recipe), tmp_path / "project").root
-    (root / "toy" / "custom" / "env_wrapper.py").write_text(OWN, encoding="utf-8")
+    root = Path(shutil.copytree(episodic.root, tmp_path / "project"))
+    (root / episodic.package / "custom" / "env_wrapper.py").write_text(OWN, encoding="utf-8")
     several = "actor_rollout_ref.rollout.multi_turn.enable"
     *_, last = train(root, f"{several}=false")
     assert last["step"] == 2
@@ -82,3 +86,53 @@ def test_an_environment_of_ones_own_trains(tmp_path: Path, recipe: str) -> None:
 def test_every_setting_is_documented(episodic: Project) -> None:
     page = (REPOSITORY / "docs" / "environments.md").read_text(encoding="utf-8")
     assert [name for name in episodic.config().local.env if f"local.env.{name}" not in page] == []
+
+
+HANGS = """
+import time
+
+
+def make_env(settings):
+    return Hangs()
+
+
+class Hangs:
+    def reset(self, *, seed=None, options=None):
+        return "?", {}
+
+    def step(self, action):
+        print("hanging", flush=True)
+        while True:
+            try:
+                time.sleep(600)
+            except HANDLED:
+                pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("handled", "number"),
+    [("OSError", signal.SIGTERM), pytest.param("BaseException", signal.SIGINT, marks=pytest.mark.thorough)],
+)
+def test_a_run_that_hangs_ends(episodic: Project, tmp_path: Path, handled: str, number: signal.Signals) -> None:
+    root = Path(shutil.copytree(episodic.root, tmp_path / "project"))
+    (root / episodic.package / "custom" / "env_wrapper.py").write_text(HANGS.replace("HANDLED", handled))
+    output = tmp_path / "output"
+    run = started(root, output, "main.py", *overrides("data.env.val_size=4"))
+    try:
+        for sign in ("hanging", "stopping after this step"):
+            while not (output.exists() and sign in output.read_text(encoding="utf-8")):
+                assert run.poll() is None, output.read_text(encoding="utf-8")
+                time.sleep(0.1)
+            time.sleep(1.0)  # a signal that comes at once is the same one, passed on
+            run.send_signal(number)
+        if handled == "BaseException":
+            time.sleep(1.0)
+            run.send_signal(number)
+        code = run.wait(120)
+    finally:
+        run.kill()
+    seen = output.read_text(encoding="utf-8")
+    assert code == 130, seen
+    assert ("interrupted" in seen.partition("stopping after this step")[2]) == (handled == "OSError")
+    assert "Traceback" not in seen

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 
 from tests.environments import support
-from tests.environments.support import MULTI_TURN, OneProcess, Project, parts
+from tests.environments.support import MULTI_TURN, Project, parts
 from tests.project.support import Configuration
 
-CONFIG = {"type": "native", "seconds": 5, "memory_mb": 200, "output_kb": 1, "allow_unisolated": True}
+CONFIG = {"type": "native", "seconds": 2, "memory_mb": 200, "output_kb": 1, "allow_unisolated": True}
 Run = Callable[..., str]
 
 
 @pytest.fixture(scope="module")
 def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
-    configuration = Configuration("0.9.1", features=("python_tool",), package="box")
+    configuration = Configuration("0.9.1", features=support.TOOLS, package="kit")
     with support.imported_beside(configuration, tmp_path_factory.mktemp("computing") / "project", {}) as made:
         yield made
 
@@ -58,22 +58,22 @@ def test_an_error_keeps_the_state(run: Run) -> None:
     assert run("x") == "5"
 
 
-@pytest.mark.parametrize(
-    ("code", "ended"),
-    [
-        ("while True:\n    pass", "the code took longer than 5 s"),
-        ("b = bytearray(10**9)", "it had no more memory"),
-        ("exit(3)", "exit code 3"),
-        ("import os\nos._exit(4)", "exit code 4"),
-        ("import ctypes\nctypes.string_at(0)", "exit code -11"),
-    ],
-)
-def test_what_ends_it_costs_its_own_call(run: Run, code: str, ended: str) -> None:
-    run("x = 5")
-    said = run(code)
-    assert f"(The interpreter has ended: {ended}" in said
-    assert said.endswith("The next call begins a new one.)")
-    assert run("'x' in globals(), 1 + 1") == "(False, 2)"
+ENDED = {
+    "while True:\n    pass": "the code took longer than 2 s",
+    "b = bytearray(10**9)": "it had no more memory",
+    "exit(3)": "exit code 3",
+    "import os\nos._exit(4)": "exit code 4",
+    "import ctypes\nctypes.string_at(0)": "exit code -11",
+}
+
+
+def test_what_ends_it_costs_its_own_call(run: Run) -> None:
+    for code, ended in ENDED.items():
+        run("x = 5")
+        said = run(code)
+        assert f"(The interpreter has ended: {ended}" in said
+        assert said.endswith("The next call begins a new one.)")
+        assert run("'x' in globals(), 1 + 1") == "(False, 2)"
 
 
 def test_output_is_cut(run: Run) -> None:
@@ -105,28 +105,19 @@ def test_settings_that_nothing_reads_are_refused(project: Project) -> None:
 def test_episodes_have_an_interpreter_each_until_they_end(project: Project, tmp_path: Path) -> None:
     """By the loop: two calls of an episode share one; when a rollout is over there is none."""
     file = tmp_path / "tools.yaml"
-    file.write_text(json.dumps({"tools": [{"class_name": "box.episodes.python_tool.PythonTool", "config": CONFIG}]}))
-    model, tokenizer = support.save_ascii_model(project, tmp_path / "toy")
-    config = project.config(
-        f"{MULTI_TURN}.enable=true",
-        f"{MULTI_TURN}.tool_config_path={file}",
-        f"actor_rollout_ref.model.path={model}",
-        "data.max_prompt_length=40",
-        "data.max_response_length=400",
-    )
+    file.write_text(json.dumps({"tools": [{"class_name": "kit.episodes.python_tool.PythonTool", "config": CONFIG}]}))
+    path, tokenizer = support.save_ascii_model(project, tmp_path / "toy")
 
     def call(code: str) -> str:
         return f"<tool_call>{json.dumps({'name': 'python', 'arguments': {'code': code}})}</tool_call><eos>"
 
     turns = [[call("x = 20"), call("x + 1"), "21<eos>"], [call("x"), "none<eos>"]]
-    engine = support.scripted(project, tokenizer, turns)
     started: list[Any] = []
     interpreter = project.module("episodes.interpreter").Interpreter
     with pytest.MonkeyPatch.context() as patch:
         begin = interpreter._start
         patch.setattr(interpreter, "_start", lambda self: (begin(self), started.append(self.process)))
-        rollouts = support.rollouts_of(project, config, tokenizer, OneProcess(), engine)
-        batch = rollouts.generate(support.questions(project, 2))
+        batch = support.played(project, (path, tokenizer), turns, f"{MULTI_TURN}.tool_config_path={file}")
     assert [text for own, text in parts(batch, tokenizer) if not own][1] == "<tool>21<assistant>"
     assert "NameError" in parts(batch, tokenizer, 1)[1][1]
     gc.collect()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.environments import support
-from tests.environments.support import MULTI_TURN, OneProcess, Project, parts, prompt_of
+from tests.environments.support import MULTI_TURN, Project, parts, prompt_of
 from tests.project.support import Configuration
 
 RELEASES = ["0.9.1", "0.8.0", pytest.param("0.9.0", marks=pytest.mark.thorough)]
@@ -79,7 +79,7 @@ Play = Callable[..., Any]
 @pytest.fixture(scope="module", params=RELEASES)
 def tooled(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Project]:
     """A project with tools, and files that define some."""
-    configuration = Configuration(request.param, features=("tools", "episodes"), package="kit")
+    configuration = Configuration(request.param, features=support.TOOLS, package="kit")
     files = {"calc.py": TOOLS, "stateful.py": STATEFUL, "tools.yaml": NATIVE}
     with support.imported_beside(configuration, tmp_path_factory.mktemp("tooled") / "project", files) as project:
         yield project
@@ -88,20 +88,11 @@ def tooled(verl: None, request: pytest.FixtureRequest, tmp_path_factory: pytest.
 @pytest.fixture
 def play(tooled: Project) -> Play:
     """A function that plays an episode for each list of turns, and returns the batch and the tokenizer."""
-    model_path, tokenizer = support.save_ascii_model(tooled, tooled.root / "model")
+    model = support.save_ascii_model(tooled, tooled.root / "model")
+    path = f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}"
 
-    def run(*episodes: list[str], infos: Any = None, settings: tuple[str, ...] = (), **columns: Any) -> Any:
-        config = tooled.config(
-            f"actor_rollout_ref.model.path={model_path}",
-            f"{MULTI_TURN}.enable=true",
-            f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}",
-            "data.max_prompt_length=40",
-            "data.max_response_length=400",
-            *settings,
-        )
-        engine = support.scripted(tooled, tokenizer, episodes)
-        rollouts = support.rollouts_of(tooled, config, tokenizer, OneProcess(), engine)
-        return rollouts.generate(support.questions(tooled, len(episodes), infos, **columns)), tokenizer
+    def run(*episodes: list[str], settings: tuple[str, ...] = (), **columns: Any) -> Any:
+        return support.played(tooled, model, episodes, path, *settings, **columns), model[1]
 
     return run
 
@@ -116,9 +107,8 @@ def test_calls_are_run_and_only_the_models_tokens_are_trained(play: Play) -> Non
     batch, tokenizer = play([turn, "seven<eos>"], ["no call<eos>"])
     assert parts(batch, tokenizer) == [(1, turn), (0, "<tool>7<assistant>"), (1, "seven<eos>")]
     assert parts(batch, tokenizer, 1) == [(1, "no call<eos>")]
-    assert [prompt_of(batch, tokenizer, row) for row in (0, 1)] == [
-        f"<user>question {row}<assistant>" for row in (0, 1)
-    ]
+    for row in (0, 1):
+        assert prompt_of(batch, tokenizer, row) == f"<user>question {row}<assistant>"
     log_probs, mask = batch.batch["rollout_log_probs"], batch.batch["response_mask"]
     assert (log_probs[mask.bool()] == -batch.batch["responses"][mask.bool()].float()).all()  # as the engine gave them
     assert (log_probs[~mask.bool()] == 0).all()
@@ -197,11 +187,8 @@ def test_classes_of_a_file_keep_state_and_rows_choose_tools(tooled: Project, pla
 def test_schemas_are_in_prompts(tooled: Project) -> None:
     """Those that a dataset encodes, by whose lengths rows are left out, as those of the rollout."""
     _, tokenizer = support.save_ascii_model(tooled, tooled.root / "model", shows_tools=True)
-    config = tooled.config(
-        f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}",
-        f"{MULTI_TURN}.enable=true",
-        "data.max_prompt_length=40",
-    )
+    path = f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}"
+    config = tooled.config(path, f"{MULTI_TURN}.enable=true", "data.max_prompt_length=40")
     datasets = tooled.module("data.datasets")
     rows = [{"prompt": "1+1", "ground_truth": "2"}]
     data = datasets.data_section(config)
@@ -211,29 +198,26 @@ def test_schemas_are_in_prompts(tooled: Project) -> None:
 
 def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None:
     """Before a model is loaded: files that define no tool or cannot be loaded, unknown parsers, templates."""
-    tools, errors = tooled.module("episodes.tools"), tooled.module("errors")
     empty, missing = tmp_path / "empty.py", tmp_path / "missing.yaml"
     empty.write_text("x = 1\n")
     missing.write_text("tools: [{class_name: nowhere.Tool, config: {type: native}}]\n")
     good, on = f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}", f"{MULTI_TURN}.enable=true"
-    for settings, said in (
-        ((good,), "each response is one turn"),
-        ((on, f"{MULTI_TURN}.function_tool_path={empty}"), "has no tools"),
-        ((on, f"{MULTI_TURN}.tool_config_path={missing}"), "missing.yaml cannot be loaded"),
-        ((on, good, f"{MULTI_TURN}.format=hermess"), "'hermess', which no parser has"),
-    ):
-        with pytest.raises(errors.ConfigError, match=said) as refused:
-            tools.check_tools(tooled.config(*settings))
-        assert "hint: " in str(refused.value)
+    cases = {
+        (good,): "each response is one turn",
+        (on, f"{MULTI_TURN}.function_tool_path={empty}"): "has no tools",
+        (on, f"{MULTI_TURN}.tool_config_path={missing}"): "missing.yaml cannot be loaded",
+        (on, good, f"{MULTI_TURN}.format=hermess"): "'hermess', which no parser has",
+    }
+    support.check_refused(tooled, tooled.module("episodes.tools").check_tools, cases)
     model, tokenizer = support.save_ascii_model(tooled, tmp_path / "toy")
     no_tools = "{% if m.role == 'tool' %}{{ raise_exception('no tools') }}{% endif %}"
     tokenizer.chat_template = f"{{% for m in messages %}}{no_tools}{{{{ m.content }}}}{{% endfor %}}"
-    with pytest.raises(errors.ConfigError, match=r"chat template cannot .*: no tools"):
-        tooled.module("episodes.tool_turns").joined_by(
-            tooled.config(f"actor_rollout_ref.model.path={model}"), tokenizer
-        )
+    config = tooled.config(f"actor_rollout_ref.model.path={model}")
+    with pytest.raises(tooled.module("errors").ConfigError, match=r"chat template cannot .*: no tools"):
+        tooled.module("episodes.tool_turns").joined_by(config, tokenizer)
 
 
+@pytest.mark.parametrize("tooled", ["0.9.1"], indirect=True)
 def test_what_its_code_imports_is_required(tooled: Project) -> None:
     from extractor.usecases.verify import subject
     from extractor.usecases.verify.closed_imports import check_imports

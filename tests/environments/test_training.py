@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from benchmarks import multiturn
-from tests.environments.support import Project, make_project, rollouts_of
+from tests.environments.support import Project, multi_turn, rollouts_of
 from tests.project.running import forked, python
+from tests.project.support import make
 from tests.releases import NEWEST
 
 # Full precision is meant where torch says that it casts nothing.
@@ -67,32 +68,32 @@ def batch(episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: A
     return rollouts.generate(prompts)
 
 
-def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[], Any], model_path: str) -> None:
+@pytest.fixture
+def model(model_path: str) -> Any:
+    """The policy's model, as transformers loads it."""
     import torch
     from transformers import AutoModelForCausalLM
 
-    model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
+    return AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
+
+
+def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[], Any], model: Any) -> None:
+    import torch
+
     log_probs = policy().compute_log_prob(batch).batch["old_log_probs"]
-    compared = 0
     for row, mask in enumerate(batch.batch["attention_mask"].bool()):
         ids = batch.batch["input_ids"][row][mask][None]
-        sampled = batch.batch["response_mask"][row].bool()
         written = batch.batch["attention_mask"][row, 8:].sum()
         with torch.no_grad():
             alone = model(ids).logits[0, :-1].log_softmax(-1).gather(-1, ids[0, 1:, None])[-written:, 0]
         torch.testing.assert_close(log_probs[row, :written], alone, atol=1e-5, rtol=0)
-        compared += int(sampled.sum())
-    assert compared > batch.batch["response_mask"].shape[0] * 4
+    assert batch.batch["response_mask"].sum() > len(log_probs) * 4
     assert (batch.non_tensor_batch["turns"] > 1).any()
 
 
 def test_greedy_turns_are_what_transformers_writes(
-    episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any, model_path: str
+    episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any, model: Any
 ) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
     prompts.meta_info["do_sample"] = False
     rollouts = rollouts_of(episodic, engine.policy.config, tokenizer, ranks, engine)
     batch = rollouts.generate(prompts[::4])
@@ -163,7 +164,7 @@ def test_the_environments_tokens_are_no_labels(batch: Any, policy: Callable[[], 
 def test_a_single_turn_is_what_the_engine_writes(
     episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any
 ) -> None:
-    """Without multi_turn the batch is the engine's own, bit for bit and column for column."""
+    """Without multi_turn the batch is the engine's, bit for bit; which takes one that its passes do not divide."""
     import torch
 
     config = episodic.config("actor_rollout_ref.rollout.multi_turn.enable=false")
@@ -174,17 +175,11 @@ def test_a_single_turn_is_what_the_engine_writes(
     assert set(given.batch.keys()) == set(own.batch.keys())
     assert all(torch.equal(given.batch[name], own.batch[name]) for name in own.batch.keys())  # noqa: SIM118
     assert set(given.non_tensor_batch) == {"index"}
-
-
-def test_the_engine_takes_a_batch_that_its_passes_do_not_divide(engine: Any, prompts: Any) -> None:
-    """Episodes end one by one, so a batch of any size may come."""
-    import torch
-
     prompts.meta_info["do_sample"] = False
     whole = engine.generate_sequences(prompts[:11]).batch["responses"]
     engine.config.micro_batch_size = 4
-    assert torch.equal(engine.generate_sequences(prompts[:11]).batch["responses"], whole)
-    assert torch.equal(engine.generate_sequences(prompts[:3]).batch["responses"], whole[:3])
+    for count in (11, 3):
+        assert torch.equal(engine.generate_sequences(prompts[:count]).batch["responses"], whole[:count])
 
 
 EPISODES = (
@@ -263,9 +258,9 @@ def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
 def test_vllm_plays_episodes(tmp_path: Path) -> None:
     """The real vLLM: what it says of its tokens, spliced over the turns, is what the policy says of the whole."""
     pytest.importorskip("vllm")
-    project = make_project(NEWEST[-1], "vllm", tmp_path / "project", "spoken")
+    root = make(multi_turn(NEWEST[-1], "vllm", "spoken"), tmp_path / "project").root
     probabilities = ("actor_rollout_ref.rollout.calculate_log_probs=true", "local.recompute_old_log_probs=true")
-    run(project.root, *EPISODES, *probabilities, "trainer.total_training_steps=2", "trainer.default_local_dir=run")
-    rows = rows_of(project.root / "run" / "metrics.jsonl")
+    run(root, *EPISODES, *probabilities, "trainer.total_training_steps=2", "trainer.default_local_dir=run")
+    rows = rows_of(root / "run" / "metrics.jsonl")
     assert rows[-1]["env/turns/mean"] > 1
     assert all(row["training/rollout_probs_diff_max"] < 1e-4 for row in rows if row["step"] > 0)

@@ -5,7 +5,7 @@ import importlib
 import io
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from extractor.cli.app import run as run_command_line
+from extractor.importers.config.project import load, read_files
 from extractor.values.tree import Tree
 from tests.releases import NEWEST
 
@@ -36,6 +37,64 @@ def vextract(*arguments: str | Path) -> Result:
     with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
         code = run_command_line([str(item) for item in arguments])
     return Result(code, out.getvalue(), err.getvalue())
+
+
+def put(folder: Path, files: Mapping[str, str]) -> Path:
+    """Write texts below a folder; return the folder."""
+    for path, text in files.items():
+        place = folder / path
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+    return folder
+
+
+@dataclass(frozen=True)
+class Imported:
+    """A project that was made of a run.
+
+    Attributes:
+        root: Its directory.
+        report: What the command prints as JSON.
+    """
+
+    root: Path
+    report: Any
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The config as it is read, by keys."""
+        return dict(load(read_files(self.root)).flat)
+
+    @property
+    def recipe(self) -> str:
+        return self.read("config/recipe/verl_run.yaml")
+
+    def read(self, path: str) -> str:
+        return (self.root / path).read_text()
+
+    def remarks(self, what: str) -> dict[str, str]:
+        """The reasons of remarks of a kind, by keys: the last of each."""
+        return {item["key"]: item["why"] for item in self.report["run"]["remarks"] if item["what"] == what}
+
+
+def imported(root: Path, run: Path, *options: str | Path) -> Imported:
+    """Make a project of a run."""
+    made = vextract("new", root, "--from-verl-run", run, "--offline", "--json", *options)
+    assert made.code == 0, made.err
+    importlib.invalidate_caches()
+    return Imported(root, made.json)
+
+
+def make(folder: Path, release: str, *options: str | Path) -> Path:
+    """Make a project of a release, whose package is called `mine`."""
+    made = vextract("new", folder / "mine", "--verl", release, "--offline", *options)
+    assert made.code == 0, made.err
+    return folder / "mine"
+
+
+@pytest.fixture(autouse=True)
+def _reads_verl(verl: None) -> None:
+    """All of these tests may read releases: no quick run has them."""
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from extractor.usecases import new
 from extractor.values import releases
 from extractor.values.options import Options
 from tests.benchmarks.test_judges import _namespaces
+from tests.importers.conftest import put
 from tests.releases import newest_release, source_of
 
 SETTINGS = {
@@ -32,7 +33,6 @@ BASE = "data.train_files=/d/t.parquet data.val_files=[/d/v.parquet] actor_rollou
 
 
 @pytest.mark.slow  # makes projects
-@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("release", newest_release())
 @pytest.mark.parametrize("kind", SETTINGS)
 def test_no_key_differs_in_silence(kind: str, release: str, tmp_path: Path) -> None:
@@ -64,7 +64,6 @@ algorithm: {gamma: 0.9}
 
 @pytest.mark.slow  # makes a project
 @pytest.mark.skipif(not _namespaces(), reason="needs Linux namespaces (unshare)")
-@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("is_told", [True, False])
 @pytest.mark.thorough
 def test_what_a_recipe_s_own_config_says_is_judged_too(
@@ -82,9 +81,7 @@ def test_what_a_recipe_s_own_config_says_is_judged_too(
         "recipe/mine/config/mine_trainer.yaml": OWN,
         script: f"{MODEL}python3 -m mine.main_mine {BASE} {GRPO}\n",
     }
-    for path, text in {**files, **own}.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+    put(tmp_path, {**files, **own})
     tree = under_hydra.configs_of({**files, **own}, tmp_path / "tree")
     real = against_hydra.project_of
 

@@ -1,15 +1,22 @@
-"""What is read of a script is what bash makes of it, and what is not read is refused or not known."""
+"""What is read of a script is what bash makes of it, and what is not read is refused or not known.
+
+Scripts that read others of their checkout are followed; those that they start are named.
+"""
 
 import contextlib
+import os
 import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
-from extractor.importers.runs.bash import read_script
+from extractor.importers.runs.bash import ScriptReading, read_script
 from extractor.importers.runs.placeholders import find_unknowns
+from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.reading import read_run
 from extractor.values.errors import UsageError
+from tests.importers.conftest import put
 
 READ = r"""
 X=grpo; case $X in ppo|gae) Y=1;; grpo) Y=2;; *) Y=3;; esac; show $Y
@@ -17,7 +24,7 @@ X=grpo; case $X in ppo|gae) Y=1;; grpo) Y=2;; *) Y=3;; esac; show $Y
 A=("b c" "" d); show ${A[@]} ${A[*]} "${A[@]}"; for i in ${A[@]}; do show "$i"; done
 ---
 X=$(cat <<'EOF'
-it's (
+it's ( $N
 EOF
 )
 show "$X"
@@ -25,7 +32,7 @@ show "$X"
 A=1; B="2 3"; C="$A $B"; show "$C" "$A  $B" "${A} ${B}" "$A	 $B" $C
 ---
 a=3; b=1; X=${Y:-$(((a + b) * 2))}; Z=${Q:-${W:-$(( (a + b) / (a - b) ))}}
-show $X $Z ${V:-$((2 * (a+b)))} "${V:-$(((a)))}" ${X:-$(((1)))}
+show $X $Z ${V:-$((2 * (a+b)))} "${V:-$(((a)))}" ${X:-$(((1)))} ${V:-$((a / 2))x}
 ---
 EMPTY=""; X="1 2"; A=("b c" d); show a$X ${X}b a"$X"b p"${A[@]}"q r${A[@]}s $X$X "$X"$X $(echo 1 2)x x=$EMPTY
 ---
@@ -52,17 +59,13 @@ A=x12; [ $A = "x*" ] || show 1; [ "x*" = "x*" ] && show 2; [ "$A" != "x*" ] && s
 ---
 [[ 10 < 9 ]] && show 1; [[ b > a ]] && show 2; [[ a > b ]] || show 3; [ 2 -lt 10 ] && show 4
 ---
-k=lr; export "X_$k=1"; show $X_lr
+k=lr; export "X_$k=1"; show $X_lr; declare "X_$k=2" "Y=a b"; show $X_lr "$Y"
 ---
-readonly R=3; export R; export -n R; show $R; N=1 M=$N; show $M
+readonly R=3; export R; export -n R; show $R; N=1 M=$N; show $M; export Q="$R/y"; Q=1 W=2 show $Q
 ---
-N=2; { N=6; show $N; } | cat; show $N
+N=2; { N=6; show $N; } | cat; show $N; echo x | { N=3; show $N; }; show $N
 ---
-N=2; echo x | { N=3; show $N; }; show $N
----
-N=2; show $N x & wait; show $N
----
-N=2; true &>/dev/null; N=3; true && N=4; show $N 2>&1; show $N
+N=2; show $N x & wait; show $N; true &>/dev/null; N=3; true && N=4; show $N 2>&1 b; show $N
 ---
 N=2; { N=3; exit 0; } | cat; show $N
 ---
@@ -72,42 +75,32 @@ X=1; unset X; show "[$X]" "${X-none}" "${X:-empty}"; [ -z "$X" ] && show yes
 ---
 : show a
 true show b
-show c
+set -euo pipefail
+show a b=c \
+\
+  d \
+  e
 ---
-show a b=c
----
-show a \
-  b \
-  c
----
-X=1; Y="$X/2"; show $X "$Y" ${X}y "${Y}"
----
-show ${A:-y} ${B-z} ${C:=w} $C "${D:-a b}" ${E:+no} ${C:+yes}
+X=1; Y="$X/2"; show $X "$Y" ${X}y "${Y}" ${A:-y} ${B-z} ${C:=w} $C "${D:-a b}" ${E:+no} ${C:+yes}
 ---
 M=${MODEL:-${BASE:-/models}/qwen}; show "$M"
+A="x ${A:-[\"http://x:1/y\",\"b c\"]} y ${B:-{\"a\": 1, \"b\": [1, 2]}} z"; show "$A"
+A="x ${C:-[\"a\",$((1 + 2)),\"$(echo hi)\"]} ${D:-{\"x\": \"${Q:-7}\"}}"; show "$A ${E:-(a b)} ${F:-<|im_end|>}"
 ---
-show 'a b' "c \"d\"" e\ f "g'h'" 'i"j"'
+X=1; if [ $X = 1 ]; then show a; exit 0; fi
+show b
 ---
-T="['/a/x.parquet','/b/y.parquet']"; show data.train_files="$T" trainer.logger='["console","wandb"]'
----
-show trainer.logger=[\'console\',\'wandb\']
----
-show '+x.y={a: 1, b: [c]}'
+T="['/a/x.parquet','/b/y.parquet']"; show data.train_files="$T" trainer.logger='["console","wandb"]' '+x.y={a: [c]}'
+show 'a b' "c \"d\"" e\ f "g'h'" 'i"j"' trainer.logger=[\'console\',\'wandb\']
 ---
 A=(
   x=1  # why
   # nothing
   "y=$HOME"
 )
-show "${A[@]}"
+B=(); show "${A[@]}" "${B[@]}" end ${A[@]+"${A[@]}"} ${B[@]+"${B[@]}"} "${B[@]:-none}"
 ---
-A=(); show "${A[@]}" end
----
-A=(); B=(x); show ${A[@]+"${A[@]}"} ${B[@]+"${B[@]}"}
----
-A=1; show "$(echo x) $(echo y)" "`echo x` $A" "$A `echo x`"
----
-A=1; B=2; show "$A
+A=1; B=2; show "$(echo x) $(echo y)" "`echo x` $A" "$A `echo x`" "$A
 $B" "$A \
   $B" "$A
 
@@ -115,126 +108,70 @@ $B" "$A \
 ---
 A=1; B=2
 X=$(cat <<EOF
-$A $B  ${A} $(echo x) $B
+$A $B  ${A} $(echo x) $B \$B
 $A
 $B
 EOF
 )
-show "$X"
----
-show "$@" $# ${1} ${2:-two}
+show "$X" "$@" $# ${1} ${2:-two} ${3:-three}
 ---
 X=vllm; if [ "$X" = "vllm" ]; then Y=1; elif [ "$X" = "sglang" ]; then Y=2; else Y=3; fi; show $Y
 ---
 X=2; if [[ $X == 1 ]]; then Y=a; elif [[ $X -gt 1 && -n "$X" ]]; then Y=b; else Y=c; fi; show $Y
 ---
-N=3; if (( N > 2 )); then Y=more; else Y=less; fi; show $Y
----
-[ -z "$NOTHING" ] && Y=empty || Y=full; show $Y
+N=3; if (( N > 2 )); then Y=more; else Y=less; fi; show $Y; [ -z "$NOTHING" ] && Y=empty || Y=full; show $Y
 ---
 for i in 1 2; do show step_$i; done
----
 cat > /dev/null <<END
 show no
 END
-show yes
 ---
-set -x
-set -euo pipefail
-show done
----
-X=$(echo hi); Y=$(basename /a/b.sh .sh); Z=$(dirname /a/b.sh); show $X $Y $Z
+X=$(echo hi); Y=$(basename /a/b.sh .sh); Z=$(dirname /a/b.sh); show $X $Y $Z $(echo a; echo b)
 ---
 D=${D:-$(false && echo a || echo b)}; E=$(true && echo c || echo d); show $D $E
 ---
-show $(echo a; echo b)
----
-show a 2>&1 b
----
-Q=1 W=2 show a
----
-A=1 B="2 3"
-show $A "$B"
----
-export P=/x; export Q="$P/y"; show $Q
----
-A=3; show ${X:-$((1024 * 2))} ${B:-$((A / 2))x}
----
-V=1; A=$HOME/x-$V/y; B=(p=$HOME/x-$V/y-$V); show $A $HOME/x-$V/y ${B[@]}
----
-show 'a'\
+V=1; A=$HOME/x-$V/y; B=(p=$HOME/x-$V/y-$V); show $A $HOME/x-$V/y ${B[@]} 'a'\
 'b' x="c"'d'$HOME
----
-N=2
-X=$(cat <<EOF
-a $N \$N
-b
-EOF
-)
-show "$X"
----
-X=$(cat <<'EOF'
-a $N
-EOF
-)
-show "$X"
 ---
 X=~/a; show ~/x a=~/y '~/z' $X x.y=~/w
 ---
-A=(); show "${A[@]:-none}"
----
 X=$(cd -- /usr/lib/.. >/dev/null 2>&1 && pwd); cd /usr; show $X $PWD $(cd lib; pwd) $(pwd) $PWD
----
 cd; show $PWD; cd ~/..; show $PWD
----
-show a \
-\
- b
 """
 # What is not read: functions, `read`, maps, extended patterns, braces, IFS, aliases, subshells, most loops...
 UNREAD = r"""
-for x in 1 2 3 4; do [ $x = 2 ] && continue; [ $x = 4 ] && break
-show $x; done
-show $x
+for x in 1 2 3 4; do [ $x = 2 ] && continue; show $x; done
 ---
 X=1; (X=2; show $X); show $X
 ---
-cd /usr
-cd lib
-cd -
-show $PWD $OLDPWD
+cd /usr; cd lib; cd -; show $PWD $OLDPWD
 ---
-A=("b c" "" d); show ${A[@]} ${A[*]} "${A[@]}"; set -- "x y" z; show $@ $*; for i in ${A[@]}; do show "$i"; done
+set -- "x y" z; show $@ $*
 ---
-N=1
-show $((N++)) $((++N)) $N $((N += 2)) $N $((M = N * 2)) $M; ((A = 1, B = A + 1))
-show $A $B; (( A++ )) && show yes; ((--A))
-show $A; let N-=1 M=3
-show $N $M; ((C=0)); ((C++)) || show was-0
+N=1; show $((N++)) $((++N)) $N $((N += 2)) $N $((M = N * 2)) $M
 ---
-N=1; N=5 M=$N eval 'show $M'; f() { show $M; }; N=6 M=$N-x f; show $N
+A=1; (( A++ )) && show yes; show $A
 ---
-A=(1 2); (A[0]=9; show "${A[@]}"); X=$(A[1]=8; echo ${A[1]}); show "${A[@]}" $X
+N=3; let N-=1 M=3; show $N $M
 ---
-set -- a b; (shift; show "$@"); { set -- c; } | cat; show "$@"
+N=1; N=5 M=$N eval 'show $M'; show $N
+---
+f() { show $M; }; N=6 M=$N-x f; show $N
+---
+A=(1 2); X=$(A[1]=8; echo ${A[1]}); show "${A[@]}" $X
+---
+shift; show "$@"; { set -- c; } | cat; show "$@"
 ---
 f() { echo a; }; unset -f f; f=1; show $f
 ---
-for x in 1 2 3 4; do [ $x = 2 ] && continue; [ $x = 4 ] && break
-show $x; done
-show $x; for x in a b; do for y in 1 2; do [ $y = 2 ] && continue 2; [ $x = b ] && break 2
-show $x$y; done
-show no; done
+for x in a b; do for y in 1 2; do [ $y = 2 ] && continue 2; [ $x = b ] && break 2; show $x$y; done; done
 ---
 alias v='show x'
 v a
-show b
 ---
 show $'a\tb'
 ---
-X="show a \"b c\""; eval "$X"; f() { eval "show $1"; }; f x; show "$@"
----
-let X=3+4; let "Y = X * 2"; show $X $Y
+X="show a \"b c\""; eval "$X"
 ---
 A=(a b); X=$(IFS=,; echo "${A[*]}"); show $X "${A[*]}" "[${A[*]}]" "$*" "a$*b"
 ---
@@ -254,33 +191,28 @@ P=/a/b.tar.gz; show ${P##*/} ${P%.gz} ${P%%.*} ${P#/} ${P/a/x} ${P//a/y} ${P:1:3
 ---
 A=B; B=deep; show ${!A}
 ---
-a=(x "y z" w); a[5]=q; unset "a[0]"; a+=(t); c=("${a[@]:1:2}")
-show ${#a[@]} "${!a[*]}" "${c[@]}" "${a[*]: -1}" "${a[@]:3}"
+a=(x "y z" w); a[5]=q; unset "a[0]"; a+=(t); show ${#a[@]} "${!a[*]}" "${a[*]: -1}"
 ---
-X=a:b::c; IFS=:; set -- $X
-show $# "$@" "$*" "${*:2}"; for x in $X d:e; do show "$x"; done; A=($X); unset IFS
-show "${A[@]}" $X
+X=a:b::c; IFS=:; set -- $X; show $# "$@" "$*"; for x in $X d:e; do show "$x"; done
 ---
 X="1 2"; Q=q
 show {a,b}c a{,b} {a,$Q}/c "{a,b}" '{a,b}' {a,"b c"}d {a,{b,c}}d {a} {} a{b}c {a,b}{c,d} "$X"{a,b} ${Q}{1..2} {,}x
 ---
-f() { local -A M; M[a]=1; show ${M[a]}; }; f; show ${M[a]-unset}
+local -A M; M[a]=1; show ${M[a]}
 ---
-f() { local -n out=$1; out=$2; }; BS=1; f BS 12; f N 7; declare -n r=BS; show $BS $N $r; r=5; show $BS
+BS=1; declare -n r=BS; show $r; r=5; show $BS
 ---
-declare -i M=1; M+=2; M+=M*2; show $M; f() { local -i N=3+4; show $N; }; f; N=3+4; show $N
+declare -i M=1; M+=2; M+=M*2; show $M
 ---
 for i in a b c d; do X=; case $i in a) X+=1;& b) X+=2;& c) X+=3;; *) X+=4;; esac; show $X; done
 ---
-for ((i = 0; i < 3; i++)); do A[i]=x$i; B[$i+1]=y; done; A[1]+=z; show "${A[@]}" ${!B[@]} ${A[i-1]} ${A[-3]}
+for ((i = 0; i < 3; i++)); do A[i]=x$i; done; A[1]+=z; show "${A[@]}" ${A[i-1]} ${A[-3]}
 ---
-IFS=, read -ra A <<< "3,5,7"; read -r X Y <<< " a  b c "; IFS=: read P Q <<< 8:9:10
-show "${A[@]}" "$X" "$Y" $P $Q
+IFS=, read -ra A <<< "3,5,7"; read -r X Y <<< " a  b c "; show "${A[@]}" "$X" "$Y"
 ---
 N=4
 read -r -d '' OPTS <<EOT || true
 a.n=$N
-b.size=$((N*8))
 EOT
 show $OPTS; show "$OPTS"
 ---
@@ -290,29 +222,46 @@ for i in $(seq 1 3); do show $i; done; show $(seq 0 2 6) $(seq 3 -1 1) $(seq -s,
 ---
 export D=0,1; show n=$(echo $D | tr "," "\n" | wc -l)
 ---
-N=1
-show $((N++)) $((++N)) $N $((N += 2)) $N $((M = N * 2)) $M; ((A = 1, B = A + 1))
-show $A $B; (( A++ )) && show yes; ((--A))
-show $A; ((C=0)); ((C++)) || show was-0
----
 a=(1 2 3); show "${a[*]: -1}" "${a[@]: -2:1}" "${a[@]:1}" "${a[*]:0:2}" "${a[@]:(-1)}"
 ---
 A=(abc d); X=12345; show ${#A} ${#A[@]} ${#A[1]} ${#X} ${#A[*]} ${#@} $#
 ---
-N=2; f() { local N=99 M; M=1; show $N "$M"; }; f; show $N "${M-unset}"
+f() { local N=99 M; M=1; show $N "$M"; }; N=2; f; show $N "${M-unset}"
 ---
-k=lr; declare "X_$k=1" "Y=a b"; f() { local "X_$k=2"; show $X_lr; }; f; show $X_lr "$Y"
----
-f() { g; }; g() { show ${N:-4}; }; N=16 f; f
----
-log() { echo "$*" >&2; }; pick() { log hi; echo 5; }; show "$(pick)"
----
-f() { for x in 1 2; do show $x; return; done; show no; }; f; show after
+pick() { echo 5; }; show "$(pick)"
 ---
 while [[ $# -gt 0 ]]; do case $1 in first) F=1;; esac; shift; done; show ${F:-0} $#
 ---
 show "$(echo -e "a\tb" "c\\d")" "$(echo -ne x; echo "a\n")" "$(echo a -n)"
 """
+REFUSED = {
+    "X=1\nselect x in a b; do show $x; done": "run.sh:2: `select` is not read",
+    "X=1\n\nfor ((i = 0; i < 2; i++)); do show $i; done": "run.sh:3: `for ((...))` is not read",
+    "X=1\nwhile [ $X = 1 ]; do X=2; done": "run.sh:2: `while` is not read",
+    "if ! [ $X ]; then show $X; fi": "run.sh:1: `!` is not read",
+    "for i in a b; do break; done": "run.sh:1: `break` is not read",
+    "X=1\n(X=2; show $X)": "run.sh:2: a subshell, `( ... )`, is not read",
+    "X=1\nshift": "run.sh:2: `shift` is not read",
+    "show $'a'": "run.sh:1: `$'` is not read",
+    "alias v='show x'": "run.sh:1: `alias v=show x` is not read",
+    "X=1\nf() { X=2; }\nf": "run.sh:3: the function `f` is called, which is not read",
+    "X=1\n((X++))": "run.sh:2: `((X++))` changes a variable, and is not read",
+    "X=1\nX[1]=2": "run.sh:2: `X[1]=2` is not read",
+    "for i in a b; do eval 'show $i'; done": "run.sh:1: `eval show $i` is not read",
+    "show a\nshow 'b\nshow c\n": "run.sh:2: what 'b begins here is not closed",
+    "show a\nif true; then show b\n": "run.sh:3: `fi` is missing here",
+    "show a\nfi": "run.sh:2: `f` has no beginning",
+    "for i in " + "x " * 65 + "; do show; done": "run.sh:1: a loop of more than 64 rounds",
+}
+HOSTILE = (
+    "X=" + "x" * 1000 + "; " + "X=$X$X; " * 40,
+    "f() { f; f; }; X=$(f)",
+    "while true; do X=$X; done; " * 400,
+    "(" * 500,
+    "$(" * 500,
+    "case " + "x" * 2000 + " in " + "*x" * 40 + ") ;; esac",
+    "A=(a b); " + 'A=("${A[@]}" "${A[@]}"); ' * 40,
+)
 
 
 def made(script: str) -> list[str]:
@@ -339,46 +288,118 @@ def test_words_are_bashs(tmp_path: Path) -> None:
         assert made(script) == judged(script, tmp_path), script
 
 
-def test_nothing_is_silently_wrong(tmp_path: Path) -> None:
+def test_nothing_is_silently_wrong() -> None:
     for script in UNREAD.split("\n---\n"):
         with contextlib.suppress(UsageError):
             assert any(map(find_unknowns, made(script))), script
 
 
 def test_what_is_not_read_is_refused_with_its_line() -> None:
-    for text, said in {
-        "X=1\nselect x in a b; do show $x; done": "run.sh:2: `select` is not read",
-        "X=1\n\nfor ((i = 0; i < 2; i++)); do show $i; done": "run.sh:3: `for ((...))` is not read",
-        "X=1\nwhile [ $X = 1 ]; do X=2; done": "run.sh:2: `while` is not read",
-        "if ! [ $X ]; then show $X; fi": "run.sh:1: `!` is not read",
-        "for i in a b; do break; done": "run.sh:1: `break` is not read",
-        "X=1\n(X=2; show $X)": "run.sh:2: a subshell, `( ... )`, is not read",
-        "X=1\nshift": "run.sh:2: `shift` is not read",
-        "show $'a'": "run.sh:1: `$'` is not read",
-        "alias v='show x'": "run.sh:1: `alias v=show x` is not read",
-        "X=1\nf() { X=2; }\nf": "run.sh:3: the function `f` is called, which is not read",
-        "X=1\n((X++))": "run.sh:2: `((X++))` changes a variable, and is not read",
-        "X=1\nX[1]=2": "run.sh:2: `X[1]=2` is not read",
-        "for i in a b; do eval 'show $i'; done": "run.sh:1: `eval show $i` is not read",
-        "show a\nshow 'b\nshow c\n": "run.sh:2: what 'b begins here is not closed",
-        "show a\nif true; then show b\n": "run.sh:3: `fi` is missing here",
-        "show a\nfi": "run.sh:2: `f` has no beginning",
-        "for i in " + "x " * 65 + "; do show; done": "run.sh:1: a loop of more than 64 rounds",
-    }.items():
+    for text, said in REFUSED.items():
         with pytest.raises(UsageError) as error:
             read_script(text, "run.sh", {}, {})
         assert (error.value.message[: len(said)], "--cfg job --resolve" in str(error.value.hint)) == (said, True)
 
 
 def test_hostile_scripts_end() -> None:
-    for text in (
-        "X=" + "x" * 1000 + "; " + "X=$X$X; " * 40,
-        "f() { f; f; }; X=$(f)",
-        "while true; do X=$X; done; " * 400,
-        "(" * 500,
-        "$(" * 500,
-        "case " + "x" * 2000 + " in " + "*x" * 40 + ") ;; esac",
-        "A=(a b); " + 'A=("${A[@]}" "${A[@]}"); ' * 40,
-    ):
+    for text in HOSTILE:
         with contextlib.suppress(UsageError):
             read_script(text, "run.sh", {}, {})
+
+
+HERE = 'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\n'
+COMMON = f"""{HERE}
+OF_COMMON=common
+export EXPORTED="${{EXPORTED:-of common}}"
+show "$(basename "${{BASH_SOURCE[0]}}")" "$(basename "$0")" "$@"
+for letter in a b; do LETTERS+=$letter; done
+"""
+SPECIMENS = {
+    "variables": f'{HERE}source "$HERE/lib/common.sh"\nshow $LETTERS $OF_COMMON',
+    "a dot, and arguments": f'{HERE}. "$HERE/lib/given.sh" one two; show "$GIVEN" "$@"',
+    "one within another": f'{HERE}source "$HERE/lib/outer.sh"; show $OF_COMMON',
+    "return": f'{HERE}source "$HERE/lib/early.sh"; show "$EARLY" "${{LATE:-unset}}"',
+    "what is there": f'{HERE}[ -f "$HERE/lib/common.sh" ] && X=1; if [[ -d $HERE/lib ]]; then Y=2; fi; show $X $Y',
+    "a text for a shell": "X=1; export Y=2; Z=3 bash -c \"show $X \\$Y \\$Z\"; env A=1 bash -ec 'show $1 $Y' zero one",
+    "folders above": 'A=$(cd -- "$(dirname "$0")/.." && pwd); B=$(cd "$(dirname "$0")/lib/.." && pwd); show $A $B',
+    "what is no folder": f'{HERE}if [ -d "$HERE/lib/common.sh" ]; then X=1; else X=2; fi; show $X',
+}
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    files = {
+        ".git/config": "",
+        "lib/common.sh": COMMON,
+        "lib/given.sh": 'GIVEN="$# $1"\n',
+        "lib/outer.sh": 'source "$(dirname "${BASH_SOURCE[0]}")/common.sh"\nOF_COMMON=outer\n',
+        "lib/early.sh": "EARLY=1\nreturn 0\nLATE=1\n",
+        "lib/asks.sh": "\nif [ $(date +%u) = 1 ]; then B=1; fi\n",
+        "lib/f.sh": "f\n",
+    }
+    return put(tmp_path / "checkout", files)
+
+
+def read(script: Path, text: str, arguments: tuple[str, ...] = (), **given: str) -> ScriptReading:
+    script.write_text(text)
+    places = RunFolders.of(script, None)
+    environment = {"HOME": "/root", "PWD": str(script.parent)}
+    return read_script(text, str(script), given, environment, arguments, places.within)
+
+
+def shown(reading: ScriptReading) -> list[tuple[str, ...]]:
+    return [item.words[1:] for item in reading.commands if item.words[0] == "show"]
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="bash is not here")
+def test_bash_makes_the_same_of_it(checkout: Path, tmp_path: Path) -> None:
+    script, out, show = checkout / "run.sh", tmp_path / "out", tmp_path / "bin" / "show"
+    show.parent.mkdir()
+    show.write_text(f'#!/bin/sh\nprintf "%s\\0" "$@" "|" >> {out}\n')
+    show.chmod(0o755)
+    environment = {"HOME": "/root", "PATH": f"{show.parent}{os.pathsep}/usr/bin{os.pathsep}/bin"}
+    for name, text in SPECIMENS.items():
+        found = shown(read(script, text, ("first", "second")))
+        out.write_text("")
+        command = ["bash", str(script), "first", "second"]
+        subprocess.run(command, check=True, capture_output=True, env=environment, cwd=checkout)
+        assert found, name
+        assert [word for words in found for word in (*words, "|")] == out.read_text().split("\0")[:-1], name
+
+
+def test_what_lies_elsewhere_is_not_read(checkout: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside.sh").write_text("A=outside\nshow $A\n")
+    (checkout / "link.sh").symlink_to(tmp_path / "outside.sh")
+    text = "source ../outside.sh\nsource link.sh\nsource ~/.bashrc\nsource $CONDA/x.sh\nshow ${A:-b}\n"
+    reading = read(checkout / "run.sh", text)
+    assert shown(reading) == [("b",)]
+    assert [note.partition(":")[0] for note in reading.notes] == ["line 1", "line 2", "line 3", "line 4"]
+    assert all("is not read: " in note for note in reading.notes)
+
+
+def test_notes_variables_and_circles_of_other_scripts(checkout: Path) -> None:
+    """What is not there may be where it runs; what the user sets counts; a note says in which script."""
+    run = checkout / "run.sh"
+    unknown = read(run, "if [ -f data.parquet ]; then A=1; else A=2; fi\nshow $A\n").notes
+    assert any("a condition is unknown" in note for note in unknown)
+    found = read(run, "source lib/common.sh\nshow $OF_COMMON\n", OF_COMMON="mine")
+    assert shown(found)[-1] == ("mine",)
+    (note,) = read(run, "source lib/asks.sh\n").notes
+    assert note.startswith("asks.sh, line 2: a condition is unknown")
+    for text in ("source run.sh\n", "f() { source lib/f.sh; }\nf\n"):
+        with contextlib.suppress(UsageError):  # too large to be read
+            assert len(read(run, text).commands) <= 1
+
+
+def test_a_script_that_is_started_is_named(checkout: Path) -> None:
+    for start, named in (
+        ('bash lib/train.sh a.b=1 "$@"', "lib/train.sh"),
+        ("OWN=1 env sh -x ./lib/train.sh", "./lib/train.sh"),
+        ("exec lib/train.sh", "lib/train.sh"),
+        ("ssh host bash <<EOF\npython -m verl.trainer.main_ppo\nEOF", "what `ssh` runs"),
+        ("sbatch <<EOF\npython -m verl.trainer.main_ppo\nEOF", "what `sbatch` runs"),
+    ):
+        put(checkout, {"run.sh": f"{HERE}{start}\n"})
+        with pytest.raises(UsageError) as error:
+            read_run(checkout / "run.sh", {}, {"HOME": "/root"})
+        assert error.value.hint == f"line 2: {named} is not read: pass it instead if it launches the run"

@@ -6,8 +6,6 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-import pytest
-
 from extractor.importers.runs import imported_project
 from extractor.importers.runs.copied_code.copying import Copied
 from extractor.importers.runs.copied_code.target import TargetProject
@@ -15,42 +13,33 @@ from extractor.importers.runs.definitions import cut_needed_part, drop_imports, 
 from extractor.importers.runs.module_imports import Name, rewrite_imports
 from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
+from tests.importers.conftest import put
 from tests.releases import NEWEST, source_of
 
+REDIRECTED = {
+    "from a.b import c": "from new.a.b import c",
+    "from a import b as d, e": "from new.a import b as d\nfrom new.a import e",
+    "def f():\n    from a import (\n        b,\n    )\n    return b": "def f():\n    from new.a import b\n    return b",
+    "x = 'äöü'\nif x:\n    from a import b, c": "x = 'äöü'\nif x:\n    from new.a import b\n    from new.a import c",
+    "import a.b as c": "import new.a.b as c",
+    "import a.b\nx = a.b.c(a.b.d)": "import new.a.b as a_b\nx = a_b.c(a_b.d)",
+    "x = 'ä'; import a.b": "x = 'ä'; import new.a.b as a_b",
+    "from . import z": "from new.pack import z",
+    "import os, a": "import os\nimport new.a as a",
+    "from a import *": "from new.a import *",
+}
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        ("from a.b import c", "from new.a.b import c"),
-        ("from a import b as d, e", "from new.a import b as d\nfrom new.a import e"),
-        (
-            "def f():\n    from a import (\n        b,\n    )\n    return b",
-            "def f():\n    from new.a import b\n    return b",
-        ),
-        (
-            "x = 'äöü'\nif x:\n    from a import b, c",
-            "x = 'äöü'\nif x:\n    from new.a import b\n    from new.a import c",
-        ),
-        ("import a.b as c", "import new.a.b as c"),
-        ("import a.b\nx = a.b.c(a.b.d)", "import new.a.b as a_b\nx = a_b.c(a_b.d)"),
-        ("x = 'ä'; import a.b", "x = 'ä'; import new.a.b as a_b"),
-        ("from . import z", "from new.pack import z"),
-        ("import os, a", "import os\nimport new.a as a"),
-        ("from a import *", "from new.a import *"),
-    ],
-)
-def test_imports_are_redirected(before: str, after: str) -> None:
+
+def test_imports_are_redirected() -> None:
     def moved(name: Name) -> tuple[str, str | None] | None:
         return None if name.module == "os" else (f"new.{name.module}", name.name)
 
-    assert rewrite_imports(before, "pack.module", moved) == after
+    for before, after in REDIRECTED.items():
+        assert rewrite_imports(before, "pack.module", moved) == after
 
 
 def checkout(folder: Path, files: dict[str, str]) -> RunFolders:
-    for path, text in {"setup.py": "", **files}.items():
-        (folder / path).parent.mkdir(parents=True, exist_ok=True)
-        (folder / path).write_text(dedent(text))
-    return RunFolders((folder,))
+    return RunFolders((put(folder, {"setup.py": "", **{path: dedent(text) for path, text in files.items()}}),))
 
 
 def recipient(places: RunFolders, settings: dict[str, Any], *more: File) -> TargetProject:
@@ -59,69 +48,62 @@ def recipient(places: RunFolders, settings: dict[str, Any], *more: File) -> Targ
     return TargetProject(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
 
 
-def copied(folder: Path, text: str, roots: tuple[str, ...], files: dict[str, str] | None = None) -> Copied:
-    return recipient(checkout(folder, files or {}), {}).copying().copy(dedent(text), roots)
+def scoring(folder: Path, files: dict[str, str], text: str) -> tuple[Copied, dict[str, str]]:
+    """What comes of a function `score`, and the files that are copied with it."""
+    copying = recipient(checkout(folder, files), {}).copying()
+    return copying.copy(dedent(text), ("score",)), copying.files
 
 
-@pytest.mark.usefixtures("verl")
 def test_packages_that_are_imported_and_not_used_need_not_be_there(tmp_path: Path) -> None:
+    """And a module that nothing uses is copied only if it registers something."""
+    files = {
+        "helpers.py": "import sacrebleu\n\ndef half(x):\n    return x / 2\n",
+        "heavy.py": "import scipy_like\n\ndef unlikely():\n    return scipy_like.stats()\n",
+        "losses.py": "from algos import register_policy_loss\n\n@register_policy_loss('x')\ndef loss():\n    pass\n",
+        "algos.py": "def register_policy_loss(name):\n    return lambda found: found\n",
+    }
     text = """
         import wandb, nltk
         import ray
         from snooper import snoop
         from helpers import half
+        from heavy import unlikely
+        from losses import loss
 
         nltk.download("punkt")
 
         def score(text):
             return half(nltk.word_tokenize(text))
         """
-    found = copied(tmp_path, text, ("score",), {"helpers.py": "import sacrebleu\n\ndef half(x):\n    return x / 2\n"})
-    assert found.packages == ("nltk",)
-    assert found.missing == ()
+    found, copied = scoring(tmp_path, files, text)
+    assert (found.packages, found.missing) == (("nltk",), ())
     assert "wandb" not in found.text
     assert "snoop" not in found.text
+    assert sorted(copied) == [f"custom/from_run/{name}.py" for name in ("algos", "helpers", "losses")]
 
 
-@pytest.mark.usefixtures("verl")
-def test_a_module_that_nothing_uses_is_not_copied_unless_it_registers(tmp_path: Path) -> None:
-    files = {
-        "heavy.py": "import scipy_like\n\ndef unlikely():\n    return scipy_like.stats()\n",
-        "losses.py": "from algos import register_policy_loss\n\n@register_policy_loss('x')\ndef loss():\n    pass\n",
-        "algos.py": "def register_policy_loss(name):\n    return lambda found: found\n",
-    }
-    text = "from heavy import unlikely\nfrom losses import loss\n\ndef score(text):\n    return 1.0\n"
-    copying = recipient(checkout(tmp_path, files), {}).copying()
-    found = copying.copy(text, ("score",))
-    assert found.packages == ()
-    assert sorted(copying.files) == ["custom/from_run/algos.py", "custom/from_run/losses.py"]
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("taken", ["from helpers import half, parsed", "from helpers import *"])
-def test_what_a_module_hands_on_stays_in_it(tmp_path: Path, taken: str) -> None:
+def test_what_a_module_hands_on_stays_in_it(tmp_path: Path) -> None:
     helpers = "from sympy_like import parsed\n\ndef half(x):\n    return x / 2\n"
     files = {"helpers.py": helpers, "before.py": "from helpers import half\n"}
-    text = f"from before import half as other\n{taken}\n\ndef score(text):\n    return half(parsed(other(text)))\n"
-    copying = recipient(checkout(tmp_path, files), {}).copying()
-    found = copying.copy(text, ("score",))
-    assert found.packages == ("sympy_like",)
-    assert "from sympy_like import parsed" in copying.files["custom/from_run/helpers.py"]
+    for taken in ("from helpers import half, parsed", "from helpers import *"):
+        text = f"from before import half as other\n{taken}\n\ndef score(text):\n    return half(parsed(other(text)))\n"
+        found, copied = scoring(tmp_path, files, text)
+        assert found.packages == ("sympy_like",)
+        assert "from sympy_like import parsed" in copied["custom/from_run/helpers.py"]
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("first", [0, 1])
-def test_what_is_copied_twice_serves_both(tmp_path: Path, first: int) -> None:
+def test_what_is_copied_twice_serves_both(tmp_path: Path) -> None:
     places = checkout(tmp_path, {"helpers.py": "from sympy_like import parsed\n\ndef half(x):\n    return x / 2\n"})
     texts = ["from helpers import half\nhalf(1)\n", "from helpers import parsed\nparsed(1)\n"]
-    project = recipient(places, {})
-    for text in (texts[first], texts[1 - first]):
-        copying = project.copying()
-        copying.copy(text, ())
-        project = replace(project, tree=project.add_hooks(copying.files, {}))
-    helpers = next(file for file in project.tree if file.path.endswith("helpers.py")).data.decode()
-    assert "import parsed" in helpers
-    assert "def half" in helpers
+    for order in (texts, texts[::-1]):
+        project = recipient(places, {})
+        for text in order:
+            copying = project.copying()
+            copying.copy(text, ())
+            project = replace(project, tree=project.add_hooks(copying.files, {}))
+        helpers = next(file for file in project.tree if file.path.endswith("helpers.py")).data.decode()
+        assert "import parsed" in helpers
+        assert "def half" in helpers
 
 
 HELPERS = """
@@ -143,58 +125,52 @@ HELPERS = """
     """
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("use", ["from verl.helpers import half\nhalf(1)", "import verl.helpers as h\nh.half(1)"])
-def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path, use: str) -> None:
-    files = {"verl/helpers.py": HELPERS, "first.py": f"{use}\n\ndef one():\n    return 1\n"}
+def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path) -> None:
     text = "from first import one\nfrom verl.helpers import third\n\ndef score(text):\n    return third(one())\n"
-    copying = recipient(checkout(tmp_path, files), {}).copying()
-    found = copying.copy(text, ("score",))
-    assert found.missing == found.packages == ()
-    helpers = copying.files["custom/from_run/verl/helpers.py"]
-    assert "def half" in helpers
-    assert "def third" in helpers
-    assert "ray" not in helpers
-    assert "sympy_like" not in helpers
-    with_parsed = copying.copy(
-        "from verl.helpers import parsed\n\ndef score(text):\n    return parsed(text)\n", ("score",)
-    )
-    assert with_parsed.packages == ("sympy_like",)
-    assert "def third" in copying.files["custom/from_run/verl/helpers.py"]  # one file serves both
-    judged = copying.copy("from verl.helpers import Judge\n\ndef score(text):\n    return Judge(text)\n", ("score",))
-    assert judged.missing == ("verl.helpers: it imports ray: no project has it",)
+    for use in ("from verl.helpers import half\nhalf(1)", "import verl.helpers as h\nh.half(1)"):
+        files = {"verl/helpers.py": HELPERS, "first.py": f"{use}\n\ndef one():\n    return 1\n"}
+        copying = recipient(checkout(tmp_path, files), {}).copying()
+        found = copying.copy(text, ("score",))
+        assert found.missing == found.packages == ()
+        helpers = copying.files["custom/from_run/verl/helpers.py"]
+        assert [part in helpers for part in ("def half", "def third", "ray", "sympy_like")] == [
+            True,
+            True,
+            False,
+            False,
+        ]
+        parses = "from verl.helpers import parsed\n\ndef score(text):\n    return parsed(text)\n"
+        assert copying.copy(parses, ("score",)).packages == ("sympy_like",)
+        assert "def third" in copying.files["custom/from_run/verl/helpers.py"]  # one file serves both
+        judges = "from verl.helpers import Judge\n\ndef score(text):\n    return Judge(text)\n"
+        assert copying.copy(judges, ("score",)).missing == ("verl.helpers: it imports ray: no project has it",)
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("last", ["def f25():\n    return 1\n", "from nowhere_here.x import f25\n"])
-def test_a_long_chain_of_parts_is_looked_at_once(tmp_path: Path, last: str) -> None:
+def test_a_long_chain_of_parts_is_looked_at_once(tmp_path: Path) -> None:
     files = {
         f"m{number}.py": f"from ray.util import queue\nfrom m{number + 1} import f{number + 1}\n\n\ndef f{number}():\n"
         f"    return f{number + 1}()\n\n\n@queue.x\nclass Judge:\n    pass\n"
         for number in range(25)
     }
     text = "from m0 import f0\n\ndef score(text):\n    return f0()\n"
-    found = recipient(checkout(tmp_path, {**files, "m25.py": last}), {}).copying().copy(text, ("score",))
-    assert not any("ray" in item for item in found.missing)
-    assert len(found.missing) == 0
-    assert found.packages == (("nowhere_here",) if "nowhere" in last else ())
+    for last, packages in (
+        ("def f25():\n    return 1\n", ()),
+        ("from nowhere_here.x import f25\n", ("nowhere_here",)),
+    ):
+        found, _ = scoring(tmp_path, {**files, "m25.py": last}, text)
+        assert (found.missing, found.packages) == ((), packages)
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize(
-    "use", ["from verl.utils.torch_functional import mine", "import verl.utils.torch_functional as F\nmine = F.mine"]
-)
-def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path, use: str) -> None:
-    files = {
-        "verl/utils/torch_functional.py": "import ray\n\ndef mine(x):\n    return x\n\ndef other():\n    ray.x()\n"
-    }
-    copying = recipient(checkout(tmp_path, files), {}).copying()
-    found = copying.copy(f"{use}\n\ndef score(text):\n    return mine(text)\n", ("score",))
-    assert found.missing == ()
-    assert "def mine" in copying.files["custom/from_run/verl/utils/torch_functional.py"]
+def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path) -> None:
+    path = "verl/utils/torch_functional.py"
+    files = {path: "import ray\n\ndef mine(x):\n    return x\n\ndef other():\n    ray.x()\n"}
+    module = "verl.utils.torch_functional"
+    for use in (f"from {module} import mine", f"import {module} as F\nmine = F.mine"):
+        found, copied = scoring(tmp_path, files, f"{use}\n\ndef score(text):\n    return mine(text)\n")
+        assert found.missing == ()
+        assert "def mine" in copied[f"custom/from_run/{path}"]
 
 
-@pytest.mark.usefixtures("verl")
 def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Path) -> None:
     theirs = File(
         "pkg/vendored/actor.py", FileKind.VENDORED, b"class ActorConfig: ...\n", "verl/workers/config/actor.py"
@@ -207,63 +183,39 @@ def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Pa
     assert not copying.files
 
 
-@pytest.mark.parametrize(
-    ("text", "kept"),
-    [
+def test_what_is_not_needed_is_left_out_without_holes() -> None:
+    for text, kept in (
         ("import a\nimport b\n\n\ndef f():\n    return a.x\n\n\nb.login()\n", "import a\n\n\ndef f():"),
         ("import a\na.login()\n\ndef f():\n    return a.x\n", "import a\na.login()\n\ndef f():"),
         ("REG = {}\nREG.update(x=1)\nOTHER = {}\nOTHER.update(x=1)\n\ndef f():\n    return REG\n", "REG.update(x=1)"),
         ("for x in (1, 2):\n    OTHER = x\n\ndef f():\n    return [x for x in (3, 4)]\n", "def f():"),
         ("def g():\n    return h()\n\n# of h\ndef h():\n    pass\n\ndef f():\n    pass\n", "def f():"),
-    ],
-)
-def test_what_is_not_needed_is_left_out(text: str, kept: str) -> None:
-    found = cut_needed_part(text, ["f"])
-    assert kept in found
-    for gone in ("b.login", "OTHER", "def g", "def h", "# of h"):
-        assert gone not in found
-    ast.parse(found)
-
-
-def test_what_is_left_of_a_module_has_no_holes() -> None:
-    parts = [
-        "a = 1",
-        "def f():\n    return a",
-        "# of b\nb = 2",
-        "def g():\n    return b",
-        "c = 3",
-        "def h():\n    return f",
-    ]
+    ):
+        found = cut_needed_part(text, ["f"])
+        assert kept in found
+        assert not any(gone in found for gone in ("b.login", "OTHER", "def g", "def h", "# of h")), found
+        ast.parse(found)
+    parts = ["a = 1", "def f():\n    return a", "# of b\nb = 2", "def g():\n    return b", "def h():\n    return f"]
     text = "\n\n\n".join(parts) + "\n"
-    assert cut_needed_part(text, ["h"]) == "\n\n\n".join([parts[0], parts[1], parts[5]]) + "\n"
-    assert cut_needed_part(text, ["g"]) == "\n\n\n".join(["# of b\nb = 2", parts[3]]) + "\n"
+    for name, needed in (("h", [parts[0], parts[1], parts[4]]), ("g", [parts[2], parts[3]])):
+        assert cut_needed_part(text, [name]) == "\n\n\n".join(needed) + "\n"
 
 
 def test_imports_that_share_a_line_or_are_exported_stay() -> None:
     text = "import a; x = 1\nimport b\n__all__ = ['b']\nimport c.d\nc.d.e()\nimport f\n"
-    assert drop_imports(text, list_unused_imports(text)).split("\n") == [
-        "import a; x = 1",
-        "import b",
-        "__all__ = ['b']",
-        "import c.d",
-        "c.d.e()",
-        "",
-    ]
+    assert drop_imports(text, list_unused_imports(text)) == text.removesuffix("import f\n")
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("folder", ["helpers", "verl/utils/reward_score/code_utils"])
-def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path, folder: str) -> None:
-    module = folder.replace("/", ".")
+def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path) -> None:
     pyext = "import inspect\nbefore = inspect.getargspec\n\nclass RuntimeModule:\n    pass\n"
-    text = f"from {module}.pyext2 import RuntimeModule\n\ndef score(x):\n    return RuntimeModule.from_string(x)\n"
-    copying = recipient(checkout(tmp_path, {f"{folder}/pyext2.py": pyext}), {}).copying()
-    found = copying.copy(text, ("score",))
-    assert "from pkg.custom.from_run.runtime_module import RuntimeModule" in found.text
-    assert list(copying.files) == ["custom/from_run/runtime_module.py"]
+    for folder in ("helpers", "verl/utils/reward_score/code_utils"):
+        module = folder.replace("/", ".")
+        text = f"from {module}.pyext2 import RuntimeModule\n\ndef score(x):\n    return RuntimeModule.from_string(x)\n"
+        found, copied = scoring(tmp_path, {f"{folder}/pyext2.py": pyext}, text)
+        assert "from pkg.custom.from_run.runtime_module import RuntimeModule" in found.text
+        assert list(copied) == ["custom/from_run/runtime_module.py"]
 
 
-@pytest.mark.usefixtures("verl")
 def test_variables_that_the_script_exports_and_copies_read_are_named(tmp_path: Path) -> None:
     text = b"import os\nURL, HOME = os.environ.get('URL', 'here'), os.environ['HOME']\nOTHER = os.getenv('OTHER')\n"
     project = recipient(RunFolders((tmp_path,)), {}, File("pkg/custom/verl_reward.py", FileKind.HOOK, text))

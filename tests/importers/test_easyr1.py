@@ -10,7 +10,8 @@ import pytest
 
 from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import FileScored, Run
-from tests.importers.conftest import imported_from, vextract
+from tests.importers.conftest import Imported, imported, imported_from, put
+from tests.project.support import forget
 
 REWARD = """'Scores.'
 from __future__ import annotations
@@ -56,15 +57,19 @@ def script(folder: Path, words: str = "") -> Path:
         "rewards/scores/parts.py": "def bonus(length):\n    return 1.0 if length < 3 else 0.0\n",
         "run.sh": f"python3 -m verl.trainer.main config=own.yaml {words}\n",
     }
-    for name, text in files.items():
-        place = folder / name
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-    return folder / "run.sh"
+    return put(folder, files) / "run.sh"
 
 
 def run_of(folder: Path, words: str = "") -> Run:
     return read_run(script(folder, words), {}, {})
+
+
+def made(package: Path, run: Path) -> Imported:
+    return imported(package, run, "--package", "of_easy")
+
+
+def stated(run: Run) -> dict[str, Any]:
+    return {item.key: item.value for item in run.overrides}
 
 
 def test_a_program_of_ones_own_that_takes_its_settings(tmp_path: Path) -> None:
@@ -78,61 +83,44 @@ def test_a_program_of_ones_own_that_takes_its_settings(tmp_path: Path) -> None:
     ]
 
 
-def test_a_config_alone_has_what_its_launch_has(tmp_path: Path) -> None:
-    run = read_run(script(tmp_path).with_name("own.yaml"), {}, {})
-    assert isinstance(run.scored_by, FileScored)
-    assert (run.scored_by.function, run.scored_by.settings) == ("short", {"worth": 0.5})
-
-
 def test_the_function_that_a_run_names_is_found(tmp_path: Path) -> None:
     run = run_of(tmp_path, "worker.reward.reward_function_kwargs='{\"worth\": 2}'")
     assert isinstance(run.scored_by, FileScored)
     assert (run.scored_by.function, run.scored_by.settings) == ("short", {"worth": 2})
+    alone = read_run(tmp_path / "own.yaml", {}, {})  # a config alone has what its launch has
+    assert isinstance(alone.scored_by, FileScored)
+    assert (alone.scored_by.function, alone.scored_by.settings) == ("short", {"worth": 0.5})
     assert not [item for item in run.remarks if "reward" in item.key or "filter" in item.key or "answer" in item.key]
     gone = run_of(tmp_path, "worker.reward.reward_function=elsewhere/own.py:short")
     assert gone.scored_by is None
     assert [item.what for item in gone.remarks if item.key == "worker.reward.reward_function"] == ["to do"]
 
 
-@pytest.mark.usefixtures("verl")
 def test_settings_of_the_function_may_follow_the_environment(
     tmp_path: Path, package: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = "worker.reward.reward_function_kwargs.worth='${oc.env:WORTH,0.25}'"
-    done = vextract(
-        "new", package, "--package", "of_easy", "--from-verl-run", script(tmp_path / "theirs", words), "--offline"
-    )
-    assert done.code == 0, done.err
+    made(package, script(tmp_path / "theirs", words))
     monkeypatch.setenv("WORTH", "3")
-    importlib.invalidate_caches()
     manager = importlib.import_module("of_easy.custom.easyr1_reward_manager")
     assert manager.SETTINGS == {"worth": "3"}
 
 
-def test_what_prompts_are_filtered_by(tmp_path: Path) -> None:
+def test_what_prompts_are_filtered_by_and_earlier_names(tmp_path: Path) -> None:
     on = "algorithm.online_filtering=true"
     metric = "algorithm.filter_groups.metric"
-    assert {item.key: item.value for item in run_of(tmp_path, on).overrides}[metric] == "seq_reward"
+    assert stated(run_of(tmp_path, on))[metric] == "seq_reward"
     run = run_of(tmp_path, f"{on} algorithm.filter_key=right")
-    assert {item.key: item.value for item in run.overrides}[metric] == "right"
+    assert stated(run)[metric] == "right"
     assert [item.what for item in run.remarks if item.key == "algorithm.filter_low"] == ["changed"]
-
-
-def test_what_earlier_releases_called_otherwise(tmp_path: Path) -> None:
-    run = run_of(tmp_path, "trainer.total_episodes=7 data.val_batch_size=-1")
-    found = {item.key: item.value for item in run.overrides}
+    found = stated(run_of(tmp_path, "trainer.total_episodes=7 data.val_batch_size=-1"))
     assert (found["trainer.total_epochs"], found["data.val_batch_size"]) == (7, None)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("verl")
 def test_the_function_scores_in_the_project(tmp_path: Path, package: Path) -> None:
     torch = pytest.importorskip("torch")
-    start = ("new", package, "--package", "of_easy", "--from-verl-run", script(tmp_path / "theirs"), "--offline")
-    done = vextract(*start)
-    assert done.code == 0, done.err
-    assert "name: easyr1" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
-    importlib.invalidate_caches()
+    assert "name: easyr1" in made(package, script(tmp_path / "theirs")).recipe
     texts = {(1, 2): "yes", (1, 2, 3): "no"}
     tokenizer = SimpleNamespace(batch_decode=lambda rows, **_: [texts[tuple(row)] for row in rows])
     manager = importlib.import_module("of_easy.custom.easyr1_reward_manager").EasyR1RewardManager(tokenizer)
@@ -148,68 +136,58 @@ def test_the_function_scores_in_the_project(tmp_path: Path, package: Path) -> No
     assert found["reward_extra_info"]["right"] == [1.0, 0.0]
 
 
-@pytest.mark.parametrize(
-    ("name", "what"),
-    [
-        ("of_old", "changed"),
-        ("further", "to do"),
-        *(pytest.param(*item, marks=pytest.mark.thorough) for item in (("alone", "changed"), ("texts", "changed"))),
-        pytest.param("tokens", "to do", marks=pytest.mark.thorough),
-    ],
-)
-@pytest.mark.usefixtures("verl")
-def test_a_function_of_each_form(tmp_path: Path, package: Path, name: str, what: str) -> None:
-    run = script(tmp_path / "theirs", f"worker.reward.reward_function=/home/me/theirs/rewards/own.py:{name}")
-    text = run.read_text()
-    if name == "of_old":  # as EasyR1 called it before
-        (tmp_path / "theirs" / "own.yaml").write_text(CONFIG.replace("reward_function", "score_function"))
-        run.write_text(text.replace("reward_function", "score_function"))
-    done = vextract("new", package, "--package", "of_easy", "--from-verl-run", run, "--offline")
-    assert done.code == 0, done.err
-    assert (package / "of_easy" / "custom" / "easyr1_rewards.py").exists() == (what == "changed")
-    report = (package / "from_run.md").read_text()
-    said = "it asks for batch_data" if name == "further" else "it takes neither reward_inputs"
-    assert (said in report) == (what == "to do")
-    if what == "changed" and name != "alone":
-        importlib.invalidate_caches()
-        manager = importlib.import_module("of_easy.custom.easyr1_reward_manager")
-        manager.SETTINGS.pop("worth") if name == "texts" else None
-        scores = [manager.score(text, "yes", 3)["score"] for text in ("yes", "no")]
-        assert scores == [1.0, 0.0]
+def test_a_function_of_each_form(tmp_path: Path, package: Path) -> None:
+    refused = ("it asks for batch_data", "it takes neither reward_inputs")
+    for name, says in (
+        ("of_old", None),
+        ("alone", None),
+        ("texts", None),
+        ("further", refused[0]),
+        ("tokens", refused[1]),
+    ):
+        run = script(tmp_path / name, f"worker.reward.reward_function=/home/me/{name}/rewards/own.py:{name}")
+        if name == "of_old":  # as EasyR1 called it before
+            for file in (run, run.with_name("own.yaml")):
+                file.write_text(file.read_text().replace("reward_function", "score_function"))
+        project = imported(package / name, run, "--package", f"of_easy_{name}")
+        assert (project.root / f"of_easy_{name}/custom/easyr1_rewards.py").exists() is (says is None), name
+        said = project.read("from_run.md")
+        assert {text for text in refused if text in said} == {says} - {None}
+    with pytest.MonkeyPatch.context() as patch:
+        for name in ("of_old", "texts"):
+            patch.syspath_prepend(str(package / name))
+            manager = importlib.import_module(f"of_easy_{name}.custom.easyr1_reward_manager")
+            manager.SETTINGS.pop("worth") if name == "texts" else None
+            assert [manager.score(text, "yes", 3)["score"] for text in ("yes", "no")] == [1.0, 0.0]
+            forget(f"of_easy_{name}")
 
 
 def test_a_scorer_of_the_checkout_s_own_by_its_name(tmp_path: Path) -> None:
-    run = script(tmp_path, "worker.reward.compute_score=math worker.reward.reward_function=null")
-    (tmp_path / "verl" / "utils" / "reward_score").mkdir(parents=True)
     own = "def math_compute_score(predict_str, ground_truth):\n    return 1.0\n"
-    (tmp_path / "verl" / "utils" / "reward_score" / "math.py").write_text(own)
-    scored_by = read_run(run, {}, {}).scored_by
+    put(tmp_path, {"verl/utils/reward_score/math.py": own})
+    scored_by = run_of(tmp_path, "worker.reward.compute_score=math worker.reward.reward_function=null").scored_by
     assert isinstance(scored_by, FileScored)
     assert (scored_by.function, scored_by.text) == ("math_compute_score", own)
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("verl")
 def test_prompts_are_written_into_the_template_of_the_run(tmp_path: Path, package: Path) -> None:
     pytest.importorskip("torch")
     words = "data.format_prompt=./own.jinja data.answer_key=result data.prompt_key=problem"
     run = script(tmp_path / "theirs", f"{words} +data.system_prompt='Be brief.'")
-    (tmp_path / "theirs" / "own.jinja").write_text("\n{{ content | trim }} Think first.\n")
-    done = vextract("new", package, "--package", "of_easy", "--from-verl-run", run, "--offline")
-    assert done.code == 0, done.err
-    report = (package / "from_run.md").read_text()
+    put(tmp_path / "theirs", {"own.jinja": "\n{{ content | trim }} Think first.\n"})
+    project = made(package, run)
+    report = project.read("from_run.md")
     assert "EasyR1Prompts" in report
     assert not [key for key in ("answer_key", "system_prompt") if key in report]
-    assert "path: of_easy/custom/easyr1_dataset.py" in (package / "config" / "recipe" / "verl_run.yaml").read_text()
-    rows = tmp_path / "rows.jsonl"
-    rows.write_text(
-        '{"problem": " 1 + 1? ", "result": 2}\n{"problem": [{"role": "user", "content": "x"}], "answer": 3}\n'
-    )
-    importlib.invalidate_caches()
-    made = importlib.import_module("of_easy.custom.easyr1_dataset").EasyR1Prompts
+    assert "path: of_easy/custom/easyr1_dataset.py" in project.recipe
+    first = '{"problem": " 1 + 1? ", "result": 2}\n'
+    second = '{"problem": [{"role": "user", "content": "x"}], "answer": 3}\n'
+    rows = put(tmp_path, {"rows.jsonl": first + second}) / "rows.jsonl"
+    prompts = importlib.import_module("of_easy.custom.easyr1_dataset").EasyR1Prompts
     plain = SimpleNamespace(prompt_key="problem", data_files=[str(rows)], config={"prompt_key": "problem"})
-    plain._written = lambda row: made._written(plain, row)
-    first, second = made.rows(plain)
+    plain._written = lambda row: prompts._written(plain, row)
+    one, other = prompts.rows(plain)
     said = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "1 + 1? Think first."}]
-    assert (first["problem"], first["reward_model"]["ground_truth"]) == (said, "2")
-    assert second["problem"] == [{"role": "user", "content": "x"}]
+    assert (one["problem"], one["reward_model"]["ground_truth"]) == (said, "2")
+    assert other["problem"] == [{"role": "user", "content": "x"}]

@@ -8,9 +8,11 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from omegaconf import OmegaConf
 
 from extractor.importers.config.release import ReleaseConfig
 from extractor.values.configtree import BadOverride, compose, flatten, parse_override, resolve, write_override
+from tests.importers.conftest import put
 from tests.releases import newest_release, source_of
 
 RESERVED = ("null", "true", "false", "inf", "nan")
@@ -18,18 +20,14 @@ OVERRIDES = ["data.train_batch_size=17", "+data.env.x=[1,a,'b c',{k: 1e-6}]", "a
 
 
 @pytest.mark.parametrize("release", newest_release())
-@pytest.mark.usefixtures("verl")
 def test_composes_as_hydra_does(release: str, tmp_path: Path) -> None:
-    omegaconf = pytest.importorskip("omegaconf")
     target = ReleaseConfig.of(source_of(release))
-    for path, text in target.files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
+    put(tmp_path, target.files)
     composed = compose(target.files, "ppo_trainer.yaml", [parse_override(item) for item in OVERRIDES])
     assert composed.problems == ()
     with hydra.initialize_config_dir(str(tmp_path), version_base=None):
         theirs = hydra.compose("ppo_trainer", overrides=OVERRIDES)
-    expected = flatten(omegaconf.OmegaConf.to_container(theirs, resolve=True))
+    expected = flatten(OmegaConf.to_container(theirs, resolve=True))
     ours = {key: None if value == "???" else value for key, value in flatten(resolve(composed.config)).items()}
     assert ours == {key: None if value == "???" else value for key, value in expected.items()}
 
@@ -64,16 +62,14 @@ ENTERED = {
 }
 
 
-@pytest.mark.parametrize("entry", ENTRIES)
-def test_entries_of_defaults_lists_mean_what_hydra_says(entry: str, tmp_path: Path) -> None:
-    omegaconf = pytest.importorskip("omegaconf")
-    files = {"main.yaml": f"defaults: [{entry}, _self_]\nz: 1\n", **ENTERED}
-    for path, text in files.items():
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text(text)
-    with hydra.initialize_config_dir(str(tmp_path), version_base=None):
-        theirs = omegaconf.OmegaConf.to_container(hydra.compose("main"))
-    assert compose(files, "main.yaml").config == theirs
+def test_entries_of_defaults_lists_mean_what_hydra_says(tmp_path: Path) -> None:
+    put(tmp_path, ENTERED)
+    for number, entry in enumerate(ENTRIES):
+        text = f"defaults: [{entry}, _self_]\nz: 1\n"
+        put(tmp_path, {f"main{number}.yaml": text})
+        with hydra.initialize_config_dir(str(tmp_path), version_base=None):
+            theirs = OmegaConf.to_container(hydra.compose(f"main{number}"))
+        assert compose({"main.yaml": text, **ENTERED}, "main.yaml").config == theirs, entry
 
 
 # What a config may hold; a mapping's keys are names, for which alone Hydra's grammar has words.
@@ -101,21 +97,18 @@ def test_hydra_reads_what_is_written(value: object) -> None:
     assert parse_override(text).value == value
 
 
-@pytest.mark.parametrize("text", [f"a={'[' * 100}", "a=[" + "a," * 20_000 + "]", f"{'a.' * 100}b=1", f"a={'1' * 9999}"])
-def test_what_would_take_hydra_long_is_refused(text: str) -> None:
-    with pytest.raises(BadOverride):
-        parse_override(text)
+def test_what_would_take_hydra_long_is_refused() -> None:
+    for text in (f"a={'[' * 100}", "a=[" + "a," * 20_000 + "]", f"{'a.' * 100}b=1", f"a={'1' * 9999}"):
+        with pytest.raises(BadOverride):
+            parse_override(text)
 
 
-@pytest.mark.parametrize("key", ["a b", "x:y", "a=b", "[k]", 1, True, None])
-def test_keys_of_mappings(key: object) -> None:
-    assert parse_override(write_override("a", {key: "v"})).value == {key: "v"}
-
-
-@pytest.mark.parametrize("key", ["", "1", "true", "~", "'", "é"])
-def test_keys_that_hydra_has_no_words_for(key: str) -> None:
-    with pytest.raises(BadOverride, match="cannot express"):
-        write_override("a", {key: 1})
+def test_keys_of_mappings() -> None:
+    for key in ("a b", "x:y", "a=b", "[k]", 1, True, None):
+        assert parse_override(write_override("a", {key: "v"})).value == {key: "v"}
+    for key in ("", "1", "true", "~", "'", "é"):  # for which Hydra has no words
+        with pytest.raises(BadOverride, match="cannot express"):
+            write_override("a", {key: 1})
 
 
 PROBES = [
@@ -128,44 +121,44 @@ PROBES = [
      "a/b@c.d=e", "a.b@c=1", "-a=1", "a-b=1", "1a=1", "a..b=1", "é=1", "a[0]=1"]  # fmt: skip
 
 
-@pytest.mark.parametrize("text", PROBES)
-def test_overrides_mean_what_hydra_says(text: str) -> None:
-    try:
-        theirs = OverridesParser.create().parse_override(text)
-        refused = theirs.is_sweep_override() or not theirs.key_or_group
-    except HydraException:
-        refused = True
-    if refused:
-        with pytest.raises(BadOverride):
-            parse_override(text)
-        return
-    ours = parse_override(text)
-    assert f"{ours.mark}{ours.key}" == theirs.get_key_element()
-    assert repr(ours.value) == repr(theirs.value())
+def test_overrides_mean_what_hydra_says() -> None:
+    for text in PROBES:
+        try:
+            theirs = OverridesParser.create().parse_override(text)
+            refused = theirs.is_sweep_override() or not theirs.key_or_group
+        except HydraException:
+            refused = True
+        if refused:
+            with pytest.raises(BadOverride):
+                parse_override(text)
+            continue
+        ours = parse_override(text)
+        assert f"{ours.mark}{ours.key}" == theirs.get_key_element(), text
+        assert repr(ours.value) == repr(theirs.value())
 
 
 FILES = {"main.yaml": "a:\n  b: 1\n  c: null\n  open: {}\nd: ${a.b}\n"}
 
 
-@pytest.mark.parametrize(
-    ("override", "problem"),
-    [
-        ("a.b=2", None),
-        ("a.x=2", "there is no key a.x"),
-        ("+a.x=2", None),
-        ("+a.b=2", "a.b is there already: leave the + out"),
-        ("++a.b=2", None),
-        ("~a.b", None),
-        ("~a.b=1", None),
-        ("~a.b=2", "a.b is 1, and only that value could be deleted by name"),
-        ("~a.x", "there is no key a.x"),
-        ("+a.open.new=1", None),
-        ("a.open.new=1", "there is no key a.open.new"),
-        ("+n.e.w=1", None),
-        ("a={b: 3}", None),
-        ("a={z: 3}", "a has no key 'z': add it with a +"),
-    ],
-)
-def test_overrides_are_refused_as_hydra_refuses_them(override: str, problem: str | None) -> None:
-    composed = compose(FILES, "main.yaml", [parse_override(override)])
-    assert [item.message for item in composed.problems] == ([] if problem is None else [problem])
+PROBLEMS = {
+    "a.b=2": None,
+    "a.x=2": "there is no key a.x",
+    "+a.x=2": None,
+    "+a.b=2": "a.b is there already: leave the + out",
+    "++a.b=2": None,
+    "~a.b": None,
+    "~a.b=1": None,
+    "~a.b=2": "a.b is 1, and only that value could be deleted by name",
+    "~a.x": "there is no key a.x",
+    "+a.open.new=1": None,
+    "a.open.new=1": "there is no key a.open.new",
+    "+n.e.w=1": None,
+    "a={b: 3}": None,
+    "a={z: 3}": "a has no key 'z': add it with a +",
+}
+
+
+def test_overrides_are_refused_as_hydra_refuses_them() -> None:
+    for override, problem in PROBLEMS.items():
+        found = [item.message for item in compose(FILES, "main.yaml", [parse_override(override)]).problems]
+        assert found == ([] if problem is None else [problem])

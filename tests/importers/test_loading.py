@@ -9,20 +9,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from packaging.version import Version
 
 from extractor.pipeline.source import Source
-from tests.importers.conftest import vextract
-from tests.releases import ALL, NEWEST, source_of
+from tests.importers.conftest import make, put, vextract
+from tests.importers.test_easyr1 import script
+from tests.releases import NEWEST, source_of
 
 pytest.importorskip("torch")
 pytest.importorskip("hydra")
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples/both_ways"
-# Each takes half a minute, nearly all of it `import verl`.
-KNOWN = [release for release in ALL if Version(release) >= Version("0.6.0")]
-EACH = [pytest.param(release, marks=() if release == NEWEST[-1] else pytest.mark.thorough) for release in KNOWN]
+# Each takes half a minute, nearly all of it `import verl`: releases of each way to take reward managers.
+KINDS = ("0.6.1", "0.7.0", NEWEST[-1])
+EACH = [pytest.param(release, marks=() if release == NEWEST[-1] else pytest.mark.thorough) for release in KINDS]
 
 
 def unpacked(source: Source, folder: Path) -> Path:
@@ -44,70 +44,97 @@ def run(script: str, *arguments: str | Path) -> dict[str, Any]:
     return found
 
 
-def under_verl(
-    project: Path, release: str, folder: Path, algorithms: tuple[str, str] = ("group_rank", ""), *settings: str
-) -> dict[str, Any]:
-    """Export a project, and load what the export names as verl does, in its environment."""
+def both_ways(
+    project: Path, release: str, folder: Path, algorithms: tuple[str, str], *settings: str
+) -> tuple[dict[str, Any], list[str]]:
+    """Load what an export of a project names as verl does, in its environment, and as the project does.
+
+    Returns:
+        What came of it, which is the same, and the classes of the reward manager and the dataset under verl.
+    """
     out = folder / "out"
-    options = [word for item in settings for word in ("--set", item)]
-    result = vextract("export", project, "-o", out, "--json", *options)
+    result = vextract("export", project, "-o", out, "--json", *(word for item in settings for word in ("--set", item)))
     assert result.code == 0, result.err
+    overrides = json.dumps(result.json["overrides"])
+    for name, value in (("$HERE", str(out)), ("$NNODES", "1"), ("$GPUS", "1")):
+        overrides = overrides.replace(name, value)
+    put(folder, {"overrides.json": overrides})
     root = unpacked(source_of(release), folder / "verl")
-    here = [
-        item.replace("$HERE", str(out)).replace("$NNODES", "1").replace("$GPUS", "1")
-        for item in result.json["overrides"]
-    ]
-    file = folder / "overrides.json"
-    file.write_text(json.dumps(here))
-    script = 'source "$2/env.sh" && exec "$PYTHON" -m tests.importers.under_verl "$@"'
-    return run(script, root, out, file, *algorithms)
-
-
-def in_project(project: Path, folder: Path, algorithms: tuple[str, str], *settings: str) -> dict[str, Any]:
-    """The same by the project itself."""
-    script = 'exec "$PYTHON" -m tests.importers.in_project "$@"'
-    return run(script, project, project.name, folder / "out/toy_model", *algorithms, *settings)
-
-
-def made(folder: Path, release: str, *options: str) -> Path:
-    """A project of a release."""
-    project = folder / "mine"
-    assert vextract("new", project, "--verl", release, *options).code == 0
-    return project
-
-
-@pytest.mark.parametrize("release", EACH)
-@pytest.mark.usefixtures("verl")
-@pytest.mark.thorough
-def test_one_code_both_ways(release: str, tmp_path: Path) -> None:
-    project = made(tmp_path, release)
-    hooks = sorted((EXAMPLE / "custom").glob("*.py"))
-    for hook in hooks:
-        shutil.copy(hook, project / "mine/custom" / hook.name)
-    settings = (EXAMPLE / "settings.txt").read_text().split()
-    algorithms = ("above_median", "")
-    there = under_verl(project, release, tmp_path, algorithms, *settings)
-    here = in_project(project, tmp_path, algorithms, *settings)
-    for hook in hooks:
-        assert (tmp_path / "out/mine/custom" / hook.name).read_bytes() == hook.read_bytes()
-    assert "EnvDataset" in there["prompts"].pop("class")
-    del there["rewards"]["manager"]
+    command = 'source "$2/env.sh" && exec "$PYTHON" -m tests.importers.under_verl "$@"'
+    there = run(command, root, out, folder / "overrides.json", *algorithms)
+    command = 'exec "$PYTHON" -m tests.importers.in_project "$@"'
+    here = run(command, project, project.name, out / "toy_model", *algorithms, *settings)
+    classes = there["rewards"].pop("manager") + there["prompts"].pop("class")
     for part in ("prompts", "algorithms", "rewards"):
         assert there[part] == here[part], part
+    return there, classes
 
 
 @pytest.mark.parametrize("release", EACH)
 def test_what_an_export_names_is_loaded_by_verl(release: str, tmp_path: Path) -> None:
-    project = made(tmp_path, release, "--recipe", "multiturn")
-    there = under_verl(project, release, tmp_path)
-    here = in_project(project, tmp_path, ("group_rank", ""))
-    assert "ProjectDataset" in there["prompts"].pop("class")
-    del there["rewards"]["manager"]
-    for part in ("prompts", "algorithms", "rewards"):
-        assert there[part] == here[part], part
+    project = make(tmp_path, release, "--recipe", "multiturn")
+    there, classes = both_ways(project, release, tmp_path, ("group_rank", ""))
+    assert "ProjectDataset" in classes
     assert there["dataclasses"]
-    assert {name: there["episode"][name] for name in ("mask", "turns", "reward")} == {
-        "mask": [1, 0, 0, 0, 0, 1],
-        "turns": 4,
-        "reward": 1.0,
-    }
+    episode = {"mask": [1, 0, 0, 0, 0, 1], "turns": 4, "reward": 1.0}
+    assert {name: there["episode"][name] for name in episode} == episode
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", KINDS)
+def test_one_code_both_ways(release: str, tmp_path: Path) -> None:
+    project = make(tmp_path, release)
+    hooks = sorted((EXAMPLE / "custom").glob("*.py"))
+    for hook in hooks:
+        shutil.copy(hook, project / "mine/custom" / hook.name)
+    settings = (EXAMPLE / "settings.txt").read_text().split()
+    _, classes = both_ways(project, release, tmp_path, ("above_median", ""), *settings)
+    assert "EnvDataset" in classes
+    for hook in hooks:
+        assert (tmp_path / "out/mine/custom" / hook.name).read_bytes() == hook.read_bytes()
+
+
+MANAGER = """from ..rewards.manager import TextRewardManager
+
+try:
+    from ..vendored.workers.reward_manager.registry import register
+except ImportError:
+    from verl.workers.reward_manager.registry import register
+
+
+@register("by_width")
+class ByWidth(TextRewardManager):
+    score = staticmethod(lambda data_source, solution_str, ground_truth, extra_info=None, width=1: float(width))
+
+    def _arguments(self, data, texts):
+        width = data.batch["prompts"].shape[-1]
+        return [{**arguments, "width": width} for arguments in super()._arguments(data, texts)]
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", KINDS)
+def test_a_manager_under_a_name_of_its_own(release: str, tmp_path: Path) -> None:
+    project = make(tmp_path, release)
+    hooks = (project / "mine/custom/__init__.py").read_text() + "from . import width  # noqa: F401\n"
+    put(project / "mine/custom", {"width.py": MANAGER, "__init__.py": hooks})
+    key = "reward.reward_manager.name" if release == NEWEST[-1] else "reward_model.reward_manager"
+    there, classes = both_ways(project, release, tmp_path, ("", ""), f"{key}=by_width")
+    assert "ProjectRewardManager" in classes
+    assert there["rewards"]["scores"] == [3.0] * 4
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", KINDS)
+def test_a_run_of_easyr1(release: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    words = "data.format_prompt=./own.jinja data.answer_key=result data.prompt_key=problem"
+    launch = script(tmp_path / "theirs", words)
+    put(tmp_path, {"theirs/own.jinja": "{{ content | trim }} Think.\n"})
+    rows = put(tmp_path, {"rows.jsonl": '{"problem": "37=", "result": 48}\n' * 3}) / "rows.jsonl"
+    project = make(tmp_path, release, "--from-verl-run", launch)
+    monkeypatch.chdir(project)
+    settings = [f"data.{split}_files={rows}" for split in ("train", "val")] + ["actor_rollout_ref.model.path=null"]
+    there, classes = both_ways(project, release, tmp_path, ("", ""), *settings)
+    assert {"ProjectRewardManager", "EasyR1Prompts"} <= {*classes}
+    assert there["rewards"]["scores"] == [0.5, 0.5, 0.5, 0.0]  # by how long they are
+    assert there["prompts"]["ground_truth"] == ["48"] * 3

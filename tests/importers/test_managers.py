@@ -10,12 +10,11 @@ import pytest
 from omegaconf import OmegaConf
 
 from extractor.importers.runs import setting_repairs
-from extractor.importers.runs import setting_repairs as registration
 from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.places import RunFolders
 from extractor.values.tree import File, FileKind, Tree
-from tests.importers.conftest import imported_from, vextract, written
+from tests.importers.conftest import imported, imported_from, put, written
 from tests.releases import NEWEST, source_of
 
 REGISTRY = """
@@ -70,12 +69,7 @@ class Mine:
 
 
 def checkout(folder: Path, **files: str) -> RunFolders:
-    root = folder / "fork"
-    for path, text in {"setup.py": "", **files}.items():
-        place = root / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-    return RunFolders.of(root / "run.sh", None)
+    return RunFolders.of(put(folder / "fork", {"setup.py": "", **files}) / "run.sh", None)
 
 
 def in_program(folder: Path, text: str = CLASS, **files: str) -> RunFolders:
@@ -124,7 +118,6 @@ CALLED = {
 }
 
 
-@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("case", CALLED)
 def test_a_class_is_called_with_what_it_takes(tmp_path: Path, imports: Path, case: str) -> None:
     edits, made_with, called_with, expected = CALLED[case]
@@ -138,7 +131,6 @@ def test_a_class_is_called_with_what_it_takes(tmp_path: Path, imports: Path, cas
     assert manager(called_with, return_dict=True) == {"reward_tensor": expected, "reward_extra_info": {}}
 
 
-@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize(
     "given",
     [
@@ -155,7 +147,6 @@ def test_of_several_things_that_a_manager_returns_the_tensor_counts(tmp_path: Pa
     assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]).tolist() == [[1.0, 1.0]]
 
 
-@pytest.mark.usefixtures("verl")
 def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path) -> None:
     helper = "def half(number):\n    return number / 2\n"
     folder = "verl/workers/reward_manager"
@@ -167,7 +158,6 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
     assert registered(taken.tree, imports, "mine").__name__ == "Mine"
 
 
-@pytest.mark.usefixtures("verl")
 def test_a_class_is_made_with_what_its_program_hands_it(tmp_path: Path, imports: Path) -> None:
     own = CLASS.replace(
         "compute_score=None):", "url, topk, compute_score=None, **more):\n        self.given = (url, topk, more)"
@@ -180,38 +170,38 @@ def test_a_class_is_made_with_what_its_program_hands_it(tmp_path: Path, imports:
     assert made.given == ("nowhere", 100, {"cost": 1})
 
 
-@pytest.mark.usefixtures("verl")
 def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
     tree, settings, said = scored(in_program(tmp_path, WAITS), {KEY: "naive"})
     assert (tree, settings, said) == (TREE, {}, ["to do"])
+    for name in ("prime", "nobody-s"):  # what a project has otherwise, or nobody has, is left
+        assert managers.take_named(recipient(TREE, in_program(tmp_path), {KEY: name})) == CopyResult(TREE, [])
 
 
 def test_what_nobody_has_is_put_aside() -> None:
     asked = {KEY: "mine", "algorithm.adv_estimator": "mine_too", "actor_rollout_ref.actor.policy_loss.loss_mode": "x"}
     before = {"algorithm.adv_estimator": "grpo", "actor_rollout_ref.actor.policy_loss.loss_mode": "vanilla"}
     project = recipient(Tree.of([]), RunFolders(()), asked)
-    taken, aside = registration.put_aside(project, before)
+    taken, aside = setting_repairs.put_aside(project, before)
     assert aside == asked
     assert taken.settings == {KEY: "naive", **before}
     assert [(item.key, item.what) for item in taken.remarks] == [
-        (item.key, "to do") for item in registration.remark_on_unknown(project)
+        (item.key, "to do") for item in setting_repairs.remark_on_unknown(project)
     ]
-    assert list(registration.remark_on_unknown(recipient(Tree.of([]), RunFolders(()), {KEY: "prime"}))) == []
+    assert list(setting_repairs.remark_on_unknown(recipient(Tree.of([]), RunFolders(()), {KEY: "prime"}))) == []
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("name", ["prime", "nobody-s"])
-def test_what_a_project_has_otherwise_or_nobody_has_is_left(tmp_path: Path, name: str) -> None:
-    assert managers.take_named(recipient(TREE, in_program(tmp_path), {KEY: name})) == CopyResult(TREE, [])
-
-
-@pytest.mark.parametrize(("parameters", "left"), [("self, known=1", ["unknown"]), ("self, **given", [])])
-def test_arguments_that_a_manager_does_not_take_are_left_out(parameters: str, left: list[str]) -> None:
-    text = f'@register("mine")\nclass Mine:\n    def __init__({parameters}):\n        pass\n'
-    tree = Tree.of([File("pkg_of_run/custom/mine.py", FileKind.HOOK, text.encode())])
-    keys = {f"reward.reward_kwargs.{name}": 1 for name in ("known", "unknown")}
-    found = managers.list_not_taken(recipient(tree, RunFolders(()), {KEY: "mine", **keys}))
-    assert found == [f"reward.reward_kwargs.{name}" for name in left]
+def test_arguments_that_a_manager_does_not_take_are_left_out() -> None:
+    """Also where the plain one takes a manager's place."""
+    for name, asked, parameters, left in (
+        ("mine", "mine", "self, known=1", ["unknown"]),
+        ("mine", "mine", "self, **given", []),
+        ("naive", "remote", "self, tokenizer", ["known", "unknown"]),
+    ):
+        text = f'@register("{name}")\nclass Mine:\n    def __init__({parameters}):\n        pass\n'
+        tree = Tree.of([*TREE, File("pkg_of_run/vendored/mine.py", FileKind.VENDORED, text.encode(), "verl/none.py")])
+        keys = {f"reward.reward_kwargs.{argument}": 1 for argument in ("known", "unknown")}
+        found = managers.list_not_taken(recipient(tree, RunFolders(()), {KEY: asked, **keys}))
+        assert found == [f"reward.reward_kwargs.{argument}" for argument in left]
 
 
 PROGRAM = """
@@ -257,14 +247,12 @@ def scored(places: RunFolders, settings: dict[str, Any]) -> tuple[Tree, dict[str
     return found.tree, found.settings, [item.what for item in found.remarks]
 
 
-@pytest.mark.usefixtures("verl")
 def test_the_class_in_a_program_that_knows_other_rows_scores(tmp_path: Path, imports: Path) -> None:
     tree, changed, said = scored(in_program(tmp_path, PROGRAM), {KEY: "naive"})
     assert (changed, said) == ({KEY: "of_the_run"}, ["changed"])
     assert registered(tree, imports, "of_the_run")(tokenizer=None, num_examine=0)([1, 3]) == [0.5, 1.5]
 
 
-@pytest.mark.usefixtures("verl")
 def test_a_class_that_has_a_function_of_its_own_is_not_given_verls(tmp_path: Path, imports: Path) -> None:
     def default_compute_score(item: int) -> int:
         raise AssertionError("verl's, which knows none of the checkout's rows")
@@ -281,122 +269,67 @@ def test_a_class_that_has_a_function_of_its_own_is_not_given_verls(tmp_path: Pat
     assert make(tokenizer=None, num_examine=0, compute_score=lambda item: 8)([1]) == [8]
 
 
-def test_the_plain_manager_is_in_every_project() -> None:
-    assert managers.list_names({"p/vendored/workers/reward_manager/naive.py": "class NaiveRewardManager: ..."}) == {
-        "naive"
-    }
+INIT = "verl/utils/reward_score/__init__.py"
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("manager", ["naive", "dapo", None])
-def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: Path, manager: str | None) -> None:
-    places = in_program(tmp_path, "# reward_fn=", **{"src/verl/utils/reward_score/__init__.py": SCORERS})
-    tree, changed, _ = scored(places, {KEY: manager})
-    assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
-    assert named.take_files(recipient(tree, places, changed)) == CopyResult(tree, [], {}), (
-        "it is here, and is its own copy"
-    )
+def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: Path) -> None:
+    places = in_program(tmp_path, "# reward_fn=", **{f"src/{INIT}": SCORERS})
+    for manager in ("naive", "dapo", None):
+        tree, changed, _ = scored(places, {KEY: manager})
+        assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+        left = named.take_files(recipient(tree, places, changed))
+        assert left == CopyResult(tree, [], {}), "it is here, and is its own copy"
     written(tree, imports)
     score = importlib.import_module("pkg_of_run.custom.verl_reward").compute_score
     assert score("countdown", "4", "4", extra_info={}, more=1) == 1.0
-
-
-@pytest.mark.usefixtures("verl")
-def test_what_the_run_names_scores(tmp_path: Path) -> None:
-    below = in_program(tmp_path, "# reward_fn=", **{"src/verl/utils/reward_score/__init__.py": SCORERS})
-    assert scored(below, {KEY: "mine"}) == (TREE, {}, [])
-    assert scored(below, {"reward.custom_reward_function.path": "reward.py"}) == (TREE, {}, [])
-
-
-@pytest.mark.usefixtures("verl")
-def test_rows_that_the_release_knows_are_scored_by_the_project(tmp_path: Path) -> None:
-    path = "verl/utils/reward_score/__init__.py"
-    usual = "# Said by nobody else.\n" + source_of(NEWEST[-1]).read(path)
-    places = in_program(tmp_path, "# reward_fn=", **{f"src/{path}": usual})
+    # What the run names scores, and the project where its release knows the rows.
+    assert scored(places, {KEY: "mine"}) == (TREE, {}, [])
+    assert scored(places, {"reward.custom_reward_function.path": "reward.py"}) == (TREE, {}, [])
+    usual = "# Said by nobody else.\n" + source_of(NEWEST[-1]).read(INIT)
+    places = in_program(tmp_path, "# reward_fn=", **{f"src/{INIT}": usual})
     assert scored(places, {KEY: "naive"}) == (TREE, {}, [])
 
 
-@pytest.mark.usefixtures("verl")
 def test_a_class_that_reads_the_config_gets_it_with_what_no_release_has(tmp_path: Path, imports: Path) -> None:
-    omegaconf = pytest.importorskip("omegaconf")
     reads = CLASS.replace("compute_score=None):", "compute_score=None, config=None):\n        self.config = config", 1)
     tree, _, _ = scored(in_program(tmp_path, reads), {KEY: "naive"})
     written(tree, imports)
-    (imports / "config").mkdir()
-    (imports / "config/unknown.yaml").write_text("# kept\ntrainer.kind: best\n")
-    config = omegaconf.OmegaConf.create({"trainer": {"logger": []}})
+    put(imports, {"config/unknown.yaml": "# kept\ntrainer.kind: best\n"})
+    config = OmegaConf.create({"trainer": {"logger": []}})
     made = registered(tree, imports)(tokenizer=None, num_examine=0, config=config)
     assert (made.config.trainer.kind, "kind" in config.trainer) == ("best", False)
 
 
-def test_arguments_of_a_manager_that_the_plain_one_takes_the_place_of_are_left_out() -> None:
-    naive = '@register("naive")\nclass Naive:\n    def __init__(self, tokenizer, num_examine): ...\n'
-    file = File("pkg_of_run/vendored/naive.py", FileKind.VENDORED, naive.encode(), "verl/none.py")
-    given = "reward.reward_kwargs.scale"
-    project = recipient(Tree.of([*TREE, file]), RunFolders(()), {KEY: "remote", given: 2})
-    assert managers.list_not_taken(project) == [given]
+def test_managers_that_score_as_the_plain_one_does_are_that() -> None:
+    for name in ("prime", "remote"):
+        changed, remarks = setting_repairs.settle(recipient(TREE, RunFolders(()), {KEY: name}), {}, {}, ())
+        assert (changed, [item.what for item in remarks]) == ({KEY: "naive"}, ["changed"])
 
 
-@pytest.mark.parametrize("name", ["prime", "remote"])
-def test_managers_that_score_as_the_plain_one_does_are_that(name: str) -> None:
-    changed, remarks = setting_repairs.settle(recipient(TREE, RunFolders(()), {KEY: name}), {}, {}, ())
-    assert (changed, [item.what for item in remarks]) == ({KEY: "naive"}, ["changed"])
-
-
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize(
-    ("words", "release"),
-    [("reward_model.reward_manager=dapo", "0.8.0"), ("reward_manager.name=dapo", "0.7.0")],
-)
-def test_a_manager_that_a_release_calls_by_two_names_is_the_one_that_is_meant(
-    tmp_path: Path, words: str, release: str
-) -> None:
-    """0.7.0 has a setting that follows another, and a run both, of which it states one."""
-    script = tmp_path / "run.sh"
+def test_a_manager_that_a_release_calls_by_two_names_is_the_one_that_is_meant(tmp_path: Path) -> None:
+    """0.7.0 has a setting that follows another, and a run both, of which it states one; or its class is copied."""
     launch = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b algorithm.adv_estimator=grpo"
-    script.write_text(f"{launch} {words}\n")
-    done = vextract(
-        "new", tmp_path / "mine", "--verl", "0.7.0", "--from-verl-run", script, "--run-verl", release, "--offline"
-    )
-    assert done.code == 0, done.err
-    written = (tmp_path / "mine/config/recipe/verl_run.yaml").read_text()
-    assert "reward_manager: dapo\n" in written
-    assert "name:" not in written
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_copied_manager_is_the_one_by_both_names(tmp_path: Path) -> None:
-    checkout = tmp_path / "fork"
-    for path, text in {
-        "verl/trainer/main_ppo.py": MAIN_WITH_A_CLASS,
-        "verl/trainer/config/ppo_trainer.yaml": "data: {}\n",
-        "run.sh": "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b algorithm.adv_estimator=grpo\n",
-    }.items():
-        (checkout / path).parent.mkdir(parents=True, exist_ok=True)
-        (checkout / path).write_text(text)
-    done = vextract("new", tmp_path / "mine", "--verl", "0.7.0", "--from-verl-run", checkout / "run.sh", "--offline")
-    assert done.code == 0, done.err
-    written = (tmp_path / "mine/config/recipe/verl_run.yaml").read_text()
-    assert "reward_manager: of_the_run\n" in written
-    assert "name:" not in written
+    main = {"verl/trainer/main_ppo.py": MAIN_WITH_A_CLASS, "verl/trainer/config/ppo_trainer.yaml": "data: {}\n"}
+    for words, files, options, name in (
+        ("reward_model.reward_manager=dapo", {}, ("--run-verl", "0.8.0"), "dapo"),
+        ("reward_manager.name=dapo", {}, ("--run-verl", "0.7.0"), "dapo"),
+        ("", main, (), "of_the_run"),
+    ):
+        run = put(tmp_path / f"fork-{words}", {**files, "run.sh": f"{launch} {words}\n"}) / "run.sh"
+        made = imported(tmp_path / f"mine-{words}", run, "--package", "mine", "--verl", "0.7.0", *options)
+        assert f"reward_manager: {name}\n" in made.recipe
+        assert "name:" not in made.recipe
 
 
 MAIN_WITH_A_CLASS = """
-import torch
-
-
 class RewardManager:
     def __init__(self, tokenizer, num_examine):
         self.tokenizer = tokenizer
 
     def __call__(self, data, return_dict=False):
-        rewards = torch.zeros_like(data.batch["responses"], dtype=torch.float32)
-        for i in range(len(data)):
-            rewards[i, -1] = 7.0
-        return rewards
+        return 7.0
 
 
 def main_task(config):
-    tokenizer = None
-    reward_fn = RewardManager(tokenizer=tokenizer, num_examine=0)
+    reward_fn = RewardManager(tokenizer=None, num_examine=0)
 """

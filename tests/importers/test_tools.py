@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.importers.conftest import vextract
+from tests.importers.conftest import imported, put, vextract
 
 LAUNCH = """python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b \\
     actor_rollout_ref.rollout.multi_turn.enable=True actor_rollout_ref.rollout.multi_turn.format=hermes \\
@@ -51,22 +51,13 @@ FILES = {
 MULTI_TURN = "actor_rollout_ref.rollout.multi_turn"
 
 
-@pytest.mark.usefixtures("verl")
 def test_tools_come_along(tmp_path: Path, pkg: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The settings name the copies, whose imports are of the project; the tools load as upstream loads them."""
-    for name, text in FILES.items():
-        (tmp_path / "run" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "run" / name).write_text(text)
-    run = tmp_path / "run/run.sh"
-    made = vextract("new", pkg, "--package", "pkg", "--from-verl-run", run, "--cwd", run.parent, "--run-verl", "0.9.1")
-    assert made.code == 0, made.err
-    importlib.invalidate_caches()
+    run = put(tmp_path / "run", FILES) / "run.sh"
+    made = imported(pkg, run, "--package", "pkg", "--cwd", run.parent, "--run-verl", "0.9.1")
     monkeypatch.chdir(pkg)
-    settings = yaml.safe_load((pkg / "config/recipe/verl_run.yaml").read_text())
-    named = [
-        settings["actor_rollout_ref"]["rollout"]["multi_turn"][key]
-        for key in ("tool_config_path", "function_tool_path")
-    ]
+    multi_turn = yaml.safe_load(made.recipe)["actor_rollout_ref"]["rollout"]["multi_turn"]
+    named = [multi_turn[key] for key in ("tool_config_path", "function_tool_path")]
     assert named == ["pkg/custom/verl_tools.yaml", "pkg/custom/verl_functions.py"]
     load = importlib.import_module("pkg.vendored.tools.tool_registry").load_all_tools
     looking, added = load(*named)
@@ -74,34 +65,23 @@ def test_tools_come_along(tmp_path: Path, pkg: Path, monkeypatch: pytest.MonkeyP
     assert (added.name, added.fn(1, 2)) == ("add", "3")
 
 
-@pytest.mark.usefixtures("verl")
 def test_tools_that_are_not_there_are_told(tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text(LAUNCH)
-    made = vextract("new", tmp_path / "mine", "--from-verl-run", tmp_path / "run.sh", "--run-verl", "0.9.1")
-    assert made.code == 0, made.err
-    report = (tmp_path / "mine/from_run.md").read_text()
+    old = "".join(LAUNCH.splitlines(keepends=True)[:-1]).rstrip(" \\\n")
+    put(tmp_path, {"run.sh": LAUNCH, "old.sh": old})
+    report = imported(tmp_path / "mine", tmp_path / "run.sh", "--run-verl", "0.9.1").read("from_run.md")
     where = "not found: put it at mine/custom/verl_functions.py, or say --cwd"
     assert f"| `{MULTI_TURN}.function_tool_path` | `own/functions.py` | {where} |" in report
-    (tmp_path / "old.sh").write_text("".join(LAUNCH.splitlines(keepends=True)[:-1]).rstrip(" \\\n"))
-    earlier = vextract(
-        "new", tmp_path / "old", "--from-verl-run", tmp_path / "old.sh", "--verl", "0.7.1", "--run-verl", "0.7.1"
-    )
-    assert earlier.code == 0, earlier.err
-    assert "custom/env_wrapper.py" in (tmp_path / "old/from_run.md").read_text()
+    earlier = imported(tmp_path / "old", tmp_path / "old.sh", "--verl", "0.7.1", "--run-verl", "0.7.1")
+    assert "custom/env_wrapper.py" in earlier.read("from_run.md")
 
 
-@pytest.mark.usefixtures("verl")
 def test_an_export_takes_tools_back(tmp_path: Path) -> None:
     """To verl's own agent loop for tools, whose files import verl's modules under the project's names."""
     made = vextract("new", tmp_path / "pkg", "--package", "pkg", "--with", "tools")
     assert made.code == 0, made.err
-    for name, text in {
-        "tools.yaml": TABLE.replace("own.tools", "looking"),
-        "looking.py": CLASS,
-        "add.py": FUNCTIONS,
-    }.items():
-        text = text.replace("from own.words import WORD", "WORD = 'found'").replace("from verl.", "from pkg.vendored.")
-        (tmp_path / "pkg" / name).write_text(text)
+    functions = {"looking.py": CLASS.replace("from own.words import WORD", "WORD = 'found'"), "add.py": FUNCTIONS}
+    own = {name: text.replace("from verl.", "from pkg.vendored.") for name, text in functions.items()}
+    put(tmp_path / "pkg", {**own, "tools.yaml": TABLE.replace("own.tools", "looking")})
     named = (f"{MULTI_TURN}.tool_config_path=tools.yaml", f"{MULTI_TURN}.function_tool_path=add.py")
     settings = [part for setting in (f"{MULTI_TURN}.enable=true", *named) for part in ("--set", setting)]
     made = vextract("export", tmp_path / "pkg", "-o", tmp_path / "out", *settings)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.importers.conftest import vextract
+from tests.importers.conftest import imported, put, vextract
 from tests.project.running import forked
 
 RUN = """\
@@ -26,17 +26,11 @@ print(config.{manager}, config.{function}.name, config.actor_rollout_ref.actor.g
 """
 
 
-@pytest.mark.usefixtures("verl")
-@pytest.mark.parametrize("old", ["0.7.0", pytest.param("0.4.0", marks=pytest.mark.thorough)])
 @pytest.mark.thorough
+@pytest.mark.parametrize("old", ["0.7.0", "0.4.0"])
 def test_a_project_of_a_run_reads_its_settings_after_an_upgrade(tmp_path: Path, old: str) -> None:
-    (tmp_path / "run.sh").write_text(RUN)
-    (tmp_path / "score.py").write_text(SCORE)
-    done = vextract(
-        "new", tmp_path / "mine", "--verl", old, "--engine", "hf", "--from-verl-run", tmp_path / "run.sh", "--offline"
-    )
-    assert done.code == 0, done.err
-    root = tmp_path / "mine"
+    put(tmp_path, {"run.sh": RUN, "score.py": SCORE})
+    root = imported(tmp_path / "mine", tmp_path / "run.sh", "--verl", old, "--engine", "hf").root
     before = forked(root, "-c", READ.format(manager="reward_model.reward_manager", function="custom_reward_function"))
     upgraded = vextract("upgrade", root, "--offline", "--json")
     assert upgraded.code == 0, upgraded.err

@@ -4,8 +4,6 @@ import random
 from collections.abc import Callable
 from types import ModuleType
 
-import pytest
-
 Library = Callable[[str], ModuleType]
 STEPS = 60
 
@@ -24,35 +22,28 @@ def run(library: Library, steps: int = STEPS, noise: float = 0.05, **ends: tuple
     return said
 
 
-@pytest.mark.parametrize(
-    ("ends", "words"),
-    [
-        ({"length": (100, 900)}, "responses went from"),
-        ({"length": (900, 50)}, "responses went from"),
-        ({"length": (100, 110), "acc": (0.6, 0.2)}, "acc fell from"),
-        ({"length": (100, 110), "format": (1.0, 0.5)}, "format fell from"),
-    ],
+ASTRAY: tuple[tuple[dict[str, tuple[float, float]], str], ...] = (
+    ({"length": (100, 900)}, "responses went from"),
+    ({"length": (900, 50)}, "responses went from"),
+    ({"length": (100, 110), "acc": (0.6, 0.2)}, "acc fell from"),
+    ({"length": (100, 110), "format": (1.0, 0.5)}, "format fell from"),
 )
-def test_a_reward_that_rises_while_something_goes_astray_is_told(
-    library: Library, ends: dict[str, tuple[float, float]], words: str
-) -> None:
-    said = run(library, score=(0.2, 0.8), **ends)
-    assert 1 <= len(said) <= 2  # not again at each step
-    assert all("over 40 steps the reward rose from" in text and words in text for text in said)
+USUAL: tuple[dict[str, tuple[float, float]], ...] = (
+    {"score": (0.2, 0.8), "length": (100, 150), "acc": (0.2, 0.7)},  # it learns
+    {"score": (0.5, 0.5), "length": (100, 900)},  # the reward does not rise
+    {"score": (0.8, 0.2), "acc": (0.8, 0.2)},
+    {"score": (0.2, 0.8), "other": (0.8, 0.2)},  # not a check
+    {"length": (100, 900)},
+)
 
 
-@pytest.mark.parametrize(
-    "ends",
-    [
-        {"score": (0.2, 0.8), "length": (100, 150), "acc": (0.2, 0.7)},  # it learns
-        {"score": (0.5, 0.5), "length": (100, 900)},  # the reward does not rise
-        {"score": (0.8, 0.2), "acc": (0.8, 0.2)},
-        {"score": (0.2, 0.8), "other": (0.8, 0.2)},  # not a check
-        {"length": (100, 900)},
-    ],
-)
-def test_nothing_is_said_of_the_rest(library: Library, ends: dict[str, tuple[float, float]]) -> None:
-    assert run(library, **ends) == []
+def test_a_reward_that_rises_while_something_goes_astray_is_told(library: Library) -> None:
+    for ends, words in ASTRAY:
+        said = run(library, score=(0.2, 0.8), **ends)
+        assert 1 <= len(said) <= 2, ends  # not again at each step
+        assert all("over 40 steps the reward rose from" in text and words in text for text in said)
+    for ends in USUAL:
+        assert run(library, **ends) == [], ends
 
 
 def test_it_needs_two_windows_and_can_be_off(library: Library) -> None:

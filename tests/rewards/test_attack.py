@@ -53,64 +53,57 @@ def attack(attacks: Library, tmp_path: Path, capsys: pytest.CaptureFixture[str],
     return run
 
 
-@pytest.mark.parametrize("function", ["sound", "sound_and_async"])
-def test_nothing_gets_through_a_sound_reward(attack: Callable, function: str) -> None:
-    code, lines = attack(function)
-    assert code == 0
-    assert lines[-1].startswith("0 of ")
-    assert not any("GOT THROUGH" in line for line in lines)
+GETS_THROUGH = {
+    "anywhere": "every number",
+    "form": "only the form",
+    "judged": "a verdict",
+    "evaluated": "nothing: raised",
+    "length": "very long",
+}
 
 
-@pytest.mark.parametrize(
-    ("function", "hack"),
-    [
-        ("anywhere", "every number"),
-        ("form", "only the form"),
-        ("judged", "a verdict"),
-        ("evaluated", "nothing: raised"),
-        ("length", "very long"),
-    ],
-)
-def test_what_gets_through_is_named(attack: Callable, function: str, hack: str) -> None:
-    code, lines = attack(function)
-    assert code == 1
-    assert any(f"GOT THROUGH  {hack}" in line for line in lines), lines
+def test_what_gets_through_is_named_and_nothing_through_a_sound_reward(attack: Callable) -> None:
+    for function in ("sound", "sound_and_async"):
+        code, lines = attack(function)
+        assert code == 0
+        assert lines[-1].startswith("0 of ")
+        assert not any("GOT THROUGH" in line for line in lines)
+    for function, hack in GETS_THROUGH.items():
+        code, lines = attack(function)
+        assert code == 1
+        assert any(f"GOT THROUGH  {hack}" in line for line in lines), lines
 
 
 def test_programs_are_tried_where_the_ground_truth_is_tests(attack: Callable, attacks: Library, tmp_path: Path) -> None:
-    data = tmp_path / "tasks.jsonl"
+    """Those that do harm are for a sandbox: a function of one's own may run programs where nothing holds them."""
     tests = {"asserts": ["assert double(3) == 6"]}
-    data.write_text(json.dumps({"prompt": [{"content": "Double."}], "reward_model": {"ground_truth": tests}}) + "\n")
-    code, lines = attack("program", "--data", str(data), "--all")
-    assert code == 1
-    assert any("GOT THROUGH  os exit at once" in line for line in lines)
-    assert any("held  equal to everything" in line for line in lines)
+    for number, truth in enumerate((tests, json.dumps(tests))):
+        data = tmp_path / f"tasks{number}.jsonl"
+        row = {"prompt": [{"content": "Double."}], "reward_model": {"ground_truth": truth}}
+        data.write_text(json.dumps(row) + "\n")
+        for harm in ([], ["--harm"]):
+            code, lines = attack("program", "--data", str(data), "--all", *harm)
+            assert code == 1
+            assert any("GOT THROUGH  os exit at once" in line for line in lines)
+            assert any("held  equal to everything" in line for line in lines)
+            assert any("fork bomb:" in line for line in lines) is bool(harm)
     assert attacks("trial").tested(tests) == "double"
 
 
-def test_plain_rows_are_tasks_as_well(attack: Callable, tmp_path: Path) -> None:
-    """As they are for training: a column ground_truth, and texts with any character."""
-    data = tmp_path / "tasks.jsonl"
+def test_rows_are_tasks_as_they_are_for_training(attack: Callable, tmp_path: Path) -> None:
+    """A column ground_truth, and texts with any character; files of the kinds that are trained on."""
     rows = [{"prompt": "a\u2028b\u0085", "ground_truth": "4"}, {"prompt": "?", "answer": "4"}]
-    data.write_text("\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows), encoding="utf-8")
-    _, lines = attack("program", "--data", str(data), "--tasks", "1")
-    assert "task: 4" in lines
-    code, lines = attack("program", "--data", str(data))
-    assert code == 2
-    assert any(line.endswith("row 1: no ground truth; it has answer, prompt") for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "said"),
-    [
-        ("tasks.json", '[\n{"prompt": "?", "ground_truth": "4"}\n]', "task: 4"),
-        ("tasks.csv", "prompt,ground_truth\n?,4\n", "is neither .parquet nor .jsonl nor .json"),
-    ],
-)
-def test_files_are_those_that_are_trained_on(attack: Callable, tmp_path: Path, name: str, text: str, said: str) -> None:
-    (tmp_path / name).write_text(text)
-    _, lines = attack("program", "--data", str(tmp_path / name))
-    assert any(line.endswith(said) for line in lines)
+    lines = "\n\n".join(json.dumps(row, ensure_ascii=False) for row in rows)
+    for name, text, options, said in (
+        ("tasks.jsonl", lines, ("--tasks", "1"), "task: 4"),
+        ("tasks.jsonl", lines, (), "row 1: no ground truth; it has answer, prompt"),
+        ("tasks.json", '[\n{"prompt": "?", "ground_truth": "4"}\n]', (), "task: 4"),
+        ("tasks.csv", "prompt,ground_truth\n?,4\n", (), "is neither .parquet nor .jsonl nor .json"),
+    ):
+        (tmp_path / name).write_text(text, encoding="utf-8")
+        code, shown = attack("program", "--data", str(tmp_path / name), *options)
+        assert any(line.endswith(said) for line in shown), shown
+        assert (code == 2) is (said != "task: 4")
 
 
 def test_what_is_not_there_is_an_error_with_a_hint(attacks: Library, capsys: pytest.CaptureFixture[str]) -> None:
@@ -119,15 +112,3 @@ def test_what_is_not_there_is_an_error_with_a_hint(attacks: Library, capsys: pyt
         error = capsys.readouterr().err
         assert error.startswith("error: ")
         assert "hint: " in error
-
-
-@pytest.mark.parametrize(("arguments", "harmful"), [([], False), (["--harm"], True)])
-def test_programs_that_do_harm_are_for_a_sandbox(
-    attack: Callable, tmp_path: Path, arguments: list[str], harmful: bool
-) -> None:
-    """A function of one's own may run programs where nothing holds them."""
-    task = {"prompt": "double it", "reward_model": {"ground_truth": json.dumps({"asserts": ["assert double(2) == 4"]})}}
-    (tmp_path / "tasks.jsonl").write_text(json.dumps(task) + "\n")
-    _, lines = attack("program", "--data", str(tmp_path / "tasks.jsonl"), "--all", *arguments)
-    assert any("exit at once" in line for line in lines)
-    assert any("fork bomb:" in line for line in lines) is harmful

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -102,17 +103,15 @@ PASSED = {
     "unittest with mocks": ("def f(x): return x + 1\ndef g(call): return call(2)", {"test": OF_MOCKS}),
     "functions that are called like a library's": (
         POINT,
-        {
-            "asserts": [
-                "assert dist(Point(0, 0), Point(3, 4)) == 5 and isinstance(origin(), Point)",
-                "r = build([1])\nr = insert(r, 3)\nassert search(r, 3) is True",
-                "assert search(build([1, 2]), 2) is True",
-            ]
-        },
+        [
+            "assert dist(Point(0, 0), Point(3, 4)) == 5 and isinstance(origin(), Point)",
+            "r = build([1])\nr = insert(r, 3)\nassert search(r, 3) is True",
+            "assert search(build([1, 2]), 2) is True",
+        ],
     ),
     "something of Python's": (
         "def f(): return 1\ndef sum(x):\n    total = 0\n    for v in x: total += v\n    return total",
-        {"asserts": ["assert sum(range(3)) == 3"]},
+        ["assert sum(range(3)) == 3"],
     ),
     "what is imported has Python's name": (
         "def sum(x): return x[0] + x[1]\ndef mean(x): return (x[0] + x[1]) / 2",
@@ -146,58 +145,52 @@ PASSED = {
     ),
     "comparisons of all kinds": (
         "def f(x): return x",
-        {
-            "asserts": [
-                "assert 0 < f(1) < 2 <= f(2) == 2 != 3 and not 0 < f(5) < 2",
-                "assert (y := f(3)) == 3 and [z := v for v in f([1])] == [1] and y - 1 == 2",
-                "class A:\n    n = 2\n    m = [i for i in range(n)]\nassert A.m == f([0, 1])",
-                "class B:\n    def __init__(self): self.a = 1\nclass C(B):\n    def __init__(self):\n"
-                "        super().__init__()\n        self.b = 2\nassert C().b - C().a == f(1)",
-                "x = f([1])\nassert all(a <= b for a, b in zip(sorted(x), sorted(x)[1:]))",
-                "assert f([1, 3]) and max(f([1, 3]), default=0) == 3 and min(4, f(2)) == 2",
-                "assert max(f(['a', 'bb']), key=len) == 'bb' and max(f([]), default=7) == 7",
-                "for a in ([], [2, 1], [3]):\n    assert all(p == q for p, q in zip(f(a), a))",
-                "assert f(float('nan')) != 1 and math.isnan(f(float('nan')))",
-            ]
-        },
+        [
+            "assert 0 < f(1) < 2 <= f(2) == 2 != 3 and not 0 < f(5) < 2",
+            "assert (y := f(3)) == 3 and [z := v for v in f([1])] == [1] and y - 1 == 2",
+            "class A:\n    n = 2\n    m = [i for i in range(n)]\nassert A.m == f([0, 1])",
+            "class B:\n    def __init__(self): self.a = 1\nclass C(B):\n    def __init__(self):\n"
+            "        super().__init__()\n        self.b = 2\nassert C().b - C().a == f(1)",
+            "x = f([1])\nassert all(a <= b for a, b in zip(sorted(x), sorted(x)[1:]))",
+            "assert f([1, 3]) and max(f([1, 3]), default=0) == 3 and min(4, f(2)) == 2",
+            "assert max(f(['a', 'bb']), key=len) == 'bb' and max(f([]), default=7) == 7",
+            "for a in ([], [2, 1], [3]):\n    assert all(p == q for p, q in zip(f(a), a))",
+            "assert f(float('nan')) != 1 and math.isnan(f(float('nan')))",
+        ],
     ),
     "values": (
         "import math\nfrom collections import Counter\nfrom fractions import Fraction\n"
         "def f(*a): return a\ndef g(x): return Counter(x)\ndef h(): return {1: [(2.5, None)], 'a': {b'x', 3j}}\n"
         "def i(): return 1 << 200\ndef j(n): return (k * k for k in range(n))\nFACT = {'a': 1}\n"
         "def k(): return Fraction(1, 2)\ndef l(x): return frozenset(x)",
-        {
-            "asserts": [
-                "assert f(1, 'ä', None, True) == (1, 'ä', None, True)",
-                "assert g('aab') == {'a': 2, 'b': 1}",
-                "assert g('aab') == Counter('aab')",
-                "assert h() == {1: [(2.5, None)], 'a': {b'x', 3j}}",
-                "assert i() == 2 ** 200",
-                "assert list(j(4)) == [0, 1, 4, 9]",
-                "assert sorted(f(3, 1, 2)) == [1, 2, 3] and FACT['a'] == 1",
-                "assert math.isclose(k(), 0.5)",
-                "assert l([1, 1]) == {1} and f(range(3)) == (range(3),)",
-                "assert f(float('inf'), -1.5) == (math.inf, -1.5)",
-                "assert f(math.nan)[0] != 0",
-            ]
-        },
+        [
+            "assert f(1, 'ä', None, True) == (1, 'ä', None, True)",
+            "assert g('aab') == {'a': 2, 'b': 1}",
+            "assert g('aab') == Counter('aab')",
+            "assert h() == {1: [(2.5, None)], 'a': {b'x', 3j}}",
+            "assert i() == 2 ** 200",
+            "assert list(j(4)) == [0, 1, 4, 9]",
+            "assert sorted(f(3, 1, 2)) == [1, 2, 3] and FACT['a'] == 1",
+            "assert math.isclose(k(), 0.5)",
+            "assert l([1, 1]) == {1} and f(range(3)) == (range(3),)",
+            "assert f(float('inf'), -1.5) == (math.inf, -1.5)",
+            "assert f(math.nan)[0] != 0",
+        ],
     ),
     "in place": (
         "def f(xs, table): xs.sort(); xs.append([9]); table['n'] = len(xs)",
-        {"asserts": ["xs, table = [3, 1], {}\nf(xs, table)\nassert xs == [1, 3, [9]] and table == {'n': 3}"]},
+        ["xs, table = [3, 1], {}\nf(xs, table)\nassert xs == [1, 3, [9]] and table == {'n': 3}"],
     ),
     "callbacks": (
         "def f(function, items): return [function(item) for item in items]\ndef g(kind, x): return isinstance(x, kind)",
-        {"asserts": ["assert f(lambda x: x * 2, [1, 2]) == [2, 4]", "assert g(int, 1) and not g(str, 1)"]},
+        ["assert f(lambda x: x * 2, [1, 2]) == [2, 4]", "assert g(int, 1) and not g(str, 1)"],
     ),
     "objects": (
         STACK,
-        {
-            "asserts": [
-                "s = Stack(1)\ns.push(2)\nassert s.pop() == 2 and len(s) == 1 and str(s) == '1' and s.items == [1]",
-                "try:\n  Stack().pop()\n  assert False\nexcept Empty:\n  pass",
-            ]
-        },
+        [
+            "s = Stack(1)\ns.push(2)\nassert s.pop() == 2 and len(s) == 1 and str(s) == '1' and s.items == [1]",
+            "try:\n  Stack().pop()\n  assert False\nexcept Empty:\n  pass",
+        ],
     ),
     "a tree that the setup makes (MBPP)": (
         TREE,
@@ -244,102 +237,89 @@ PASSED = {
 def run(library: Library) -> Run:
     """Run tests of a program, with time enough for a busy machine; the verdicts."""
     code, limits = library("verified_code"), library("sandbox").Limits
-    return lambda source, tests, **more: code.run_tests(source, tests, limits(**{"seconds": 60, **more}))
+
+    def runner(source: str, tests: Any, **more: Any) -> list[str]:
+        """Run a program's tests: of those that are texts alone each is an assert."""
+        found = {"asserts": tests} if isinstance(tests, list) and isinstance(tests[0], str) else tests
+        return code.run_tests(source, found, limits(**{"seconds": 60, **more}))
+
+    return runner
 
 
-@pytest.mark.parametrize("form", PASSED)
-def test_honest_solutions_pass(run: Run, form: str) -> None:
-    source, tests = PASSED[form]
-    verdicts = run(source, tests)
-    assert set(verdicts) == {"passed"}, verdicts
+def test_honest_solutions_pass(run: Run) -> None:
     names = ["f", "g", "h", "depth", "has_close", "add", "sum", "mean", "dist", "build", "insert", "search"]
     wrong = "\n".join(f"def {name}(*a): return 12345" for name in names)
-    verdicts = run(wrong, tests)
-    assert "passed" not in verdicts, verdicts
+    for form, (source, tests) in PASSED.items():
+        verdicts = run(source, tests)
+        assert set(verdicts) == {"passed"}, (form, verdicts)
+        verdicts = run(wrong, tests)
+        assert "passed" not in verdicts, (form, verdicts)
 
 
 def test_each_method_of_a_test_case_is_a_test(run: Run) -> None:
     assert run(STACK, {"test": UNITTEST}) == ["passed", "passed", "wrong"]
 
 
-@pytest.mark.parametrize(
-    ("source", "tests"),
-    [
-        (
-            "import math\nmath.isclose = lambda *a: True\ndef f(x): return 0",
-            {"asserts": ["assert math.isclose(f(1), 5.0)"]},
-        ),
-        ("def f(x): return 0\ndef helper(x): return 7", {"asserts": ["assert helper(f(1)) == 7"], "entry_point": "f"}),
-        # A task that is called like something of Python's is not solved by Python.
-        ("x = 1", {"asserts": ["assert sum([1, 2]) == 3"]}),
-        ("x = 1", {"asserts": ["assert sqrt(4) == 2"]}),
-        # NaN makes each comparison false.
-        ("def f(x): return float('nan')", {"asserts": ["assert not f(1) > 3", "assert not abs(f(1) - 2) > 0.1"]}),
-        ("def f(x): return [float('nan')] * 3", {"asserts": ["assert not any(abs(a - 1) > 0.1 for a in f(1))"]}),
-        # Infinity, by itself, makes NaN.
-        ("def f(x): return float('inf')", {"asserts": ["assert not abs(f(1) - 5) / abs(f(1)) > 0.1"]}),
-        ("def f(x): return complex('inf')", {"asserts": ["assert not abs(f(1) - 5) / abs(f(1)) > 0.1"]}),
-        # Nothing is compared where nothing is answered.
-        ("def f(x): return []", {"asserts": ["assert all(a == b for a, b in zip(f(1), [1, 2]))"]}),
-        ("def f(x): return iter(())", {"asserts": ["assert not any(a != b for a, b in zip([1, 2], f(1)))"]}),
-        (
-            "class f:\n  def __init__(self, x): self.items = ()",
-            {"asserts": ["assert all(map(int.__eq__, f(1).items, [1]))"]},
-        ),
-        # Of a task that is called like something of Python's, what it is compared with is not the program's.
-        ("def abs(x): return 0\ndef round(x): return 7", {"asserts": ["assert abs(round(2.5) - 2) < 0.1"]}),
-        # Nor where the tests speak of NaN, or it comes as a text.
-        (
-            "def f(x): return float('nan')",
-            {
-                "asserts": [
-                    f"assert {condition} and (f(3) == 3 or not math.isnan(1))"
-                    for condition in (
-                        "not abs(f(1) - 1) > 0.1",
-                        "not math.fabs(f(1) - 1) >= 0.1",
-                        "max(0, abs(f(1) - 1)) < 0.1",
-                        "sorted([min(0.1, f(1) - 1)]) == [0.1]",
-                    )
-                ]
-            },
-        ),
-        ("def f(x): return 'nan'", {"asserts": ["assert not abs(float(f(1)) - 1) > 0.1"]}),
-        # Nothing is compared with what is made of nothing.
-        (
-            "def f(x): return []",
-            {
-                "asserts": [
-                    "assert all(abs(a - b) < 0.1 for a, b in zip(sorted(f(1)), [1, 2]))",
-                    "assert all(a == b for a, b in zip([float(v) for v in f(1)], [1, 2]))",
-                    "assert all(a == b for a, b in zip((float(v) for v in f(1)), [1, 2]))",
-                    "r = list(f(1))\ns = [v for v in r]\nassert not any(a != b for a, b in zip(s, [1, 2]))",
-                ]
-            },
-        ),
-        # What a program returns is not run.
-        ("def f(x): return '__import__(\"os\")._exit(0)'", {"asserts": ["assert eval(f(1)) == 3"]}),
-        # An empty generator does not end a loop over cases.
-        ("def f():\n    return iter(())", {"test": "g = f()\nassert all(map(lambda y: next(g) == y, [1, 2]))"}),
-        # Changing an argument, to what is returned.
-        ("def f(x):\n    x.clear()\n    return []", {"asserts": ["xs = [3, 1]\nassert f(xs) == sorted(xs)"]}),
-        # An object that knows what it is compared with.
-        (
-            "class A:\n  def __contains__(self, x): return True\n  def __iter__(self): return iter([])\n"
-            "  def __getitem__(self, i): return self\n  __len__ = lambda self: 3\ndef f(x): return A()",
-            {
-                "asserts": [
-                    "assert 7 in f(1)",
-                    "assert f(1)[0] == 3",
-                    "assert f(1)",
-                    "assert f(1) > 3",
-                    "assert f(1) + 1",
-                ]
-            },
-        ),
-    ],
+DECIDED = (
+    ("import math\nmath.isclose = lambda *a: True\ndef f(x): return 0", ["assert math.isclose(f(1), 5.0)"]),
+    ("def f(x): return 0\ndef helper(x): return 7", {"asserts": ["assert helper(f(1)) == 7"], "entry_point": "f"}),
+    # A task that is called like something of Python's is not solved by Python.
+    ("x = 1", ["assert sum([1, 2]) == 3"]),
+    ("x = 1", ["assert sqrt(4) == 2"]),
+    # NaN makes each comparison false.
+    ("def f(x): return float('nan')", ["assert not f(1) > 3", "assert not abs(f(1) - 2) > 0.1"]),
+    ("def f(x): return [float('nan')] * 3", ["assert not any(abs(a - 1) > 0.1 for a in f(1))"]),
+    # Infinity, by itself, makes NaN.
+    ("def f(x): return float('inf')", ["assert not abs(f(1) - 5) / abs(f(1)) > 0.1"]),
+    ("def f(x): return complex('inf')", ["assert not abs(f(1) - 5) / abs(f(1)) > 0.1"]),
+    # Nothing is compared where nothing is answered.
+    ("def f(x): return []", ["assert all(a == b for a, b in zip(f(1), [1, 2]))"]),
+    ("def f(x): return iter(())", ["assert not any(a != b for a, b in zip([1, 2], f(1)))"]),
+    ("class f:\n  def __init__(self, x): self.items = ()", ["assert all(map(int.__eq__, f(1).items, [1]))"]),
+    # Of a task that is called like something of Python's, what it is compared with is not the program's.
+    ("def abs(x): return 0\ndef round(x): return 7", ["assert abs(round(2.5) - 2) < 0.1"]),
+    # Nor where the tests speak of NaN, or it comes as a text.
+    (
+        "def f(x): return float('nan')",
+        [
+            f"assert {condition} and (f(3) == 3 or not math.isnan(1))"
+            for condition in (
+                "not abs(f(1) - 1) > 0.1",
+                "not math.fabs(f(1) - 1) >= 0.1",
+                "max(0, abs(f(1) - 1)) < 0.1",
+                "sorted([min(0.1, f(1) - 1)]) == [0.1]",
+            )
+        ],
+    ),
+    ("def f(x): return 'nan'", ["assert not abs(float(f(1)) - 1) > 0.1"]),
+    # Nothing is compared with what is made of nothing.
+    (
+        "def f(x): return []",
+        [
+            "assert all(abs(a - b) < 0.1 for a, b in zip(sorted(f(1)), [1, 2]))",
+            "assert all(a == b for a, b in zip([float(v) for v in f(1)], [1, 2]))",
+            "assert all(a == b for a, b in zip((float(v) for v in f(1)), [1, 2]))",
+            "r = list(f(1))\ns = [v for v in r]\nassert not any(a != b for a, b in zip(s, [1, 2]))",
+        ],
+    ),
+    # What a program returns is not run.
+    ("def f(x): return '__import__(\"os\")._exit(0)'", ["assert eval(f(1)) == 3"]),
+    # An empty generator does not end a loop over cases.
+    ("def f():\n    return iter(())", {"test": "g = f()\nassert all(map(lambda y: next(g) == y, [1, 2]))"}),
+    # Changing an argument, to what is returned.
+    ("def f(x):\n    x.clear()\n    return []", ["xs = [3, 1]\nassert f(xs) == sorted(xs)"]),
+    # An object that knows what it is compared with.
+    (
+        "class A:\n  def __contains__(self, x): return True\n  def __iter__(self): return iter([])\n"
+        "  def __getitem__(self, i): return self\n  __len__ = lambda self: 3\ndef f(x): return A()",
+        ["assert 7 in f(1)", "assert f(1)[0] == 3", "assert f(1)", "assert f(1) > 3", "assert f(1) + 1"],
+    ),
 )
-def test_no_test_is_decided_by_what_it_tests(run: Run, source: str, tests: dict) -> None:
-    assert "passed" not in run(source, tests)
+
+
+def test_no_test_is_decided_by_what_it_tests(run: Run) -> None:
+    for source, tests in DECIDED:
+        assert "passed" not in run(source, tests), (source, tests)
 
 
 def test_pairs_of_answers_are_zips(run: Run) -> None:
@@ -354,7 +334,7 @@ def test_pairs_of_answers_are_zips(run: Run) -> None:
         "try:\n    list(zip(f(1), [1, 2], strict=True))\nexcept ValueError:\n    pass\nelse:\n    raise AssertionError",
         "assert f(float('inf')) == [float('inf')]",
     ]
-    assert set(run(source, {"asserts": asserts})) == {"passed"}
+    assert set(run(source, asserts)) == {"passed"}
     assert run(source, {"asserts": ["assert max(abs(-2), 1) == 2"]}) == ["passed"]
 
 
@@ -376,7 +356,7 @@ def test_numpy_does_not_find_nothing_equal_to_something(run: Run) -> None:
     empty = ("[]", "[[]]", "__import__('numpy').zeros((0,))", "__import__('numpy').zeros((0, 1))", "'nan'")
     for source, verdict in {"2 * x": "passed", **dict.fromkeys(empty, "wrong")}.items():
         limits = {"site_packages": True, "memory_mb": 2048}
-        assert set(run(f"def f(x): return {source}", {"asserts": asserts}, **limits)) == {verdict}, source
+        assert set(run(f"def f(x): return {source}", asserts, **limits)) == {verdict}, source
 
 
 def test_arrays_are_arrays_on_both_sides(run: Run) -> None:
@@ -402,59 +382,57 @@ def test_tests_of_pytest_are_run_by_it(run: Run) -> None:
         run(good, {"test": "def test_f(tmp_path): assert f(1) == 2"}, site_packages=True)
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("pytest", OF_PYTEST),
-        ("pytest", "def test_f(capsys): assert f(1) == 2"),
-        ("numpy", "import numpy as np\nassert np.array_equal(f(1), [1])"),
-        ("numpy", "assert np.array_equal(f(1), [1])"),
-        ("no_such_module", "def test_f():\n    from no_such_module import it\n    assert f(1) == it"),
-    ],
+MISSING = (
+    ("pytest", OF_PYTEST),
+    ("pytest", "def test_f(capsys): assert f(1) == 2"),
+    ("numpy", "import numpy as np\nassert np.array_equal(f(1), [1])"),
+    ("numpy", "assert np.array_equal(f(1), [1])"),
+    ("no_such_module", "def test_f():\n    from no_such_module import it\n    assert f(1) == it"),
 )
-def test_a_module_that_is_missing_is_named(library: Library, module: str, source: str) -> None:
-    sandbox = library("sandbox")
-    with pytest.raises(
-        sandbox.TestsError, match=rf"import {module}, which(.|\n)*hint: .*local.reward.site_packages=true"
-    ):
-        library("verified_code").run_tests("raise SystemExit", {"test": source})
+
+
+def test_a_module_that_is_missing_is_named(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And the setting lets installed ones in."""
+    sandbox, run_tests = library("sandbox"), library("verified_code").run_tests
+    for module, source in MISSING:
+        said = rf"import {module}, which(.|\n)*hint: .*local.reward.site_packages=true"
+        with pytest.raises(sandbox.TestsError, match=said):
+            run_tests("raise SystemExit", {"test": source})
     tried = "try:\n    import no_such_module\nexcept ImportError:\n    pass\nassert f(1) == 1"
-    assert library("verified_code").run_tests("def f(x): return x", {"test": tried}) == ["passed"]
-
-
-def test_the_setting_lets_installed_modules_in(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert run_tests("def f(x): return x", {"test": tried}) == ["passed"]
     pytest.importorskip("numpy")
-    sandbox = library("sandbox")
     monkeypatch.setenv(sandbox.SITE_PACKAGES, "")
     monkeypatch.setenv(sandbox.ALLOW, "")
     sandbox.announce(True, site_packages=True)
     tests = {"asserts": ["assert np.array_equal(f(1), [1])"]}
     limits = sandbox.Limits(seconds=60, allow_unisolated=True)
-    assert library("verified_code").run_tests("import numpy\ndef f(x): return numpy.ones(1)", tests, limits) == [
-        "passed"
-    ]
+    assert run_tests("import numpy\ndef f(x): return numpy.ones(1)", tests, limits) == ["passed"]
 
 
-@pytest.mark.parametrize(
-    "tests",
-    [
-        {"test": "def foo(): assert f(1) == 2"},
-        {"test": "function test() { assert(f(1)); }"},
-        {"test": "print(f(1))"},
-        {"test": "x = f(1)"},
-        {"test": "import unittest\nclass A(unittest.TestCase):\n    def foo(self): pass\nunittest.main()"},
-        {"test": "def check(candidate): assert candidate(1)"},
-        {"test": ["assert f(1) == 2"]},
-        {"test": "def test_f(): assert f(1) == 2", "entry_point": "f("},
-        {"asserts": ["f(1) == 2"]},
-        {"asserts": ["assert f(1) == "]},
-        {"asserts": ["assert f(1) == 2"], "setup": "import"},
-    ],
+NO_TESTS = (
+    {"test": "def foo(): assert f(1) == 2"},
+    {"test": "function test() { assert(f(1)); }"},
+    {"test": "print(f(1))"},
+    {"test": "x = f(1)"},
+    {"test": "import unittest\nclass A(unittest.TestCase):\n    def foo(self): pass\nunittest.main()"},
+    {"test": "def check(candidate): assert candidate(1)"},
+    {"test": ["assert f(1) == 2"]},
+    {"test": "def test_f(): assert f(1) == 2", "entry_point": "f("},
+    {"asserts": ["f(1) == 2"]},
+    {"asserts": ["assert f(1) == "]},
+    {"asserts": ["assert f(1) == 2"], "setup": "import"},
+    {"inputs": ["1"]},
+    {},
+    "no JSON",
+    [{"input": "1", "output": "1", "testtype": "functional"}],
 )
-def test_tests_that_nobody_can_pass_or_fail_are_an_error_of_the_data(library: Library, tests: dict) -> None:
-    for source in ("def f(x): return 2", "raise SystemExit"):
-        with pytest.raises(ValueError, match="test"):
-            library("verified_code").score_code("", source, tests)
+
+
+def test_tests_that_nobody_can_pass_or_fail_are_an_error_of_the_data(library: Library) -> None:
+    for tests in NO_TESTS:
+        for source in ("def f(x): return 2", "raise SystemExit"):
+            with pytest.raises(ValueError, match="test"):
+                library("verified_code").score_code("", source, tests)
 
 
 def test_a_score_is_the_share_of_tests_that_pass(library: Library) -> None:
@@ -467,14 +445,6 @@ def test_a_score_is_the_share_of_tests_that_pass(library: Library) -> None:
     assert code.score_code("", text, tests, partial_credit=False)["score"] == 0.0
     assert code.score_code("", "def f(): return 1", {"asserts": ["assert f() == 1"]})["acc"] == 1.0
     assert code.extract_code("```py\nx = 1\n```\n```python\ny = 2") == "y = 2"
-
-
-@pytest.mark.parametrize(
-    "tests", [{"inputs": ["1"]}, {}, "no JSON", [{"input": "1", "output": "1", "testtype": "functional"}]]
-)
-def test_what_is_no_tests_is_an_error(library: Library, tests: object) -> None:
-    with pytest.raises(ValueError, match="tests are"):
-        library("verified_code").run_tests("", tests)
 
 
 def test_all_runs_of_a_program_together_are_limited(run: Run) -> None:

@@ -51,11 +51,23 @@ def workers() -> Workers:
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
-def test_scores_come_in_order(library: Library, functions: ModuleType, num_workers: int, workers: Workers) -> None:
-    scorer = library("scoring_aside").ScorerAside(functions.length, num_workers)
-    results = scorer(samples(*("a" * n for n in range(200))))
-    scorer.close()
+def test_scores_come_in_order_and_the_first_sample_that_raises_is_named(
+    library: Library, functions: ModuleType, num_workers: int, workers: Workers
+) -> None:
+    scoring, aside = library("scoring"), library("scoring_aside").ScorerAside
+    with closing(aside(functions.length, num_workers)) as scorer:
+        results = scorer(samples(*("a" * n for n in range(200))))
     assert [result["score"] for result in results] == list(range(200))
+    for text, message in (
+        ("raise", "the reward raised KeyError: 'no such key'"),
+        ("exit", "the reward raised SystemExit: enough"),
+        ("nothing", r"a dict without `score`; it has value"),
+    ):
+        scorer = aside(functions.unreliable, num_workers)
+        with closing(scorer), pytest.raises(scoring.ScoringError, match=message) as caught:
+            scorer(samples("a", "bb", text, "cc", "raise"))
+        assert caught.value.row == 2
+        assert "scored_by.py:" in caught.value.hook_file
     assert workers() == set()
 
 
@@ -74,43 +86,15 @@ def test_samples_that_hang_or_kill_their_process_cost_themselves_only(
     assert workers() == set()
 
 
-@pytest.mark.parametrize("num_workers", [0, 2])
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("raise", "the reward raised KeyError: 'no such key'"),
-        ("exit", "the reward raised SystemExit: enough"),
-        ("nothing", r"a dict without `score`; it has value"),
-    ],
-)
-def test_the_first_sample_that_raises_is_named(
-    library: Library, functions: ModuleType, num_workers: int, text: str, message: str, workers: Workers
-) -> None:
-    scoring = library("scoring")
-    scorer = library("scoring_aside").ScorerAside(functions.unreliable, num_workers)
-    with pytest.raises(scoring.ScoringError, match=message) as caught:
-        scorer(samples("a", "bb", text, "cc", "raise"))
-    scorer.close()
-    assert caught.value.row == 2
-    assert "scored_by.py:" in caught.value.hook_file
-    assert workers() == set()
-
-
-def test_a_coroutine_that_would_end_the_program_is_an_error(library: Library) -> None:
+def test_a_coroutine_that_would_end_the_program_is_an_error_where_it_said_so(library: Library) -> None:
     """And not one that nobody hears of: the loop would end, and the run wait for it for ever."""
 
     async def leave(**sample: Any) -> float:
-        sys.exit(0)
-
-    scorer = library("scoring_aside").ScorerAside(leave)
-    with closing(scorer), pytest.raises(library("scoring").ScoringError, match="raised SystemExit: 0"):
-        scorer(samples("aa"))
-
-
-def test_a_coroutine_that_would_end_a_thread_is_an_error_where_it_said_so(library: Library) -> None:
-    async def leave() -> float:
         sys.exit("enough")
 
+    scorer = library("scoring_aside").ScorerAside(leave)
+    with closing(scorer), pytest.raises(library("scoring").ScoringError, match="raised SystemExit: enough"):
+        scorer(samples("aa"))
     with closing(library("loop_thread").LoopThread("thread")) as thread:
         error = thread.submit(leave()).exception(10)
     assert "enough" in str(error)
@@ -132,20 +116,18 @@ def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, function
 
 
 def test_the_plain_scorer_does_so_in_this_thread(library: Library, functions: ModuleType) -> None:
+    """And coroutines are awaited where a loop runs already."""
     scoring = library("scoring")
     assert [result["score"] for result in scoring.Scorer(functions.length)(samples("a", "aaa"))] == [1.0, 3.0]
     with pytest.raises(scoring.ScoringError, match="raised KeyError") as caught:
         scoring.Scorer(functions.unreliable)(samples("a", "raise", "hang"))
     assert caught.value.row == 1
 
+    async def in_a_loop(scorer: Any) -> Any:
+        return scorer(samples("aa"))
 
-async def _scored_in_a_loop(scorer: Any) -> list[dict[str, Any]]:
-    return scorer(samples("aa"))
-
-
-def test_coroutines_are_awaited_where_a_loop_runs_already(library: Library, functions: ModuleType) -> None:
     with closing(library("scoring_aside").ScorerAside(functions.waiting)) as scorer:
-        assert asyncio.run(_scored_in_a_loop(scorer)) == [{"score": 2.0}]
+        assert asyncio.run(in_a_loop(scorer)) == [{"score": 2.0}]
 
 
 def loaded(file: Path, name: str) -> ModuleType:
@@ -212,27 +194,20 @@ def test_what_wraps_a_function_is_imported_once_and_not_by_each_process(folder: 
     assert done.stdout.splitlines()[-2:] == ["[0.0, 1, 0.0, 1, 0.0]", "xx"], done.stderr  # here, and in the server
 
 
-@pytest.mark.parametrize("in_main_thread", [True, False])
 def test_a_function_that_hangs_here_is_left_as_well(
-    library: Library, functions: ModuleType, in_main_thread: bool, capsys: pytest.CaptureFixture[str]
+    library: Library, functions: ModuleType, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    """In the main thread, and in another one."""
     scorer = library("scoring_aside").ScorerAside(functions.unreliable, timeout=0.5, timeout_score=-1.0)
-    given = samples("a", "hang", "b")
-    if in_main_thread:
-        results = scorer(given)
-    else:
-        with ThreadPoolExecutor(max_workers=1) as background:
-            results = background.submit(scorer, given).result()
-    assert [result["unscored"] for result in results] == [0.0, 1.0, 0.0]
-    assert results[1]["score"] == -1.0
+    with ThreadPoolExecutor(max_workers=1) as background:
+        for call in (lambda function, *given: function(*given), lambda *given: background.submit(*given).result()):
+            results = call(scorer, samples("a", "hang", "b"))
+            assert [result["unscored"] for result in results] == [0.0, 1.0, 0.0]
+            assert results[1]["score"] == -1.0
     assert "took longer than 0.5 s" in capsys.readouterr().out
     assert signal.getitimer(signal.ITIMER_REAL) == (0.0, 0.0)
-
-
-def test_what_cannot_be_run_as_asked_is_an_error_at_once(library: Library) -> None:
-    scorer = library("scoring_aside").ScorerAside
     with pytest.raises(ValueError, match="define it at the top of a module"):
-        scorer(lambda **sample: 1.0, num_workers=1)
+        library("scoring_aside").ScorerAside(lambda **sample: 1.0, num_workers=1)
 
 
 SCRIPT = """

@@ -101,37 +101,28 @@ def test_rewards_are_computed_while_the_batch_before_is_trained_on(run: Callable
 
 
 REFUSED = {
-    "its correction": ("algorithm.rollout_correction.rollout_is=null",),
-    "calculate_log_probs": ("actor_rollout_ref.rollout.calculate_log_probs=false",),
-    "filter_groups": ("algorithm.filter_groups.enable=true",),
-    "remax": ("algorithm.adv_estimator=remax",),
-    "local.rollout.ahead=2": ("local.rollout.ahead=2",),
-    "actor_rollout_ref.rollout.mode=async": ("actor_rollout_ref.rollout.mode=sync",),
+    "rollout_is=token": "algorithm.rollout_correction.rollout_is=null",
+    "calculate_log_probs": "actor_rollout_ref.rollout.calculate_log_probs=false",
+    "filter_groups": "algorithm.filter_groups.enable=true",
+    "remax": "algorithm.adv_estimator=remax",
+    "local.rollout.ahead=2": "local.rollout.ahead=2",
+    "actor_rollout_ref.rollout.mode=async": "actor_rollout_ref.rollout.mode=sync",
 }
 
 
-@pytest.mark.parametrize("said", REFUSED)
-def test_what_cannot_be_ahead_is_refused(sglang_project: Path, monkeypatch: pytest.MonkeyPatch, said: str) -> None:
+def test_what_cannot_be_ahead_is_refused(sglang_project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Prompts that depend on the step before, too."""
     monkeypatch.syspath_prepend(str(sglang_project))
-    loading: Any = importlib.import_module("sgl.settings.loading")
-    errors: Any = importlib.import_module("sgl.errors")
-    ahead: Any = importlib.import_module("sgl.settings.ahead")
-    config = loading.load_config(sglang_project / "config", AHEAD)
-    ahead.check_ahead(config)
-    for one in REFUSED[said]:
-        key, _, value = one.partition("=")
-        loading.OmegaConf.update(config, key, {"null": None, "true": True, "false": False, "2": 2}.get(value, value))
-    with pytest.raises(errors.ConfigError, match="hint: ") as error:
+    names = ("settings.loading", "errors", "settings.ahead")
+    loading, errors, ahead = (importlib.import_module(f"sgl.{name}") for name in names)
+    for said, setting in REFUSED.items():
+        config = loading.load_config(sglang_project / "config", AHEAD)
         ahead.check_ahead(config)
-    assert said.replace("its correction", "rollout_is=token") in str(error.value)
-
-
-def test_prompts_that_depend_on_the_step_before_are_refused(
-    sglang_project: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.syspath_prepend(str(sglang_project))
-    ahead: Any = importlib.import_module("sgl.settings.ahead")
-    errors: Any = importlib.import_module("sgl.errors")
+        key, _, value = setting.partition("=")
+        loading.OmegaConf.update(config, key, {"null": None, "true": True, "false": False, "2": 2}.get(value, value))
+        with pytest.raises(errors.ConfigError, match="hint: ") as error:
+            ahead.check_ahead(config)
+        assert said in str(error.value)
 
     class Curriculum:
         def on_batch_end(self, batch: object) -> None: ...

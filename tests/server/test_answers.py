@@ -17,6 +17,7 @@ from tests.server.wire import RawServer, Received, as_json, http
 
 VOCABULARY, EOS, LONGEST = 20, 2, 4
 PROMPTS = [[5, 6, 7], [8]]
+KINDS = ("vllm", "sglang")
 
 
 class Talk:
@@ -132,25 +133,22 @@ def talk(packages: dict[str, str]) -> Iterator[Callable[[str], Talk]]:
         one.close()
 
 
-@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_good_answers_are_taken(talk: Callable[[str], Talk], kind: str) -> None:
-    responses = talk(kind).generate()
-    assert [response.tokens for response in responses] == [
-        _written(prompt, number) for prompt in PROMPTS for number in range(3)
-    ]
+    """Choices may come in any order; a greedy answer is that of all equal prompts; rounding above zero is zero."""
+    one = talk(kind)
+    written = [_written(prompt, number) for prompt in PROMPTS for number in range(3)]
+    responses = one.generate()
+    assert [response.tokens for response in responses] == written
     assert all(response.log_probs == [-0.5] * len(response.tokens) for response in responses)
-
-
-def test_a_greedy_answer_is_that_of_all_equal_prompts(talk: Callable[[str], Talk]) -> None:
-    one = talk("vllm")
-    assert len(one.generate(greedy=True)) == 6
-    assert len(one.raw.received) == 2
-
-
-def test_choices_may_come_in_any_order(talk: Callable[[str], Talk]) -> None:
-    one = talk("vllm")
-    one.change = lambda answer: {**answer, "choices": answer["choices"][::-1]}
-    assert [response.tokens[1] for response in one.generate()] == [10, 11, 12] * 2
+    if kind == "vllm":
+        asked = len(one.raw.received)
+        assert len(one.generate(greedy=True)) == 6
+        assert len(one.raw.received) == asked + 2
+        one.change = lambda answer: {**answer, "choices": answer["choices"][::-1]}
+        assert [response.tokens for response in one.generate()] == written
+    one.change = raw("1e-7")
+    assert max(value for response in one.generate() for value in response.log_probs) == 0.0
 
 
 def at(*path: Any, put: Any) -> Callable[[Any], Any]:
@@ -247,29 +245,8 @@ LOG_PROBS = {
 }
 
 
-def refused(one: Talk, change: Callable[[Any], Any], text: str) -> None:
-    """Every attempt gets such an answer, and the error names the server and what is wrong."""
-    one.change = change
-    with pytest.raises(one.error, match=text) as caught:
-        one.generate(count=3)
-    assert re.match(rf"{one.raw.url}/\S+ gave a wrong answer: ", str(caught.value))
-    assert "\nhint: check that local.server.url is the server of this run" in str(caught.value)
-
-
-@pytest.mark.parametrize("name", VLLM)
-def test_a_wrong_answer_of_vllm_is_refused(talk: Callable[[str], Talk], name: str) -> None:
-    refused(talk("vllm"), *VLLM[name])
-
-
-@pytest.mark.parametrize("name", SGLANG)
-def test_a_wrong_answer_of_sglang_is_refused(talk: Callable[[str], Talk], name: str) -> None:
-    refused(talk("sglang"), *SGLANG[name])
-
-
-@pytest.mark.parametrize("name", TOKENS)
-@pytest.mark.parametrize("kind", ["vllm", "sglang"])
-def test_tokens_that_cannot_be_are_refused(talk: Callable[[str], Talk], kind: str, name: str) -> None:
-    tokens, text = TOKENS[name]
+def with_tokens(kind: str, tokens: list[Any]) -> Callable[[Any], Any]:
+    """Put other tokens in the place of a response."""
 
     def change(answer: Any) -> Any:
         if kind == "vllm":
@@ -282,16 +259,33 @@ def test_tokens_that_cannot_be_are_refused(talk: Callable[[str], Talk], kind: st
             answer["meta_info"]["finish_reason"] = {"type": "stop"}
         return answer
 
-    refused(talk(kind), change, text)
+    return change
 
 
-@pytest.mark.parametrize("text", LOG_PROBS)
-@pytest.mark.parametrize("kind", ["vllm", "sglang"])
-def test_what_is_no_log_probability_is_refused(talk: Callable[[str], Talk], kind: str, text: str) -> None:
-    refused(talk(kind), raw(text), LOG_PROBS[text])
+WRONG = [
+    *(("vllm", name, *case) for name, case in VLLM.items()),
+    *(("sglang", name, *case) for name, case in SGLANG.items()),
+    *((kind, name, with_tokens(kind, tokens), said) for kind in KINDS for name, (tokens, said) in TOKENS.items()),
+    *((kind, text, raw(text), said) for kind in KINDS for text, said in LOG_PROBS.items()),
+]
 
 
-@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+@pytest.mark.parametrize(
+    ("kind", "name", "change", "said"), WRONG, ids=lambda item: item if isinstance(item, str) else ""
+)
+def test_a_wrong_answer_is_refused(
+    talk: Callable[[str], Talk], kind: str, name: str, change: Callable[[Any], Any], said: str
+) -> None:
+    """Every attempt gets such an answer, and the error names the server and what is wrong."""
+    one = talk(kind)
+    one.change = change
+    with pytest.raises(one.error, match=said) as caught:
+        one.generate(count=3)
+    assert re.match(rf"{one.raw.url}/\S+ gave a wrong answer: ", str(caught.value))
+    assert "\nhint: check that local.server.url is the server of this run" in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_wrong_answer_is_asked_for_again(talk: Callable[[str], Talk], kind: str) -> None:
     one = talk(kind)
     left = [2]
@@ -304,14 +298,7 @@ def test_a_wrong_answer_is_asked_for_again(talk: Callable[[str], Talk], kind: st
     assert len(one.generate(count=1)) == 2
 
 
-@pytest.mark.parametrize("kind", ["vllm", "sglang"])
-def test_rounding_above_zero_is_zero(talk: Callable[[str], Talk], kind: str) -> None:
-    one = talk(kind)
-    one.change = raw("1e-7")
-    assert max(value for response in one.generate() for value in response.log_probs) == 0.0
-
-
-@pytest.mark.parametrize("kind", ["vllm", "sglang"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_nothing_ends_a_response_that_is_to_go_on(talk: Callable[[str], Talk], kind: str) -> None:
     """With ignore_eos."""
     one = talk(kind)

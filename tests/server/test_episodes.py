@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from tests.environments.support import Project, prompts_of, rollouts_of
+
 EPISODES, TURNS = 3, 3
 
 
@@ -36,32 +38,15 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     from transformers import AutoTokenizer
 
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    for path in (sglang_project, sglang_project / "tests"):
-        monkeypatch.syspath_prepend(str(path))
-    double = import_module("sglang_double")
-    modules = {
-        name: import_module(f"sgl.{name}")
-        for name in (
-            "custom.env_wrapper",
-            "data.toy",
-            "episodes.playing",
-            "episodes.turns",
-            "run.distributed",
-            "run.seeds",
-            "settings.loading",
-            "training.batches",
-            "training.rollouts",
-            "workers.policy",
-            "workers.rollout_engine",
-        )
-    }
-    monkeypatch.setattr(modules["custom.env_wrapper"], "make_env", Env)
-    path = modules["data.toy"].ensure_toy_model(tmp_path / "toy")
-    model = double.Model(str(path))
+    for folder in (sglang_project, sglang_project / "tests"):
+        monkeypatch.syspath_prepend(str(folder))
+    project, double = Project(sglang_project, "sgl"), import_module("sglang_double")
+    monkeypatch.setattr(project.module("custom.env_wrapper"), "make_env", Env)
+    path = str(project.module("data.toy").ensure_toy_model(tmp_path / "toy"))
+    model = double.Model(path)
     server = double.serve(model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
-    settings = [
-        "scale=toy",
+    config = project.config(
         "local.device=cpu",
         "data.max_response_length=40",
         "actor_rollout_ref.rollout.multi_turn.enable=true",
@@ -70,28 +55,22 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         f"actor_rollout_ref.model.path={path}",
         f"trainer.default_local_dir={tmp_path / 'run'}",
         f"local.server.url=http://127.0.0.1:{server.server_address[1]}",
-    ]
-    config = modules["settings.loading"].load_config(sglang_project / "config", settings)
-    modules["settings.loading"].settle_device(config)
+    )
+    project.module("settings.loading").settle_device(config)
     tokenizer = AutoTokenizer.from_pretrained(path)
-    ranks = modules["run.distributed"].Ranks()
-    policy = modules["workers.policy"].Policy(config, tokenizer, ranks, str(path), total_steps=1)
-    engine = modules["workers.rollout_engine"].build_rollout_engine(config, tokenizer, ranks, policy)
-    rollouts = modules["training.rollouts"].Rollouts(config, ranks, engine)
-    modules["episodes.playing"].play_episodes(rollouts, config, tokenizer)
+    ranks = project.module("run.distributed").Ranks()
+    policy = project.module("workers.policy").Policy(config, tokenizer, ranks, path, total_steps=1)
+    engine = project.module("workers.rollout_engine").build_rollout_engine(config, tokenizer, ranks, policy)
+    rollouts = rollouts_of(project, config, tokenizer, ranks, engine)
 
     def play(late: Callable[[int, int], float], **meta: Any) -> Any:
         monkeypatch.setattr(Env, "late", staticmethod(late), raising=False)
-        contexts = [tokenizer("12=")["input_ids"]] * EPISODES
-        meta = {"global_steps": 1, **meta}
-        prompts = modules["episodes.turns"].context_batch(contexts, tokenizer.pad_token_id, meta)
-        infos = modules["training.batches"].objects({"place": place} for place in range(EPISODES))
-        prompts.non_tensor_batch["extra_info"] = infos
-        prompts.non_tensor_batch["uid"] = modules["training.batches"].objects(str(place) for place in range(EPISODES))
-        with modules["run.seeds"].drawing_from(1):
+        infos = [{"place": place} for place in range(EPISODES)]
+        prompts = prompts_of(project, [tokenizer("12=")["input_ids"]] * EPISODES, infos, **meta)
+        with project.module("run.seeds").drawing_from(1):
             return rollouts.generate(prompts)
 
-    play.rollouts, play.model, play.server = rollouts, model, server  # type: ignore[attr-defined]
+    play.rollouts, play.model = rollouts, model  # type: ignore[attr-defined]
     yield play
     engine.close()
     ranks.close()

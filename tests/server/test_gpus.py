@@ -28,17 +28,15 @@ def kind(verl: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyP
     return SimpleNamespace(server=getattr(found, name), config=config, options=options, package=package)
 
 
-@pytest.mark.parametrize(("together", "copies"), [(1, "8"), (2, "4"), (8, "1")])
-def test_a_server_uses_every_gpu(kind: Any, together: int, copies: str) -> None:
-    kind.config.actor_rollout_ref.rollout.tensor_model_parallel_size = together
-    words = kind.server.command(kind.config, 1, 64, 8)
-    assert [words[words.index(option) + 1] for option in kind.options] == [copies, str(together)]
-
-
-def test_gpus_that_would_have_nothing_to_do_are_refused_or_left_on_purpose(kind: Any) -> None:
-    kind.config.actor_rollout_ref.rollout.tensor_model_parallel_size = 3
-    error = import_module(f"{kind.package}.errors").ConfigError
-    with pytest.raises(error, match="does not divide the 8 GPUs"):
+def test_a_server_uses_every_gpu(kind: Any) -> None:
+    """Those that would have nothing to do are refused, or left on purpose."""
+    rollout = kind.config.actor_rollout_ref.rollout
+    for together, copies in ((1, "8"), (2, "4"), (8, "1")):
+        rollout.tensor_model_parallel_size = together
+        words = kind.server.command(kind.config, 1, 64, 8)
+        assert [words[words.index(option) + 1] for option in kind.options] == [copies, str(together)]
+    rollout.tensor_model_parallel_size = 3
+    with pytest.raises(import_module(f"{kind.package}.errors").ConfigError, match="does not divide the 8 GPUs"):
         kind.server.command(kind.config, 1, 64, 8)
     kind.config.local.server.arguments = [kind.options[0], "1"]
     words = kind.server.command(kind.config, 1, 64, 8)
@@ -73,31 +71,15 @@ def test_a_server_may_have_gpus_of_its_own(kind: Any, monkeypatch: pytest.Monkey
     assert arguments.seen_by([4, 0]) == "5,9"
 
 
-@pytest.mark.parametrize(
-    ("devices", "trainers", "copies", "visible", "sleeps"),
-    [
-        (None, 2, "2", None, True),
-        (["cuda:4", "cuda:5", "cuda:6"], 2, "3", "4,5,6", False),
-        (["cuda:1", "cuda:2"], 2, "2", "1,2", True),  # the second is the trainer's as well
-    ],
-)
-def test_the_server_is_started_on_its_gpus(
-    kind: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    tmp_path: Path,
-    devices: list[str] | None,
-    trainers: int,
-    copies: str,
-    visible: str | None,
-    sleeps: bool,
-) -> None:
+def test_the_server_is_started_on_its_gpus(kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Its command line and its environment; a process of Python stands where it would be, and nothing answers."""
     engine = import_module(f"{kind.package}.workers.servers.engine")
-    arguments = import_module(f"{kind.package}.workers.servers.arguments")
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(arguments.torch.cuda, "device_count", lambda: 8)
     monkeypatch.setattr(engine, "on_gpu", lambda: True)
     monkeypatch.setattr(engine, "get_device_name", lambda: "cuda")
+    monkeypatch.setattr(engine, "end_tokens", lambda *arguments: {})
+    arguments = import_module(f"{kind.package}.workers.servers.arguments")
+    monkeypatch.setattr(arguments.torch.cuda, "device_count", lambda: 8)
     started: dict[str, Any] = {}
 
     class Process:
@@ -119,17 +101,19 @@ def test_the_server_is_started_on_its_gpus(
     monkeypatch.setattr(engine, "ServerProcess", Process)
     monkeypatch.setattr(engine.ServerEngine, "_make_directory", lambda self: setattr(self, "directory", tmp_path))
     monkeypatch.setattr(engine.ServerEngine, "_rules", stop)
-    policy = SimpleNamespace(module=None)
-    monkeypatch.setattr(engine, "end_tokens", lambda *arguments: {})
-    ranks = SimpleNamespace(
-        world_size=1, rank=0, on_driver=lambda function: function(), gather_objects=lambda value: [value] * trainers
-    )
-    kind.config.local.server.devices = devices
-    with pytest.raises(Stop):
-        engine.ServerEngine(kind.config, None, ranks, policy, kind.server)
-    assert started["command"][started["command"].index(kind.options[0]) + 1] == copies
-    assert started["environment"].get("CUDA_VISIBLE_DEVICES") == visible
-    assert started["sleeps"] is sleeps
+    ranks = SimpleNamespace(world_size=1, rank=0, on_driver=lambda function: function())
+    ranks.gather_objects = lambda value: [value] * 2
+    for devices, copies, visible, sleeps in (
+        (None, "2", None, True),
+        (["cuda:4", "cuda:5", "cuda:6"], "3", "4,5,6", False),
+        (["cuda:1", "cuda:2"], "2", "1,2", True),  # the second is the trainer's as well
+    ):
+        kind.config.local.server.devices = devices
+        with pytest.raises(Stop):
+            engine.ServerEngine(kind.config, None, ranks, SimpleNamespace(module=None), kind.server)
+        assert started["command"][started["command"].index(kind.options[0]) + 1] == copies
+        assert started["environment"].get("CUDA_VISIBLE_DEVICES") == visible
+        assert started["sleeps"] is sleeps
 
 
 def test_memory_is_given_back_before_an_engine_wakes(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,7 +7,6 @@ import importlib
 import os
 import signal
 import socket
-import subprocess
 import sys
 import urllib.request
 from collections.abc import Callable, Iterator
@@ -16,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.project.running import started
 from tests.server.conftest import commands, wait_until
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
@@ -38,7 +38,7 @@ def process(sglang_project: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.fixture
 def launch(process: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     """Makes a server process from a command line, which is stopped at the end."""
-    started = []
+    launched = []
 
     def launcher(command: Callable[[int], list[str]], port: int | None = None, **environment: str) -> Any:
         scratch = tmp_path / "scratch"
@@ -52,11 +52,11 @@ def launch(process: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
             log=tmp_path / "run" / "server.log",
             scratch=scratch,
         )
-        started.append(server)
+        launched.append(server)
         return server
 
     yield launcher
-    for server in started:
+    for server in launched:
         server.stop()
 
 
@@ -105,33 +105,30 @@ def test_what_it_started_ends_with_it(launch: Any, tmp_path: Path) -> None:
     wait_until(lambda: not named(tmp_path))
 
 
-def test_a_server_that_ends_while_it_starts_shows_its_log(launch: Any, process: Any) -> None:
-    server = launch(python("import sys; print('no such model'); sys.exit(3)"))
-    with pytest.raises(process.RolloutError, match=r"ended while it started(.|\n)*no such model(.|\n)*exit code 3"):
-        server.wait(answers, timeout=30)
-
-
-def test_a_program_that_does_not_exist_is_told(launch: Any, process: Any) -> None:
-    server = launch(lambda port: ["/no/such/python", "-m", "server"])
-    with pytest.raises(process.RolloutError, match=r"/no/such/python"):
-        server.wait(answers, timeout=30)
-
-
-def test_a_server_that_never_answers_is_stopped(launch: Any, process: Any, tmp_path: Path) -> None:
-    server = launch(python(f"import time; time.sleep(600)  # {tmp_path}"))
-    with pytest.raises(process.RolloutError, match="did not answer within 1 s"):
-        server.wait(never, timeout=1)
-    assert not named(tmp_path)
-
-
-def test_progress_is_shown(
-    launch: Any, process: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_a_server_that_does_not_start_is_told(
+    launch: Any,
+    process: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    """One that ends shows its log; one that never answers is stopped; and progress is shown meanwhile."""
     monkeypatch.setattr(process, "PROGRESS_SECONDS", 0.3)
-    server = launch(python("import time; print('loading shards', flush=True); time.sleep(600)"))
-    with pytest.raises(process.RolloutError):
-        server.wait(never, timeout=2)
-    assert "waiting for the test server" in (shown := capsys.readouterr().out)
+    hangs = f"import time; print('loading shards', flush=True); time.sleep(600)  # {tmp_path}"
+    for command, seconds, said in (
+        (
+            python("import sys; print('no such model'); sys.exit(3)"),
+            30,
+            r"ended while it started(.|\n)*no such model(.|\n)*exit code 3",
+        ),
+        (lambda port: ["/no/such/python", "-m", "server"], 30, "/no/such/python"),
+        (python(hangs), 2, "did not answer within 2 s"),
+    ):
+        with pytest.raises(process.RolloutError, match=said):
+            launch(command).wait(never, timeout=seconds)
+    assert not named(tmp_path)
+    shown = capsys.readouterr().out
+    assert "waiting for the test server" in shown
     assert "loading shards" in shown
 
 
@@ -170,7 +167,8 @@ def test_a_server_has_ended_although_what_it_started_is_still_ending(launch: Any
         server.check()
 
 
-def test_a_death_is_told_with_the_end_of_the_log(launch: Any, process: Any) -> None:
+def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process: Any) -> None:
+    """It is told with the end of the log."""
     server = launch(serve)
     server.wait(answers, timeout=30)
     server.check()
@@ -179,28 +177,10 @@ def test_a_death_is_told_with_the_end_of_the_log(launch: Any, process: Any) -> N
     wait_until(lambda: not server.running())
     with pytest.raises(process.RolloutError, match=r"has ended(.|\n)*exit code -9"):
         server.check()
-
-
-def test_the_server_ends_when_its_keeper_is_killed(launch: Any) -> None:
     server = launch(serve)
     server.wait(answers, timeout=30)
     os.kill(server._keeper.pid, signal.SIGKILL)
     wait_until(lambda: not answers(server.url))
-
-
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
-def test_nothing_is_left_of_a_trainer_that_is_killed(sglang_project: Path, tmp_path: Path, number: int) -> None:
-    scratch = tmp_path / "scratch"
-    scratch.mkdir()
-    trainer = subprocess.Popen(
-        [sys.executable, "-c", TRAINER.format(family=FAMILY.format(mark=tmp_path), folder=str(tmp_path))],
-        cwd=sglang_project,
-    )
-    wait_until(lambda: len(named(tmp_path / "scratch")) == 1 and len(named(tmp_path)) >= 4, timeout=60)
-    trainer.send_signal(number)
-    trainer.wait()
-    wait_until(lambda: not named(tmp_path))
-    wait_until(lambda: not scratch.exists())
 
 
 TRAINER = """
@@ -213,6 +193,21 @@ server = ServerProcess("it", lambda port: [sys.executable, "-c", code], {{}}, ho
                        log=folder / "log", scratch=folder / "scratch")
 time.sleep(600)
 """
+
+
+def test_nothing_is_left_of_trainers_that_are_killed(sglang_project: Path, tmp_path: Path) -> None:
+    trainers = {number: tmp_path / number.name for number in (signal.SIGKILL, signal.SIGTERM)}
+    running = []
+    for number, folder in trainers.items():
+        (folder / "scratch").mkdir(parents=True)
+        code = TRAINER.format(family=FAMILY.format(mark=folder), folder=str(folder))
+        running.append(started(sglang_project, tmp_path / f"{number.name}.out", "-c", code))
+    for trainer, (number, folder) in zip(running, trainers.items(), strict=True):
+        wait_until(lambda folder=folder: len(named(folder / "scratch")) == 1 and len(named(folder)) >= 3, timeout=60)
+        trainer.send_signal(number)
+        trainer.wait()
+        wait_until(lambda folder=folder: not named(folder))
+        wait_until(lambda folder=folder: not (folder / "scratch").exists())
 
 
 def test_torchruns_variables_are_not_the_servers(launch: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

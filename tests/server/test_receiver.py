@@ -30,22 +30,14 @@ def refuse(receiver: Any, path: str) -> None:
     raise ValueError(f"{path} has another shape")
 
 
-def test_the_first_copy_returns_what_went_wrong(module: Any) -> None:
+def test_what_went_wrong_is_told(module: Any) -> None:
+    """The first copy returns it, another one raises it, since vLLM drops what that returns."""
     answer = module._answering(refuse)(receiver(module, 0), "bucket-0")
     assert answer == {"error": "ValueError: bucket-0 has another shape"}
-
-
-def test_another_copy_raises_it_since_vllm_drops_what_it_returns(module: Any) -> None:
     with pytest.raises(RuntimeError, match="copy 1 of the model: ValueError: bucket-0 has another shape"):
         module._answering(refuse)(receiver(module, 1), "bucket-0")
-
-
-@pytest.mark.parametrize("copy", [0, 1])
-def test_every_copy_returns_that_it_has_done_it(module: Any, copy: int) -> None:
-    assert module._answering(lambda receiver: None)(receiver(module, copy)) == {"done": True}
-
-
-def test_every_step_of_an_update_tells_its_outcome(module: Any) -> None:
-    """A step that raised in the first copy would end vLLM's call with nothing said of why."""
+    for copy in (0, 1):
+        assert module._answering(lambda receiver: None)(receiver(module, copy)) == {"done": True}
+    # A step that raised in the first copy would end vLLM's call with nothing said of why.
     for step in ("start_weights", "load_weights_file", "finish_weights"):
         assert hasattr(getattr(module.WeightReceiver, step), "__wrapped__"), step

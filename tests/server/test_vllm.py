@@ -21,6 +21,7 @@ PYTHON = os.environ.get("VEXTRACT_VLLM_PYTHON") or (sys.executable if importlib.
 
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.thorough,  # a server takes a minute to start; tests/vllm has vLLM in the process
     pytest.mark.vllm,
     pytest.mark.skipif(PYTHON is None, reason="needs vLLM, here or in the Python that VEXTRACT_VLLM_PYTHON names"),
 ]
@@ -179,13 +180,11 @@ def test_greedy_responses_are_those_of_transformers_before_and_after_updates(tie
         tied.check()
 
 
-def test_the_trainer_has_not_imported_vllm(tied: Served) -> None:
-    assert "vllm" not in sys.modules
-
-
-def test_seeds_repeat_a_batch_and_tell_its_rows_apart(tied: Served) -> None:
+def test_sampling_is_what_was_asked_for(tied: Served) -> None:
+    """Seeds repeat a batch and tell its rows apart; log-probabilities are at the temperature; top_k and lengths."""
     import torch
 
+    assert "vllm" not in sys.modules  # which the trainer has no need of
     torch.manual_seed(3)
     first = tied.generate(8)["responses"]
     torch.manual_seed(3)
@@ -193,11 +192,6 @@ def test_seeds_repeat_a_batch_and_tell_its_rows_apart(tied: Served) -> None:
     assert not torch.equal(first, tied.generate(8)["responses"])
     assert len({tuple(row) for row in first[:8].tolist()}) > 2
 
-
-def test_sampled_log_probabilities_are_at_the_temperature_of_the_sampling(tied: Served) -> None:
-    import torch
-
-    torch.manual_seed(0)
     batch = tied.generate(2, temperature=0.7)
     for row in range(len(batch)):
         kept = batch["attention_mask"][row].bool()
@@ -207,10 +201,6 @@ def test_sampled_log_probabilities_are_at_the_temperature_of_the_sampling(tied: 
             log_probs = (tied.model(ids).logits[0, :-1] / 0.7).log_softmax(-1)
         expected = log_probs.gather(-1, ids[0, 1:, None])[-written:, 0]
         torch.testing.assert_close(batch["rollout_log_probs"][row, :written], expected, atol=1e-4, rtol=0)
-
-
-def test_top_k_and_the_length_of_a_call_are_respected(tied: Served) -> None:
-    import torch
 
     greedy = tied.generate(do_sample=False, response_length=2)["responses"]
     assert greedy.shape == (len(QUESTIONS), 2)
@@ -233,56 +223,27 @@ def test_a_server_given_by_url_serves_a_second_engine(tied: Served) -> None:
     tied.check()  # it goes on
 
 
-@pytest.mark.thorough
-def test_two_processes_share_a_server(
-    tied: Served, vllm_project: Path, tmp_path: Path, start: Callable[..., Run]
-) -> None:
-    run = start(
-        vllm_project,
-        tmp_path / "run",
-        f"actor_rollout_ref.model.path={tied.config.actor_rollout_ref.model.path}",
-        f"data.max_response_length={RESPONSE_LENGTH}",
-        "actor_rollout_ref.rollout.mode=async",
-        "actor_rollout_ref.rollout.calculate_log_probs=true",
-        f"local.server.url={tied.engine.connection.url}",
-        "trainer.total_training_steps=2",
-        processes=2,
-    )
-    assert run.end(180) == 0, run.text()[-4000:]
-    assert len(run.steps()) == 2
-    assert all(step["training/rollout_probs_diff_max"] < 1e-4 for step in run.steps())
-    tied.engine.sync_weights()
-    tied.check()
+def test_what_does_not_fit_is_told(tied: Served, vllm_project: Path, tmp_path: Path) -> None:
+    """A server of another model or with too little room, a request, weights; the next weights are taken."""
+    import torch
 
-
-def test_a_server_of_another_model_is_refused(tied: Served, vllm_project: Path, tmp_path: Path) -> None:
+    config_error = tied.vserved("settings.loading").ConfigError
+    error = tied.vserved("workers.rollout_interface").RolloutError
     other = make_model(tied.vserved, tmp_path / "toy", tied=True, hidden_size=32)
     url = f"local.server.url={tied.engine.connection.url}"
     served = Served(tied.vserved, vllm_project, other, tmp_path / "run", url, ranks=tied.ranks)
-    with pytest.raises(tied.vserved("settings.loading").ConfigError, match="its hidden_size is 64, the policy's is 32"):
+    with pytest.raises(config_error, match="its hidden_size is 64, the policy's is 32"):
         served.build()
-
-
-def test_a_server_with_too_little_room_is_refused(tied: Served) -> None:
-    server = tied.engine.server
-    with pytest.raises(tied.vserved("settings.loading").ConfigError, match="--max-model-len 100000"):
-        server.check(tied.policy.module.config, 100_000)
-
-
-def test_a_request_that_vllm_refuses_is_told(tied: Served) -> None:
+    with pytest.raises(config_error, match="--max-model-len 100000"):
+        tied.engine.server.check(tied.policy.module.config, 100_000)
     interface = tied.vserved("workers.servers.interface")
     sampling = interface.Sampling(1.0, -1, 1.0, 4, (), False, False)
-    with pytest.raises(tied.vserved("workers.rollout_interface").RolloutError, match=r"/v1/completions: 400"):
+    with pytest.raises(error, match=r"/v1/completions: 400"):
         tied.engine.server.generate([interface.Request([1], 100_000, None)], sampling)
-
-
-def test_weights_that_do_not_fit_are_told_and_the_next_are_taken(tied: Served) -> None:
-    import torch
-
-    directory = str(tied.engine.directory)
-    with pytest.raises(tied.vserved("workers.rollout_interface").RolloutError, match="could not load_weights_file"):
-        tied.engine.server.update([("model.norm.weight", torch.zeros(3))], directory, "1")
-    assert list(Path(directory).iterdir()) == []
+    directory = Path(tied.engine.directory)
+    with pytest.raises(error, match="could not load_weights_file"):
+        tied.engine.server.update([("model.norm.weight", torch.zeros(3))], str(directory), "1")
+    assert list(directory.iterdir()) == []
     tied.engine.sync_weights()
     tied.check()
 
@@ -297,7 +258,6 @@ def test_a_server_that_dies_is_told(tied: Served) -> None:
     tied.engine.process.stop()
 
 
-@pytest.mark.thorough
 def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
     vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, start: Callable[..., Run]
 ) -> None:
@@ -325,7 +285,6 @@ def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
     wait_until(lambda: not run.server_processes(), timeout=30)
 
 
-@pytest.mark.thorough
 def test_an_untied_model_is_updated_as_well(
     vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, ranks: Any
 ) -> None:

@@ -1,9 +1,25 @@
 """Forks: copies of verl as people make them, written out from the pinned wheels and edited."""
 
+import ast
 import re
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from extractor.pipeline.source import Source
+
+ALGOS, TRAINER = "trainer/ppo/core_algos.py", "trainer/ppo/ray_trainer.py"
+ACTOR, CONFIG = "workers/actor/dp_actor.py", "trainer/config/ppo_trainer.yaml"
+
+
+def tree_of(root: Path) -> dict[str, bytes]:
+    """All files below a directory, by their paths."""
+    return {path.relative_to(root).as_posix(): path.read_bytes() for path in root.rglob("*") if path.is_file()}
+
+
+def fates(report: Mapping[str, Any]) -> dict[str, str]:
+    """What became of each edit of a report, by file and symbol."""
+    return {f"{item['upstream']}:{item['symbol']}": item["fate"] for item in report["edits"]}
 
 
 class Fork:
@@ -42,8 +58,6 @@ class Fork:
 
     def into(self, path: str, function: str, line: str) -> None:
         """Put a line at the beginning of a function's or method's body, after its docstring."""
-        import ast
-
         text = self.read(path)
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.name == function:
@@ -54,6 +68,11 @@ class Fork:
                 self.write(path, "\n".join(lines))
                 return
         raise AssertionError(f"{path} has no {function}")
+
+    def change(self, path: str, old: str, new: str) -> None:
+        """Put something in the place of the first `old`, which has to be there."""
+        assert old in self.read(path), path
+        self.write(path, self.read(path).replace(old, new, 1))
 
     def crlf(self, path: str) -> None:
         self.write(path, self.read(path).replace("\n", "\r\n"))

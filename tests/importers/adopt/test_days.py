@@ -2,30 +2,22 @@
 
 import ast
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from extractor.importers.adopt.segments import split
-from extractor.pipeline.source import Source, open_source
+from extractor.pipeline.source import open_source
 from extractor.values import releases
 from extractor.values.fingerprint import fingerprint_statement, fingerprint_text, load_upstream_parts
-from tests.importers.adopt.forks import Fork
-from tests.importers.adopt.test_command import ALGOS, edits
+from tests.importers.adopt.forks import ALGOS, CONFIG, TRAINER, Fork, fates
 from tests.releases import ALL, source_of
 
-pytestmark = [pytest.mark.thorough, pytest.mark.usefixtures("verl")]
+pytestmark = pytest.mark.thorough
 
 RELEASE, EARLIER = "0.5.0", "0.4.1"
-DATA = "utils/dataset/rl_dataset.py"
 PROJECTS_ALGOS = "vendored/algorithms/core_algos.py"
-
-
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
 
 
 def report_of(run: Any, fork: Fork, project: Path, *more: str) -> dict[str, Any]:
@@ -34,30 +26,28 @@ def report_of(run: Any, fork: Fork, project: Path, *more: str) -> dict[str, Any]
     return json.loads(result.out)
 
 
-@pytest.mark.parametrize("release", ALL)
-def test_every_part_of_a_release_is_known(release: str) -> None:
-    source = source_of(release)
+def test_every_part_of_a_release_is_known() -> None:
     known = load_upstream_parts()
-    for path in sorted(source.files)[::5]:
-        if path.endswith(".py"):
-            body = ast.parse(source.read(path)).body
-            assert {
-                fingerprint_statement(node) for node in body if not isinstance(node, (ast.Import, ast.ImportFrom))
-            } <= known, path
-        elif path.endswith((".yaml", ".sh")):
-            assert fingerprint_text(source.read(path)) in known, path
+    for source in map(source_of, ALL):
+        for path in sorted(source.files)[::5]:
+            if path.endswith(".py"):
+                body = ast.parse(source.read(path)).body
+                parts = [node for node in body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+                assert {*map(fingerprint_statement, parts)} <= known, path
+            elif path.endswith((".yaml", ".sh")):
+                assert fingerprint_text(source.read(path)) in known, path
 
 
-def test_what_upstream_had_is_no_edit(run: Any, tmp_path: Path) -> None:
+def test_what_upstream_had_is_no_edit(run: Any, tmp_path: Path, fork_0_5_0: Fork) -> None:
     """A module, a file that went, and a config of another release; the project has its own release's."""
-    fork, other = Fork(tmp_path / "repo", source_of(RELEASE)), source_of(EARLIER)
+    fork, other = fork_0_5_0, source_of(EARLIER)
     for path in (ALGOS, "trainer/config/evaluation.yaml", "utils/metric/__init__.py"):
         fork.write(path, other.read(f"verl/{path}"))
     gone = "verl/trainer/of_another_day.py"
     fork.write(gone.removeprefix("verl/"), other.read("verl/trainer/ppo/metric_utils.py"))
     report = report_of(run, fork, tmp_path / "toy")
     assert report["release"] == RELEASE
-    assert set(edits(report).values()) == {"upstream"}
+    assert set(fates(report).values()) == {"upstream"}
     assert report["carried"]["total"] == 0
     assert {item["path"]: item["upstreams"] for item in report["own"]} == {gone: True}
     assert not (tmp_path / "toy/orphaned").exists()
@@ -69,23 +59,23 @@ def test_what_upstream_had_is_no_edit(run: Any, tmp_path: Path) -> None:
     assert "as upstream had it on another day:" in shown
 
 
-def test_what_registers_itself_comes_along_whoever_wrote_it(run: Any, tmp_path: Path) -> None:
+def test_what_registers_itself_comes_along_whoever_wrote_it(run: Any, tmp_path: Path, fork_0_5_0: Fork) -> None:
     """A loss of a later release, which a run can choose by its name; the copy stays one of its release."""
-    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork = fork_0_5_0
     text = source_of("0.6.1").read(f"verl/{ALGOS}")
     later = {item.key: item.core for item in split(text)}["compute_policy_loss_geo_mean"]
     assert "@register_policy_loss" in later
     fork.append(ALGOS, f"\n\n{later}")
-    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", "print('token_2')")
-    assert edits(report_of(run, fork, tmp_path / "toy")) == {
+    fork.into(TRAINER, "apply_kl_penalty", "print('token_2')")
+    assert fates(report_of(run, fork, tmp_path / "toy")) == {
         f"verl/{ALGOS}:compute_policy_loss_geo_mean": "carried",
-        "verl/trainer/ppo/ray_trainer.py:apply_kl_penalty": "carried",  # it is an edit, and no other day
+        f"verl/{TRAINER}:apply_kl_penalty": "carried",  # it is an edit, and no other day
     }
 
 
-def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path: Path) -> None:
+def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path: Path, fork_0_5_0: Fork) -> None:
     """The fork's function is of an older release, with one line of its own: only that line comes along."""
-    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork = fork_0_5_0
     fork.write(ALGOS, source_of(EARLIER).read(f"verl/{ALGOS}"))
     name = "compute_value_loss"
     fork.into(ALGOS, name, "token_1 = 1")
@@ -93,7 +83,7 @@ def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path
     report = report_of(run, fork, tmp_path / "toy", "--algorithm", "ppo")
     (edit,) = [item for item in report["edits"] if item["symbol"] == name]
     assert edit["fate"] == "carried"
-    assert {key: fate for key, fate in edits(report).items() if fate != "upstream"} == {
+    assert {key: fate for key, fate in fates(report).items() if fate != "upstream"} == {
         f"verl/{ALGOS}:{name}": "carried",
         f"verl/{ALGOS}:unused_2": "orphaned",
     }
@@ -103,12 +93,10 @@ def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path
     assert len(after.splitlines()) == len(before.splitlines()) + 1
 
 
-@pytest.mark.thorough
-def test_a_copy_older_than_all_projects(run: Any, tmp_path: Path) -> None:
+def test_a_copy_older_than_all_projects(run: Any, tmp_path: Path, fork_0_5_0: Fork) -> None:
     """It becomes a project of the oldest supported release, and its edits show against what was copied."""
     old = next(pin for pin in releases.list_older() if pin.release.startswith("0.3"))
-    source: Source = open_source(old)
-    fork = Fork(tmp_path / "repo", source)
+    fork = Fork(tmp_path / "older", open_source(old))
     name = "compute_value_loss"
     fork.into(ALGOS, name, "token_1 = 1")
     report = report_of(run, fork, tmp_path / "toy", "--algorithm", "ppo")
@@ -118,9 +106,9 @@ def test_a_copy_older_than_all_projects(run: Any, tmp_path: Path) -> None:
     assert f"made from verl {old.release}, which is too old for a project" in run("adopt", fork.top).out
 
 
-def test_a_hook_stands_for_what_was_changed_for_speed(run: Any, tmp_path: Path) -> None:
+def test_a_hook_stands_for_what_was_changed_for_speed(run: Any, tmp_path: Path, fork_0_5_0: Fork) -> None:
     """The project's GRPO goes by columns; a fork that edits the rows that it went by has its own beside it."""
-    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork = fork_0_5_0
     text = fork.read(ALGOS)
     (node,) = [item.node for item in split(text) if item.key == "compute_grpo_outcome_advantage"]
     assert node is not None
@@ -129,34 +117,33 @@ def test_a_hook_stands_for_what_was_changed_for_speed(run: Any, tmp_path: Path) 
     lines[start + 1 : start + 1] = [lines[start + 1][: -len(lines[start + 1].lstrip())] + "token_1 = i"]
     fork.write(ALGOS, "\n".join(lines))
     report = report_of(run, fork, tmp_path / "toy")
-    assert edits(report) == {f"verl/{ALGOS}:compute_grpo_outcome_advantage": "carried"}
+    assert fates(report) == {f"verl/{ALGOS}:compute_grpo_outcome_advantage": "carried"}
     assert "token_1 = i" in (tmp_path / "toy/toy/custom/algorithms.py").read_text()
 
 
-def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path) -> None:
-    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+def test_arguments_that_only_a_parked_method_takes(run: Any, tmp_path: Path, fork_0_5_0: Fork) -> None:
+    fork = fork_0_5_0
     fork.into("protocol.py", "select", "import ray; token_1 = ray")
-    fork.write("protocol.py", fork.read("protocol.py").replace("def select(self, ", "def select(self, needed_2=1, ", 1))
+    fork.change("protocol.py", "def select(self, ", "def select(self, needed_2=1, ")
     call = 'data.select(batch_keys=["responses"], needed_2=0); data.pop(batch_keys=[])'
-    fork.into("trainer/ppo/ray_trainer.py", "apply_kl_penalty", call)
+    fork.into(TRAINER, "apply_kl_penalty", call)
     report = report_of(run, fork, tmp_path / "toy")
     (edit,) = [item for item in report["edits"] if item["symbol"] == "apply_kl_penalty"]
     assert (edit["fate"], edit["why"]) == ("orphaned", "it hands needed_2 to DataProto.select, which does not take it")
 
 
-@pytest.mark.thorough
-def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, tmp_path: Path) -> None:
-    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(
+    run: Any, tmp_path: Path, fork_0_5_0: Fork
+) -> None:
+    fork = fork_0_5_0
     read = ", ".join(f"config.mine_{number}" for number in (2, 9, 11, 12, 13))
     line = f"token_1 = ({read}) if config else 0; mine_8 = 8"
-    fork.into("trainer/ppo/ray_trainer.py", "compute_advantage", line)
-    fork.into("trainer/ppo/ray_trainer.py", "fit", "token_3 = self.config.algorithm.lost_4")
-    config = "trainer/config/ppo_trainer.yaml"
-    assert "\nalgorithm:\n" in fork.read(config)
+    fork.into(TRAINER, "compute_advantage", line)
+    fork.into(TRAINER, "fit", "token_3 = self.config.algorithm.lost_4")
     prompts = "  mine_9: prompts/mine.txt\n"
     prompts += "  mine_11: ${algorithm.mine_2}\n  mine_12: ${algorithm.lost_4}\n  mine_13: ${eval:'1 + 1'}\n"
     new = f"\nalgorithm:\n  mine_2: 0.25\n  lost_4: 1\n  mine_5:\n    mine_6: [1]\n{prompts}"
-    fork.write(config, fork.read(config).replace("\nalgorithm:\n", new, 1))
+    fork.change(CONFIG, "\nalgorithm:\n", new)
     project = tmp_path / "toy"
     report_of(run, fork, project)
     body = (project / "config/fork/keys.yaml").read_text()
@@ -186,15 +173,13 @@ def test_settings_of_the_forks_own_come_with_the_code_that_reads_them(run: Any, 
     assert "mine_7" in (with_run / "config/unknown.yaml").read_text(), "which no code reads"
 
 
-def test_what_a_module_exports_is_the_projects_own(run: Any, tmp_path: Path) -> None:
+def test_what_a_module_exports_is_the_projects_own(run: Any, tmp_path: Path, fork_0_5_0: Fork) -> None:
     """The names of classes that stay behind would have no place in a list, and conflict with what a release lists."""
-    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork = fork_0_5_0
     managers = "workers/reward_manager/__init__.py"
-    text = fork.read(managers)
-    assert '__all__ = [\n    "' in text
-    fork.write(managers, text.replace('__all__ = [\n    "', '__all__ = [\n    "MineRewardManager",\n    "'))
+    fork.change(managers, '__all__ = [\n    "', '__all__ = [\n    "MineRewardManager",\n    "')
     report = report_of(run, fork, tmp_path / "toy")
-    assert edits(report)[f"verl/{managers}:__all__"] == "orphaned"
+    assert fates(report)[f"verl/{managers}:__all__"] == "orphaned"
     assert "MineRewardManager" not in (tmp_path / f"toy/toy/vendored/{managers}").read_text()
     (lost,) = [item for item in report["edits"] if item["symbol"] == "__all__"]
     assert lost["why"] == "the project's file lists what it has itself"

@@ -2,7 +2,6 @@
 
 import ast
 import json
-import os
 import re
 from pathlib import Path
 from typing import Any
@@ -15,11 +14,7 @@ from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_states import Runs, list_trainers
 from extractor.importers.runs.module_imports import Name
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
-from tests.importers.adopt.forks import Fork
-from tests.importers.adopt.test_command import ACTOR, ALGOS, TRAINER
-from tests.releases import source_of
-
-pytestmark = pytest.mark.usefixtures("verl")
+from tests.importers.adopt.forks import ACTOR, ALGOS, TRAINER, Fork
 
 ESTIMATOR = '''
 
@@ -52,31 +47,28 @@ BRANCH = """    elif adv_estimator == "mine":
 """
 
 
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 @pytest.fixture
-def fork(tmp_path: Path) -> Fork:
-    """A fork of 0.5.0 with an estimator that its compute_advantage chooses, and a setting for it."""
-    fork = Fork(tmp_path / "repo", source_of("0.5.0"))
+def fork(fork_0_5_0: Fork) -> Fork:
+    """A fork with an estimator that its compute_advantage chooses, and a setting for it."""
+    fork = fork_0_5_0
     fork.append(ALGOS, ESTIMATOR)
-    text = fork.read(TRAINER)
-    head, _, rest = text.partition("def compute_advantage(")
-    last = "AlgoConfig] = None,\n"
-    rest = rest.replace(last, f"{last}    share=1.0,\n    step=0,\n    entropys=None,\n", 1)
-    assert "share=1.0" in rest
-    before, end, after = rest.partition("    else:\n")
-    rest = before + BRANCH + after
-    assert end
-    call = "                            config=self.config.algorithm,\n"
-    assert call in rest
-    more = call + "                            share=self.config.algorithm.mine_share,\n"
-    rest = rest.replace(call, f"{more}                            step=self.global_steps, entropys=entropys,\n", 1)
-    fork.write(TRAINER, f"{head}def compute_advantage({rest}")
+    last, call = "AlgoConfig] = None,\n", "                            config=self.config.algorithm,\n"
+    head, name, rest = fork.read(TRAINER).partition("def compute_advantage(")
+    more = f"{call}{' ' * 28}share=self.config.algorithm.mine_share,\n"
+    for old, new in (
+        (last, f"{last}    share=1.0,\n    step=0,\n    entropys=None,\n"),
+        ("    else:\n", BRANCH),
+        (call, f"{more}{' ' * 28}step=self.global_steps, entropys=entropys,\n"),
+    ):
+        assert old in rest
+        rest = rest.replace(old, new, 1)
+    fork.write(TRAINER, f"{head}{name}{rest}")
     (fork.top / "mine.yaml").write_text("algorithm:\n  mine_share: 0.25\n")
     return fork
+
+
+def code_of(fork: Fork) -> ForkCode:
+    return ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
 
 
 def _add_other(fork: Fork) -> None:
@@ -119,8 +111,10 @@ def test_a_branch_becomes_a_hook_with_the_forks_numbers(run: Any, tmp_path: Path
     assert "1 of 2 equal bit for bit" in run("verify", project, "--fork", fork.top, "--offline").out
 
 
-def test_methods_that_take_nothing_else_and_ask_for_the_configs_class_are_compared(run: Any, tmp_path: Path) -> None:
-    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+def test_methods_that_take_nothing_else_and_ask_for_the_configs_class_are_compared(
+    run: Any, tmp_path: Path, fork_0_6_1: Fork
+) -> None:
+    fork, project = fork_0_6_1, tmp_path / "toy"
     taken = 'old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="", config=None, rollout_is_weights=None'
     asks = 'isinstance(config, ActorConfig) and config.policy_loss.loss_mode == "strict"'
     body = f"    assert {asks}\n    return -(log_prob * advantages * response_mask).mean(), {{}}\n"
@@ -149,12 +143,8 @@ def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_pat
 
 
 def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_path: Path, fork: Fork) -> None:
-    fork.write(
-        ALGOS,
-        fork.read(ALGOS).replace(
-            "def helper_1(scores, texts):\n", "def helper_1(scores, texts):\n    import ray\n    ray.get(0)\n"
-        ),
-    )
+    helper = "def helper_1(scores, texts):\n"
+    fork.change(ALGOS, helper, f"{helper}    import ray\n    ray.get(0)\n")
     fork.append(ALGOS, "\n\ndef compute_policy_loss_bare(old_log_prob, log_prob, advantages):\n    return -log_prob\n")
     asks = '"asked" in data.meta_info and data.meta_info["asked"]'
     fork.into(
@@ -175,19 +165,19 @@ def test_a_loss_gets_what_the_forks_actor_gives_it(fork: Fork) -> None:
     given = "log_prob, log_prob, advantages, response_mask, strength=own, entropy=entropy"
     lines = f"own = self.config.get('strength', 2)\n        entropy = model()\n        compute_policy_loss_own({given})"
     fork.append(ACTOR, f"\n\nclass Own:\n    def update(self, log_prob, advantages, response_mask):\n        {lines}\n")
-    code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
+    code = code_of(fork)
     method = find_method(code, "compute_policy_loss_own")
     assert method is not None
     assert find_given(code, method) == {"strength": "config.get('strength', 2)", "entropy": None}
     fork.write(ACTOR, fork.read(ACTOR).replace("entropy = model()", "entropy, _ = self._forward_micro_batch(data)"))
-    code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
+    code = code_of(fork)
     assert find_given(code, find_method(code, "compute_policy_loss_own") or method)["entropy"] == 'now["entropy"]'
     module, name = code.resolve(Name("verl.trainer.config", "AlgoConfig", "AlgoConfig")) or (None, None)
     assert (module and module.name, name) == ("verl.trainer.config.algorithm", "AlgoConfig")
 
 
-def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_path: Path) -> None:
-    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
+    fork, project = fork_0_6_1, tmp_path / "toy"
     taken = "old_log_prob, log_prob, advantages, response_mask, scores, entropy, config=None"
     body = "    return -(log_prob * scores * entropy * response_mask).mean(), {}\n"
     fork.append(ALGOS, f'\n\n@register_policy_loss("seeing")\ndef compute_policy_loss_seeing({taken}):\n{body}')
@@ -215,8 +205,8 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
     assert "calculate_entropy: true" in (tmp_path / "newer/toy/config/actor/dp_actor.yaml").read_text()
 
 
-def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path) -> None:
-    fork = Fork(tmp_path / "repo", source_of("0.6.1"))
+def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
+    fork = fork_0_6_1
     taken = "self, parquet_files, tokenizer, prompt_key='prompt', style='', size=8"
     body = "        self.rows = [{'raw_prompt_ids': [0], 'style': style}] * size\n"
     fork.write(DATASET, f"class RLHFDataset:\n    def __init__({taken}):\n{body}")
@@ -233,8 +223,8 @@ def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path) -
     assert report["options"]["features"] == ["dataset_classes"]
 
 
-def test_enums_are_united_and_arguments_of_one_side_go_by_name(run: Any, tmp_path: Path) -> None:
-    fork, project = Fork(tmp_path / "repo", source_of("0.6.1")), tmp_path / "toy"
+def test_enums_are_united_and_arguments_of_one_side_go_by_name(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
+    fork, project = fork_0_6_1, tmp_path / "toy"
     text = fork.read(ALGOS)
     text, count = re.subn(r"(?m)^    RLOO_VECTORIZED = .*$", '    MINE = "mine"\n    OURS = "ours"', text)
     (lost,) = [
@@ -269,7 +259,7 @@ def test_enums_are_united_and_arguments_of_one_side_go_by_name(run: Any, tmp_pat
 
 def test_a_branch_is_given_what_it_uses_and_not_what_its_neighbours_use(fork: Fork) -> None:
     _add_other(fork)
-    code = ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))
+    code = code_of(fork)
     method = find_method(code, "other")
     assert method is not None
     node, left = method.module.by_name[method.function].node, list[str]()
@@ -286,7 +276,7 @@ def test_of_several_trainers_that_of_launch_scripts_counts(fork: Fork) -> None:
         ("python3 -m verl.trainer.main_own", "ray_trainer"),
     ):
         (fork.top / "run.sh").write_text(script)
-        method = find_method(ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None)), "mine")
+        method = find_method(code_of(fork), "mine")
         assert method is not None
         assert method.module.name == f"verl.trainer.ppo.{trainer}"
 
@@ -301,5 +291,5 @@ def test_a_trainer_of_the_forks_is_said_to_be_parked(fork: Fork, monkeypatch: py
         (folder / "trainer.py").write_text(f"from verl.trainer.ppo.ray_trainer import RayPPOTrainer\n\n\n{text}")
     upstreams = {fingerprint_statement(ast.parse(text).body[0])}
     monkeypatch.setattr("extractor.importers.adopt.method_states.load_upstream_parts", lambda: upstreams)
-    found = list(list_trainers(ForkCode(Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None))))
+    found = list(list_trainers(code_of(fork)))
     assert [(item.name, item.where, item.runs) for item in found] == [("Mine", "recipe/own/trainer.py", Runs.NO)]

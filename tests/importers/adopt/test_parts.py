@@ -29,7 +29,6 @@ def join(segments: tuple[Segment, ...]) -> str:
 
 
 @pytest.mark.parametrize("release", newest_release("0.6.1"))
-@pytest.mark.usefixtures("verl")
 def test_segments_make_the_text_again(release: str) -> None:
     files = source_of(release).files
     for path in sorted(files)[::4]:
@@ -41,15 +40,8 @@ def test_segments_make_the_text_again(release: str) -> None:
 def test_segments() -> None:
     text = "# top\n\nimport a\nx = 1; y = 2\n\n\n# about f\n@dec\ndef f():\n    pass\n\n\nx = 3\nprint(x)\n# end\n"
     found = split(text)
-    assert [item.key for item in found] == [
-        "comments at the top",
-        "`import a`",
-        "x",
-        "f",
-        "x (2)",
-        "`print(x)`",
-        "comments at the end",
-    ]
+    keys = ["`import a`", "x", "f", "x (2)", "`print(x)`"]
+    assert [item.key for item in found] == ["comments at the top", *keys, "comments at the end"]
     assert found[3].core == "# about f\n@dec\ndef f():\n    pass\n"
     assert join(found) == text
 
@@ -68,7 +60,6 @@ def test_settings_that_a_loss_asks_for_come_from_any_config_of_the_fork(tmp_path
     assert find_asked_by_hooks(tmp_path, {}, [code]) == {"actor_rollout_ref.actor.own_share": 0.5}
 
 
-@pytest.mark.usefixtures("verl")
 def test_defaults_that_a_fork_changed_come_along(tmp_path: Path) -> None:
     source, other = source_of("0.6.1"), source_of("0.5.0")
     fork = Fork(tmp_path, source)
@@ -84,14 +75,19 @@ def test_defaults_that_a_fork_changed_come_along(tmp_path: Path) -> None:
     assert carry_defaults(copy, (source, other), files, "toy") == {}
 
 
-def test_combine() -> None:
-    base = "a\nb\nc\n"
-    assert combine(base, base, "a\nB\nc\n") == "a\nB\nc\n"
-    assert combine(base, "a\nb\nnew\nc\n", "A\nb\nc\n") == "A\nb\nnew\nc\n"
+COMBINED = {
+    ("a\nb\nc\n", "a\nB\nc\n"): "a\nB\nc\n",
+    ("a\nb\nnew\nc\n", "A\nb\nc\n"): "A\nb\nnew\nc\n",
     # Neighbouring lines, which git calls a conflict.
-    assert combine(base, "a\nB\nc\n", "A\nb\nc\n") == "A\nB\nc\n"
-    assert combine(base, "a\nB\nc\n", "A\nb\nC\n") == "A\nB\nC\n"
-    assert combine(base, "a\nmine\nc\n", "a\ntheirs\nc\n") is None
+    ("a\nB\nc\n", "A\nb\nc\n"): "A\nB\nc\n",
+    ("a\nB\nc\n", "A\nb\nC\n"): "A\nB\nC\n",
+    ("a\nmine\nc\n", "a\ntheirs\nc\n"): None,
+}
+
+
+def test_combine() -> None:
+    for (ours, theirs), merged in COMBINED.items():
+        assert combine("a\nb\nc\n", ours, theirs) == merged
     assert combine("x = a + b\n", "x = a + c\n", "x = a + d\n") is None
 
 
@@ -113,21 +109,21 @@ def test_names() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "lacks"),
-    [
-        ("def f(a, *, b=1): pass", "def f(a, b): pass", []),
-        ("def f(a, b): pass", "def f(a): pass", ["b"]),
-        ("def f(a, b): pass", "def f(a, **more): pass", []),
-        ("class C(Enum):\n    X = 1\n    Y = 2", "class C(Enum):\n    X = 1\n    Z = 3", ["C.Y"]),
-        ("class C:\n    x: int = 1\n    def f(self, a): pass", "class C:\n    def f(self): pass", ["C.x", "a of C.f"]),
-        ("class C:\n    def _f(self): pass", "class C:\n    pass", []),
-        ("X = 1", "X = 2", []),
-        ('@register_policy_loss("x")\ndef f(a):\n    pass\n', "def f(a):\n    pass\n", ["registration"]),
-    ],
+LACKING = (
+    ("def f(a, *, b=1): pass", "def f(a, b): pass", []),
+    ("def f(a, b): pass", "def f(a): pass", ["b"]),
+    ("def f(a, b): pass", "def f(a, **more): pass", []),
+    ("class C(Enum):\n    X = 1\n    Y = 2", "class C(Enum):\n    X = 1\n    Z = 3", ["C.Y"]),
+    ("class C:\n    x: int = 1\n    def f(self, a): pass", "class C:\n    def f(self): pass", ["C.x", "a of C.f"]),
+    ("class C:\n    def _f(self): pass", "class C:\n    pass", []),
+    ("X = 1", "X = 2", []),
+    ('@register_policy_loss("x")\ndef f(a):\n    pass\n', "def f(a):\n    pass\n", ["registration"]),
 )
-def test_what_a_version_of_another_day_lacks(ours: str, theirs: str, lacks: list[str]) -> None:
-    assert list_lacking(ast.parse(ours).body[0], theirs) == lacks
+
+
+def test_what_a_version_of_another_day_lacks() -> None:
+    for ours, theirs, lacks in LACKING:
+        assert list_lacking(ast.parse(ours).body[0], theirs) == lacks, ours
 
 
 def test_a_fork_is_about_its_estimators_and_losses() -> None:

@@ -1,31 +1,21 @@
 """A fork is adopted together with a launch script of its own: one project has the edits and the experiment."""
 
 import json
-import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.importers.adopt.forks import Fork
-from tests.importers.adopt.test_command import ALGOS, TRAINER, edits, tree
-from tests.releases import source_of
-
-pytestmark = pytest.mark.usefixtures("verl")
+from tests.importers.adopt.forks import ALGOS, TRAINER, Fork, fates, tree_of
 
 RELEASE = "0.5.0"
 NAIVE = "workers/reward_manager/naive.py"
 
 
-@pytest.fixture(autouse=True)
-def _no_flushing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(os, "fsync", lambda handle: None)
-
-
 @pytest.fixture
-def fork(tmp_path: Path) -> Fork:
+def fork(fork_0_5_0: Fork) -> Fork:
     """A fork that changed a loss, has an estimator and a manager of its own, and a script that goes by them."""
-    fork = Fork(tmp_path / "repo", source_of(RELEASE))
+    fork = fork_0_5_0
     (fork.top / ".git").mkdir()
     fork.into(ALGOS, "compute_policy_loss", "token_1 = 1")
     fork.append(ALGOS, '\n\n@register_adv_est("mine_2")\ndef mine_2(**kwargs):\n    return kwargs\n')
@@ -52,9 +42,9 @@ def test_a_project_has_the_edits_and_the_experiment(run: Any, tmp_path: Path, fo
     project = tmp_path / "toy"
     report = adopted(run, fork, project)
     assert report["release"] == RELEASE
-    fates = edits(report)
-    assert (fates[f"verl/{ALGOS}:compute_policy_loss"], fates[f"verl/{ALGOS}:mine_2"]) == ("carried", "carried")
-    assert fates[f"verl/{TRAINER}:RayPPOTrainer"] == "orphaned"
+    found = fates(report)
+    assert (found[f"verl/{ALGOS}:compute_policy_loss"], found[f"verl/{ALGOS}:mine_2"]) == ("carried", "carried")
+    assert found[f"verl/{TRAINER}:RayPPOTrainer"] == "orphaned"
     assert "token_1 = 1" in (project / "toy/vendored/algorithms/core_algos.py").read_text()
     assert report["options"]["engine"] == "vllm", "which is verl's default"
     settings = report["run"]["settings"]
@@ -77,28 +67,28 @@ def test_what_it_writes_is_the_owners_edit(run: Any, tmp_path: Path, fork: Fork)
     project, again, plain = tmp_path / "a/toy", tmp_path / "b/toy", tmp_path / "c/toy"
     for place in (project, again):
         adopted(run, fork, place, "--verl", RELEASE)
-    assert tree(project) == tree(again)
+    assert tree_of(project) == tree_of(again)
     assert run("new", plain, *asked(fork), "--verl", RELEASE).code == 0
-    assert tree(project)[".vextract/base.zip"] == tree(plain)[".vextract/base.zip"]
+    assert tree_of(project)[".vextract/base.zip"] == tree_of(plain)[".vextract/base.zip"]
     status = json.loads(run("status", project, "--json").out)
     states = {file["path"]: file["state"] for file in status["files"]}
     assert states["toy/vendored/algorithms/core_algos.py"] == "edited"
     assert run("sync", project, "--offline").code == 0
-    kept = {path: data for path, data in tree(project).items() if not path.startswith(".vextract/")}
-    assert kept.items() <= tree(again).items()
+    kept = {path: data for path, data in tree_of(project).items() if not path.startswith(".vextract/")}
+    assert kept.items() <= tree_of(again).items()
 
 
 @pytest.mark.thorough
 def test_nothing_is_written_without_a_target(run: Any, tmp_path: Path, fork: Fork) -> None:
-    before = tree(tmp_path)
+    before = tree_of(tmp_path)
     result = run("adopt", fork.top, *asked(fork), "--verl", RELEASE)
     assert result.code == 0, result.err
     assert "mine_2 with vllm on /m" in result.out + result.err
-    assert tree(tmp_path) == before
+    assert tree_of(tmp_path) == before
     result = run("adopt", fork.top, tmp_path / "toy", "--keep-unknown", "--verl", RELEASE)
     assert result.code == 2
     assert "pass --from-verl-run FILE as well" in result.err
     result = run("adopt", fork.top, tmp_path / "toy", "--from-verl-run", fork.top / "run.sh", "--verl", RELEASE)
     assert result.code == 2
     assert "--keep-unknown" in result.err
-    assert tree(tmp_path) == before
+    assert tree_of(tmp_path) == before
