@@ -51,8 +51,8 @@ def build_datasets(config: Any, tokenizer: Any, *, needs_truth: bool = True) -> 
     files = {split: file_list(data.get(f"{split}_files")) for split in ("train", "val")}
     for split, other in (("train", "val"), ("val", "train")):
         if files[split] and not files[other]:
-            hint = f"set data.{other}_files to a file of its own"
-            raise DataError(f"data.{split}_files is set and data.{other}_files is not", hint)
+            text = f"data.{split}_files is set and data.{other}_files is not"
+            raise DataError(text, f"set data.{other}_files to a file of its own")
     train, val = (dataset_of_files(files[split], split, data, tokenizer, needs_truth=needs_truth) for split in files)
     return train, val
 

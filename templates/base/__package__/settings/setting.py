@@ -27,6 +27,7 @@ TABLES = ("setting_checks.py", "trl_names.py")
 OPEN = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
 TYPES: dict[str, type] = {"bool": bool, "dict": dict, "float": float, "int": int, "list": list, "str": str}
 RANGES: dict[str, Callable[[float], bool]] = {
+    "": lambda value: not math.isnan(value),
     "0 or more": lambda value: value >= 0,
     "at least -1, for all tokens": lambda value: value >= -1,
     "at least 1": lambda value: value >= 1,
@@ -78,13 +79,9 @@ class Setting(NamedTuple):
         """Tell whether `values` allow a value."""
         return not self.values or value in self.values or (self.is_compared and stands_in_code(str(value)))
 
-    def out_of_range(self, value: Any) -> str | None:
-        """Say what is wrong with a number; None: nothing is, or it is no number."""
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
-        if math.isnan(value):
-            return f"is {value}, not a number"
-        return f"is {value}, and must be {self.range}" if self.range and not RANGES[self.range](value) else None
+    def has_in_range(self, value: float) -> bool:
+        """Tell whether a number is in `range`, which NaN never is."""
+        return RANGES[self.range](value)
 
 
 def _setting(known: dict[str, Any]) -> Setting:

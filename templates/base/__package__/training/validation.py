@@ -71,7 +71,8 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
         val-core/<data source>/<acc or reward>/mean@N and the like for the largest N, and all others as val-aux/... A
         component counts by the samples that have it. Of one whose values are 0 or 1 there is pass@k too, see `pass_at`.
     """
-    counted = {name: values for name, values in infos.items() if all(map(_counts, values))}
+    kinds = (str, numbers.Number, np.generic, type(None))  # of what can be averaged or voted on, or is none
+    counted = {name: values for name, values in infos.items() if all(isinstance(value, kinds) for value in values)}
     members: dict[Any, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         members[row["data_source"]].append(index)
@@ -101,11 +102,6 @@ def pass_at(size: int, values: Sequence[float]) -> float:
     """
     wrong = sum(not value for value in values)
     return 1 - math.comb(wrong, size) / math.comb(len(values), size)
-
-
-def _counts(value: Any) -> bool:
-    """Tell whether a value can be averaged or voted on, or is none; lists cannot."""
-    return value is None or isinstance(value, (str, numbers.Number, np.generic))
 
 
 def _measured(name: str, uids: Sequence[Any], infos: Mapping[str, list[Any]]) -> dict[str, float]:

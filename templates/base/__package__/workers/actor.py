@@ -77,7 +77,7 @@ class LocalEngine(FSDPEngineWithLMHead):
         if torch.is_grad_enabled():
             self.passes.begin_pass()
         if self._sharing:
-            self._partition = self.passes.partition(_lengths_of(micro_batch))
+            self._partition = self.passes.partition(micro_batch["input_ids"].offsets().diff().cpu())
             self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
             micro_batch = self._part
         inputs, output_args = super().prepare_model_inputs(micro_batch)
@@ -257,8 +257,10 @@ class Actor(LocalEngine):
         return metrics
 
 
-def _lengths_of(batch: Any) -> Any:
-    return batch["input_ids"].offsets().diff().cpu()
+if DYNAMIC_BSZ:
+
+    def _lengths_of(batch: Any) -> Any:
+        return batch["input_ids"].offsets().diff().cpu()
 
 
 def used_tokens(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

@@ -14,7 +14,6 @@ import torch
 from omegaconf import OmegaConf, open_dict
 
 from ..data.images import seen_on
-from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
@@ -64,7 +63,7 @@ class Policy(TrainedModel):
         fsdp_config = actor.fsdp_config
         if MFU:
             self._world_size = ranks.world_size
-        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
+        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
@@ -233,22 +232,16 @@ class Reference:
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
 
-def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
+def sized(section: Any, rollout_n: int, world_size: int) -> dict[str, Any]:
     """Return the settings of a model that is trained, resolved, with its sizes counted in responses.
 
     Args:
         section: its section of the config, whose mini-batches are counted in prompts.
         rollout_n: responses per prompt.
         world_size: processes, which together compute a pass (see SharedPasses).
-        name: of the section, for messages.
     """
     mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
-    if mini % micro:
-        raise ConfigError(
-            f"{mini} responses per optimizer step cannot be cut into passes of {micro}",
-            f"set {name}.ppo_micro_batch_size_per_gpu to a divisor of {mini}",
-        )
     settings: Any = OmegaConf.to_container(section, resolve=True)
     settings.update(ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=micro)
     settings["ppo_max_token_len_per_gpu"] *= world_size
