@@ -65,6 +65,17 @@ class HookError(ProjectError, RuntimeError):
         return "\n".join(lines)
 
 
+@contextmanager
+def running_hook(what: str, hook: Any) -> Iterator[None]:
+    """Turn what the owner's code raises within it into a HookError with file and line."""
+    try:
+        yield
+    except ProjectError:
+        raise
+    except Exception as error:
+        raise HookError(f"{what} raised {type(error).__name__}: {error}", hook_file_of(error, hook)) from error
+
+
 def hook_file_of(error: BaseException, hook: Any) -> str:
     """Return where a hook failed: the project's own line that raised, or else the file that defines the hook."""
     return own_line(error, __file__) or source_of(hook)

@@ -73,18 +73,9 @@ def file_list(value: Any) -> list[str]:
 
 
 def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
-    """Return a dataset of files; without any the environment's.
+    """Return a dataset of files by their names; without any the environment's.
 
-    Args:
-        files: their names.
-        split: train or val.
-        data: see `data_section`.
-        tokenizer: its chat template turns messages into tokens.
-        needs_truth: whether a row without ground_truth is an error.
-
-    Raises:
-        DataError: a file or a row cannot be used.
-        HookError: a class of the owner's raised.
+    `data` is what `data_section` gives; the other arguments, and errors, are those of `build_datasets`.
     """
     cls: Any = RowPrompts
     if DATASET_CLASSES:

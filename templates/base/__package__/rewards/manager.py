@@ -177,10 +177,8 @@ class TextRewardManager:
     def _texts(self, responses: list[list[int]], lengths: list[int]) -> list[str]:
         # One call for the whole batch: decoding row by row is most of the time a reward takes. A response is what the
         # attention mask covers, without holes: padding is on its right.
-        texts: list[str] = self.tokenizer.batch_decode(
-            [ids[:length] for ids, length in zip(responses, lengths, strict=True)], skip_special_tokens=True
-        )
-        return texts
+        used = [ids[:length] for ids, length in zip(responses, lengths, strict=True)]
+        return self.tokenizer.batch_decode(used, skip_special_tokens=True)
 
     def _scored(self, data: Any, texts: list[str]) -> dict[str, list[Any]]:
         """Return the components of the samples: for each one value of each sample."""
@@ -253,5 +251,4 @@ class TextRewardManager:
     def _prompt(self, data: Any, row: int) -> str:
         prompts = data.batch["prompts"]
         mask = data.batch["attention_mask"][row, : prompts.shape[-1]].bool()
-        text: str = self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)
-        return text
+        return self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)

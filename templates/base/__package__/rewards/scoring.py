@@ -98,8 +98,7 @@ class Scorer:
         result = dict(outcome) if isinstance(outcome, dict) else {"score": outcome}
         if "score" not in result:
             names = ", ".join(map(str, result)) or "nothing"
-            text = f"the reward is a dict without `score`; it has {names}"
-            raise ScoringError(text, source_of(self.function), row)
+            raise ScoringError(f"the reward is a dict without `score`; it has {names}", source_of(self.function), row)
         if problem := problem_of(result["score"]):
             raise ScoringError(f"the reward is {problem}", source_of(self.function), row)
         return {name: value if type(value) is float else plain(value) for name, value in result.items()}

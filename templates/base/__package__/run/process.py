@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 
 from ..errors import ConfigError
 from ..output import say
+from ..switches import HF, RESCUE
 
 C = TypeVar("C", bound="Closing")
 
@@ -89,8 +90,10 @@ class Closing:
             raise ConfigError(f"this {name} has been closed", f"make another {name}: what it ran on has ended")
 
 
-class StopRequested(Exception):
-    """Ends what waits for others, and would for long, because the run was asked to stop."""
+if RESCUE or not HF:
+
+    class StopRequested(Exception):
+        """Ends what waits for others, and would for long, because the run was asked to stop."""
 
 
 class StopSignal:

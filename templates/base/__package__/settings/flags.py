@@ -104,15 +104,15 @@ def parse(arguments: Sequence[str], directory: Path) -> argparse.Namespace:
     # Hydra's own says what of the config is meant: --cfg job.
     pairs = zip(["", *arguments], arguments, strict=False)
     words = [word for before, word in pairs if before not in ("-c", "--cfg") or word not in ("job", "all")]
-    found, found.overrides = parser.parse_known_args(words)
+    found, overrides = parser.parse_known_args(words)
     if found.config_path:
         file = Path(found.config_path) / f"{found.config_name.removesuffix('.yaml')}.yaml"
         raise ConfigError("--config-path is no flag here: a file is named whole", main_command("--config", str(file)))
     if not SWEEP and found.multirun:
         raise ConfigError("this project was made without --multirun", "vextract add sweep")
     main = found.config_name if found.config else MAIN
-    found.files = config_files(directory, found.config or found.config_name, main)
-    return found
+    files = config_files(directory, found.config or found.config_name, main)
+    return argparse.Namespace(**{**vars(found), "overrides": overrides, "files": files})
 
 
 def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

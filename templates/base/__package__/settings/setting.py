@@ -79,7 +79,7 @@ class Setting(NamedTuple):
         """Tell whether `values` allow a value."""
         return not self.values or value in self.values or (self.is_compared and stands_in_code(str(value)))
 
-    def has_in_range(self, value: float) -> bool:
+    def has_in_range(self, value: Any) -> bool:
         """Tell whether a number is in `range`, which NaN never is."""
         return RANGES[self.range](value)
 

@@ -41,8 +41,7 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
     infos: list[tuple[int, dict[str, list[Any]]]] = []
     for prompts in loader:
         batch = DataProto.from_single_dict(prompts)
-        uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
-        batch.non_tensor_batch["uid"] = uids
+        batch.non_tensor_batch["uid"] = np.array([str(len(rows) + i) for i in range(len(batch))], dtype=object)
         batch = batch.repeat(kwargs.n, interleave=True)
         asked = generation_batch(batch)
         asked.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
@@ -100,8 +99,7 @@ def pass_at(size: int, values: Sequence[float]) -> float:
         size: at most as many as there are values.
         values: 1 for each sample that is right, 0 for each that is not.
     """
-    wrong = sum(not value for value in values)
-    return 1 - math.comb(wrong, size) / math.comb(len(values), size)
+    return 1 - math.comb(sum(not value for value in values), size) / math.comb(len(values), size)
 
 
 def _measured(name: str, uids: Sequence[Any], infos: Mapping[str, list[Any]]) -> dict[str, float]:

@@ -123,8 +123,6 @@ def load_model(
             if read is None:
                 with torch.device("meta"):
                     return auto_class.from_config(model_config, **arguments)
-            if not SHARDED_CHECKPOINTS:
-                _refuse_shares(Path(path).expanduser())
             loaded, report = read(path, config=model_config, output_loading_info=True, **arguments)
             if (missing := sorted(report["missing_keys"])) and "num_labels" not in settings:
                 raise ConfigError(
@@ -198,12 +196,8 @@ if EXPORT_MODEL or QLORA or SHARDED_CHECKPOINTS or VERL_CHECKPOINTS:
         Raises:
             ConfigError: its weights are the shares of processes, and cannot be read.
         """
-        folder = Path(path).expanduser()
-        if SHARDED_CHECKPOINTS:
-            if holds_shares(folder):
-                return load_shares(auto_class, folder, **arguments)
-        else:
-            _refuse_shares(folder)
+        if SHARDED_CHECKPOINTS and holds_shares(folder := Path(path).expanduser()):
+            return load_shares(auto_class, folder, **arguments)
         return auto_class.from_pretrained(path, **{"trust_remote_code": False, **arguments})
 
 
@@ -228,22 +222,12 @@ def check_model_directory(path: str) -> None:
     has_weights = any(file for pattern in WEIGHTS for file in folder.glob(pattern))
     if SHARDED_CHECKPOINTS:
         has_weights = has_weights or holds_shares(folder)
-    else:
-        _refuse_shares(folder)
     if not has_weights:
-        raise ConfigError(f"no weights in {path}: it has no *.safetensors", "fetch or save the model again")
+        hint = "fetch or save it again; if it is the shares of several processes: vextract add sharded_checkpoints"
+        raise ConfigError(f"no weights in {path}: it has no *.safetensors", hint)
     if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
         hint = "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)"
         raise ConfigError(f"no tokenizer at {path}: there is no {', '.join(TOKENIZERS)}", hint)
-
-
-if not SHARDED_CHECKPOINTS:
-
-    def _refuse_shares(folder: Path) -> None:
-        if (folder / "weights" / "tensors.json").is_file():
-            raise ConfigError(
-                f"the weights at {folder} are the shares of several processes", "vextract add sharded_checkpoints"
-            )
 
 
 def check_positions(module: Any, path: str, data: Any) -> None:

@@ -19,6 +19,7 @@ from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..switches import (
     DISTILLATION,
+    GIVEN_OBJECTS,
     HF,
     LOGITS_IN_PIECES,
     LORA,
@@ -78,28 +79,34 @@ class Policy(TrainedModel):
         if LORA:
             start = starting_point(path, self.config.actor_rollout_ref.model, ranks)
             path = start.model
-        module = self.load(path, ranks)
+        if GIVEN_OBJECTS or QLORA or SHARDED_CHECKPOINTS:
+            module = self.load(path, ranks)
+        else:
+            fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
+            module = load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
         check_positions(module, path, self.config.data)
         if self.compares and ranks.rank == 0:
             note_dropout(module.config)
         return add_adapter(module, self.config.actor_rollout_ref.model, start, ranks) if LORA else module
 
-    def load(self, path: str, ranks: Ranks) -> Any:
-        """Load the model at `path`, as it is without an adapter."""
-        fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
-        if QLORA or SHARDED_CHECKPOINTS:
-            reader = None
-            if QLORA:
-                reader = quantized_reader(self.config)
-            if SHARDED_CHECKPOINTS:
-                adapted = False
-                if LORA:
-                    adapted = wants_adapter(self.config.actor_rollout_ref.model)
-                if reader is None and not adapted:
-                    reader = shares_reader(path, fsdp_config, ranks)
-            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
-        else:
-            return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
+    if GIVEN_OBJECTS or QLORA or SHARDED_CHECKPOINTS:
+
+        def load(self, path: str, ranks: Ranks) -> Any:
+            """Load the model at `path`, as it is without an adapter."""
+            fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
+            if QLORA or SHARDED_CHECKPOINTS:
+                reader = None
+                if QLORA:
+                    reader = quantized_reader(self.config)
+                if SHARDED_CHECKPOINTS:
+                    adapted = False
+                    if LORA:
+                        adapted = wants_adapter(self.config.actor_rollout_ref.model)
+                    if reader is None and not adapted:
+                        reader = shares_reader(path, fsdp_config, ranks)
+                return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks, reader=reader)
+            else:
+                return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
