@@ -19,7 +19,7 @@ from torch.utils.data import Dataset
 from ..errors import DataError, ProjectError  # hooks take DataError from here
 from ..hooks import HookError, hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import source_of
-from ..switches import DATASET_CLASSES, EPISODES, MULTIMODAL, TOOLS
+from ..switches import DATASET_CLASSES, EPISODES, GIVEN_OBJECTS, MULTIMODAL, TOOLS
 from ..vendored.data.rl_dataset import RLHFDataset
 from .dataloading import EncodedPrompts
 from .dataset_classes import load_class
@@ -28,8 +28,8 @@ from .images import EncodedImages, check_images, image_lengths, images_of, proce
 
 # Larger files in verl's schema are left to `datasets`, which maps them from its cache instead of holding them.
 MOST_BYTES = 64 * 2**20
-# The split, beside train and val, of prompts that a caller wants answered, all of them.
-GIVEN = "given"
+if GIVEN_OBJECTS:
+    GIVEN = "given"  # the split, beside train and val, of prompts that a caller wants answered, all of them
 
 
 def build_datasets(config: Any, tokenizer: Any, *, needs_truth: bool = True) -> tuple[Dataset, Dataset]:
@@ -123,7 +123,7 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, RowPrompts):
             dataset.wrong_prompts = [*find_wrong_prompts(split, dataset, has_template)]
-            if dataset.wrong_prompts and split not in ("train", "val"):
+            if GIVEN_OBJECTS and dataset.wrong_prompts and split == GIVEN:
                 hint = "leave it out, or set data.truncation=left, or a larger limit"
                 raise DataError(dataset.wrong_prompts[0][0], hint)
         if MULTIMODAL:

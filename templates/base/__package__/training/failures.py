@@ -55,14 +55,10 @@ def noting_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int) -
     """Let an error (or Ctrl-C) that ends the run carry a note on the last checkpoint and how to resume."""
     try:
         yield
-    except ConfigError:  # the same command would not go on
-        raise
     except (Exception, KeyboardInterrupt) as error:
-        path = None
-        with contextlib.suppress(ConfigError):  # an unreadable checkpoint must not hide the run's own error
-            path = checkpoints.last_complete()
+        path, goes_on = checkpoints.last_complete(), not isinstance(error, ConfigError)  # by the same command
         # Other processes may have other disks: only rank 0 knows whether a checkpoint is missing.
-        if not config.trainer.val_only and (path is not None or checkpoints.ranks.rank == 0):
+        if goes_on and not config.trainer.val_only and (path is not None or checkpoints.ranks.rank == 0):
             add_note(error, interrupted_text(path, config, total_steps))
         raise
 

@@ -45,11 +45,10 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
         batch = batch.repeat(kwargs.n, interleave=True)
         asked = generation_batch(batch)
         asked.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
-        reward_fn = trainer.val_reward_fn
         if OVERLAP:
-            responses, reward_fn = trainer.answers.write(asked, reward_fn)
+            responses, reward_fn = trainer.answers.write(asked, trainer.val_reward_fn)
         else:
-            responses = trainer.rollouts.generate(asked)
+            responses, reward_fn = trainer.rollouts.generate(asked), trainer.val_reward_fn
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
         reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))

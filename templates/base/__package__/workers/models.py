@@ -338,27 +338,27 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     """Put a model on this process's device; with several processes, share it out between them by FSDP2.
 
     Args:
-        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none. Where
-            each process has read them all, only those that are trained become rank 0's.
+        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none.
         fsdp_config: how to share it out.
         ranks: this process among its peers.
     """
     if ranks.world_size == 1:
         return module.to(here())
-    shape: tuple[int, ...] = (ranks.world_size,)
-    names: tuple[str, ...] = ("fsdp",)
-    if 0 < (row := int(fsdp_config.fsdp_size)) < ranks.world_size:  # rows of processes with a copy each (HSDP)
-        shape, names = (ranks.world_size // row, row), ("ddp", "fsdp")
-    mesh = init_device_mesh(get_device_name(), shape, mesh_dim_names=names)
+    row = int(fsdp_config.fsdp_size)  # of processes that share a copy (HSDP)
+    shape = (ranks.world_size // row, row) if 0 < row < ranks.world_size else (ranks.world_size,)
+    mesh = init_device_mesh(get_device_name(), shape, mesh_dim_names=("ddp", "fsdp")[-len(shape) :])
     layers = fsdp_config.wrap_policy.transformer_layer_cls_to_wrap  # are sharded one by one
     layers = [layers] if isinstance(layers, str) else layers or getattr(module, "_no_split_modules", None)
     if OFFLOAD:
         offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
-    each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
-    full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
-    for parameter in module.parameters() if each_has_all else ():
-        if parameter.requires_grad:
-            dist.broadcast(parameter.data, src=0)
+    full_state = module.state_dict() if ranks.rank == 0 else {}
+    if GIVEN_OBJECTS or PLACEMENT or QLORA or SHARDED_CHECKPOINTS:
+        # Where each process has read all weights, only those that are trained become rank 0's.
+        each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
+        full_state = {} if each_has_all else full_state
+        for parameter in module.parameters() if each_has_all else ():
+            if parameter.requires_grad:
+                dist.broadcast(parameter.data, src=0)
     apply_fsdp2(
         module,
         {
@@ -372,7 +372,7 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     if SHARDED_CHECKPOINTS and (shares := taken_note(module)) is not None:
         give_memory(module, "cpu" if OFFLOAD and offload else here(), here())
         read_own_shares(module, shares, ranks)
-    elif not each_has_all:
+    elif not (GIVEN_OBJECTS or PLACEMENT or QLORA or SHARDED_CHECKPOINTS) or not each_has_all:
         if OFFLOAD:
             fsdp2_load_full_state_dict(module, full_state, mesh, offload)
         else:
