@@ -251,16 +251,13 @@ def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any
     """Return one row of a batch, as a person wants to read it."""
     sample: dict[str, Any] = {"index": row}
     mask, end = batch.batch["attention_mask"][row].bool(), -batch.batch["responses"].shape[-1]
-    for name, valid in (("prompt", mask[:end]), ("response", mask[end:])):
-        ids = batch.batch.get(f"{name}s")
-        if ids is not None and tokenizer is not None:
+    for name, valid in (("prompt", mask[:end]), ("response", mask[end:])) if tokenizer is not None else ():
+        if (ids := batch.batch.get(f"{name}s")) is not None:
             sample[name] = tokenizer.decode(ids[row][valid].tolist(), skip_special_tokens=True)
     columns = {name: column[row] for name, column in batch.non_tensor_batch.items()}
     if isinstance(columns.get("reward_model"), dict):
         sample["ground_truth"] = columns["reward_model"].get("ground_truth")
-    if "data_source" in columns:
-        sample["data_source"] = columns["data_source"]
-    return sample
+    return sample | {name: columns[name] for name in ("data_source",) if name in columns}
 
 
 def arguments_of(made: Any) -> set[str]:

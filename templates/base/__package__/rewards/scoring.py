@@ -163,9 +163,9 @@ def problem_of(value: Any) -> str | None:
     except (TypeError, ValueError, RuntimeError):
         number = None
     if number is None:
-        shape = getattr(value, "shape", None)
-        what = f"{value!r:.60}" if shape is None else f"a {type(value).__name__} of shape {tuple(shape)}"
-        return f"{what}, not a number"
+        if (shape := getattr(value, "shape", None)) is not None:
+            return f"a {type(value).__name__} of shape {tuple(shape)}, not a number"
+        return f"{value!r:.60}, not a number"
     if not math.isfinite(number):
         return f"{number}, not a finite number"
     return f"{number:g}, too large for float32" if abs(number) > LARGEST else None

@@ -90,13 +90,7 @@ class RunTracker:
     """
 
     def __init__(
-        self,
-        config: Any,
-        run_dir: Path,
-        total_steps: int,
-        *,
-        start_step: int = 0,
-        active: bool = True,
+        self, config: Any, run_dir: Path, total_steps: int, *, start_step: int = 0, active: bool = True
     ) -> None:
         self._config, self.run_dir = config, Path(run_dir)
         self._start_step, self._step, self._total_steps = start_step, start_step, total_steps

@@ -204,8 +204,7 @@ def check_callable(reward_fn: Any) -> None:
     elif REWARD_FORMS:  # `reward_forms.py` says what else it may be
         return
     else:
-        is_class = inspect.isclass(reward_fn)
-        problem = f"it is the class {reward_fn.__name__}" if is_class else refusal(reward_fn)
+        problem = f"it is the class {reward_fn.__name__}" if inspect.isclass(reward_fn) else refusal(reward_fn)
     if problem is not None:
         raise ConfigError(f"the reward cannot be called: {problem}", hint)
 

@@ -108,13 +108,7 @@ class LocalPPOTrainer(RunLoop):
     if DISTILLATION:
         distillation: Any
 
-    def __init__(
-        self,
-        config: Any,
-        *,
-        ranks: Ranks | None = None,
-        **given: Any,
-    ) -> None:
+    def __init__(self, config: Any, *, ranks: Ranks | None = None, **given: Any) -> None:
         if not isinstance(config, DictConfig):
             raise ConfigError(
                 f"the config is of type {type(config).__name__}", "give what load_config() returns, with your settings"

@@ -80,10 +80,12 @@ class LocalEngine(FSDPEngineWithLMHead):
             self._partition = self.passes.partition(micro_batch["input_ids"].offsets().diff().cpu())
             self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
             micro_batch = self._part
-        inputs, output_args = super().prepare_model_inputs(micro_batch)
         if LOGITS_IN_PIECES:
+            inputs, output_args = super().prepare_model_inputs(micro_batch)
             self.ask_for_pieces(micro_batch, inputs["input_ids"], output_args)
-        return inputs, output_args
+            return inputs, output_args
+        else:
+            return super().prepare_model_inputs(micro_batch)
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token: in an update of all rows of the pass.

@@ -193,14 +193,13 @@ class TrainedModel:
 
         Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
         """
-        state, states = self.optimizer.state_dict(), dict[int, dict[str, Any]]()
-        for parameter, values in state["state"].items():
-            states[parameter] = {}
-            for name, value in values.items():
-                full = whole(value.to(self.device) if isinstance(value, DTensor) else value, None)
-                if isinstance(full, torch.Tensor):
-                    full = None if ranks.rank else full.cpu()
-                states[parameter][name] = full
+
+        def gathered(value: Any) -> Any:
+            full = whole(value.to(self.device) if isinstance(value, DTensor) else value, None)
+            return (None if ranks.rank else full.cpu()) if isinstance(full, torch.Tensor) else full
+
+        state = self.optimizer.state_dict()
+        states = tree_map(gathered, state["state"])
         return {"optimizer": {**state, "state": states}, "scheduler": self.scheduler.state_dict()}
 
     def load_optimizer_state(self, path: Path, ranks: Ranks) -> None:
