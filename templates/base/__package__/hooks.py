@@ -55,14 +55,12 @@ class HookError(ProjectError, RuntimeError):
     sample: dict[str, Any] | None = None
 
     def __str__(self) -> str:
-        lines = [self.message, f"  hook: {self.hook_file}"]
         path, _, number = self.hook_file.rpartition(":")
         text = linecache.getline(path, int(number)).strip() if number.isdigit() else ""
-        if text and text not in self.message:
-            lines.append(f"        {text}")
-        if self.sample is not None:
-            lines.append("  sample: " + ", ".join(f"{name}={value!r}" for name, value in self.sample.items()))
-        return "\n".join(lines)
+        shown = [f"        {text}"] if text and text not in self.message else []
+        sample = ", ".join(f"{name}={value!r}" for name, value in (self.sample or {}).items())
+        shown += [f"  sample: {sample}"] if sample else []
+        return "\n".join([self.message, f"  hook: {self.hook_file}", *shown])
 
 
 @contextmanager

@@ -232,12 +232,10 @@ def _rows_of_files(files: list[str], split: str, data: Any, *, needs_truth: bool
             for file, path in zip(files, paths, strict=True)
             for number, row in enumerate(read_rows(file, key))
         )
-    if not 0 < most < len(rows):
-        return rows
-    if not data.get("shuffle", False):
-        return rows.select(range(most))
-    # As upstream draws them.
-    return rows.select(np.random.default_rng(data.get("seed")).choice(len(rows), size=most, replace=False).tolist())
+    if 0 < most < len(rows):  # as upstream draws them
+        drawn = np.random.default_rng(data.get("seed")).choice(len(rows), size=most, replace=False).tolist()
+        return rows.select(drawn if data.get("shuffle", False) else range(most))
+    return rows
 
 
 def _is_for_datasets(paths: list[Path], key: str, data: Any) -> bool:

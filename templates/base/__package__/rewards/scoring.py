@@ -97,8 +97,8 @@ class Scorer:
             raise ScoringError(outcome.message, outcome.hook_file, row)
         result = dict(outcome) if isinstance(outcome, dict) else {"score": outcome}
         if "score" not in result:
-            names = ", ".join(map(str, result)) or "nothing"
-            raise ScoringError(f"the reward is a dict without `score`; it has {names}", source_of(self.function), row)
+            text = f"the reward is a dict without `score`; it has {', '.join(map(str, result)) or 'nothing'}"
+            raise ScoringError(text, source_of(self.function), row)
         if problem := problem_of(result["score"]):
             raise ScoringError(f"the reward is {problem}", source_of(self.function), row)
         return {name: value if type(value) is float else plain(value) for name, value in result.items()}
@@ -114,8 +114,7 @@ def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
 
 def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringError:
     """Return what a scoring function has raised as an error that says where."""
-    what = "the reward"
-    hook: Any = function
+    what, hook = "the reward", function
     if REWARD_RULES and hasattr(error, "component") and error.__cause__ is not None:
         what = f"the component {error.component!r} of the reward"
         hook = getattr(raw_function(function), "functions", {}).get(error.component, function)
@@ -125,8 +124,7 @@ def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringErr
     own = raw_function(hook)
     if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
         return ScoringError(f"{what} cannot be called: {error}\n  {CALLED}", source_of(own), None)
-    where = own_line(error) or source_of(hook)
-    return ScoringError(f"{what} raised {type(error).__name__}: {error}", where, None)
+    return ScoringError(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook), None)
 
 
 if REWARD_FORMS or REWARD_MANAGERS:
@@ -235,11 +233,9 @@ def refusal(function: Any) -> str | None:
     settings = [argument for argument in further if isinstance(argument, Mapping)]
     given = dict.fromkeys([*GIVEN, *(name for names in settings for name in names)])
     try:
-        signature = inspect.signature(own)
-    except (TypeError, ValueError):
+        inspect.signature(own).bind(**given)
+    except ValueError:  # it tells no arguments, as some of C
         return None
-    try:
-        signature.bind(**given)
     except TypeError as error:
         return f"{getattr(own, '__qualname__', type(own).__qualname__)}() {str(error).replace('missing a', 'has a')}"
     return None

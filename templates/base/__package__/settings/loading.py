@@ -257,9 +257,8 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
     inside = sorted(other for other in settings if other.startswith(f"{key}."))
     if inside and value != "null" and not value.startswith(("{", "$")):
         within = min(inside, key=lambda other: usual[other] is None)
-        special = {"algorithm": f"preset={value}, or algorithm.adv_estimator={value}"}
-        special |= {key: f"{ALIASES[key]}={value}"} if key in ALIASES else {}
-        hint = special.get(key, f"such as {within}={_text(usual[within])}")
+        hint = f"{ALIASES[key]}={value}" if key in ALIASES else f"such as {within}={_text(usual[within])}"
+        hint = f"preset={value}, or algorithm.adv_estimator={value}" if key == "algorithm" else hint
         raise ConfigError(f"{key} has settings of its own, and is given {value!r}", hint)
     if (launch := launch_answer(key, value)) is not None:
         raise ConfigError(*launch)

@@ -197,8 +197,7 @@ def present_name(key: str, known: Container[str]) -> str | None:
     """Return the present name of a setting with a former one; None where it had no other, or that is unknown too."""
     parts = key.split(".")
     for end in range(len(parts), 0, -1):
-        new = FORMER_KEYS.get(".".join(parts[:end]))
-        if new is not None:
+        if (new := FORMER_KEYS.get(".".join(parts[:end]))) is not None:
             return ".".join([new, *parts[end:]]) if new in known else None
     return None
 

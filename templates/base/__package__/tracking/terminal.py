@@ -143,8 +143,8 @@ class LiveView(LineView):
         self._step, self._stepped = step, time.perf_counter()
 
     def sample(self, generation: Mapping[str, Any]) -> None:
-        texts = [f"{generation.get(name)!r}" for name in ("prompt", "response", "score")]
-        self._sample = "{} → {}  score {}".format(*texts)
+        shown = map(generation.get, ("prompt", "response", "score"))
+        self._sample = "{!r} → {!r}  score {!r}".format(*shown)
 
     def close(self) -> None:
         """Leave the last table where it is."""

@@ -238,8 +238,7 @@ class Checkpoints:
             return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
             raise ConfigError(f"{path} is not a global_step_N directory", resume_hint(path, self.directory))
-        problem = self._damage(chosen) if EXPORT_MODEL else what_is_wrong(chosen)
-        if problem is not None:
+        if (problem := self._damage(chosen) if EXPORT_MODEL else what_is_wrong(chosen)) is not None:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")
         return chosen
 

@@ -40,8 +40,7 @@ def report(error: BaseException, ranks: Ranks) -> int:
         text = text or "".join(traceback.format_exception(error)).rstrip()
         text = f"{text}\n(on rank {ranks.rank} of {ranks.world_size})" if code == 1 else text
         if is_connection_error(error):
-            reason = ranks.peers.explain(error)
-            if reason is None:
+            if (reason := ranks.peers.explain(error)) is None:
                 return code
             code, text = 1, f"error: {reason}\n{RESUMABLE}"
         elif getattr(error, "raised_by", ranks.rank) != ranks.rank or not ranks.peers.is_first_to_fail():

@@ -136,8 +136,7 @@ def settled(config: Any, given: Given) -> Given:
             check_callable(reward_fn)
     for key, what in named:
         if value := OmegaConf.select(config, key):
-            off = "false" if value is True else "null"
-            hint = f"leave one of them out: {key}={off}, or no {what}"
+            hint = f"leave one of them out: {key}={'false' if value is True else 'null'}, or no {what}"
             raise ConfigError(f"{key} is {value}, and a {what} is given as well", hint)
     return given
 
