@@ -67,6 +67,7 @@ def read_config(arguments: list[str]) -> Any:
     from generated_example.settings.loading import load_config, settle_device
     from generated_example.settings.setting_checks import check_paths, notes_on
 
+    is_first = os.environ.get("RANK", "0") == "0"
     try:
         asked = parse(arguments, CONFIG_DIRECTORY)
         config = load_config(asked.files, asked.overrides)
@@ -76,16 +77,15 @@ def read_config(arguments: list[str]) -> Any:
             say(OmegaConf.to_yaml(config))
             return 0
         check_paths(config)
-        if os.environ.get("RANK", "0") == "0":
+        if is_first:
             print("loading torch and transformers: some seconds", file=sys.stderr, flush=True)
         settle_device(config)
     except ConfigError as error:
-        if os.environ.get("RANK", "0") == "0":
+        if is_first:
             print(f"error: {error}", file=sys.stderr)
         return 2
-    if os.environ.get("RANK", "0") == "0":
-        for note in notes_on(config, asked.overrides):
-            print(f"note: {note}", file=sys.stderr)
+    for note in notes_on(config, asked.overrides) if is_first else ():
+        print(f"note: {note}", file=sys.stderr)
     return config
 
 
@@ -95,12 +95,11 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except ModuleNotFoundError as error:  # what this file imports; a run reports its own errors
-        if str(error.name).partition(".")[0] == "generated_example":
-            print(f"error: the project has no module {error.name}", file=sys.stderr)
-            print("hint: `vextract sync --removed` restores files that were removed", file=sys.stderr)
-            sys.exit(2)
-        print(f"error: {sys.executable} has no package {error.name}", file=sys.stderr)
-        print("hint: `make setup` makes .venv with everything; then: .venv/bin/python main.py", file=sys.stderr)
+        what, hint = "the project has no module", "`vextract sync --removed` restores files that were removed"
+        if str(error.name).partition(".")[0] != "generated_example":
+            what = f"{sys.executable} has no package"
+            hint = "`make setup` makes .venv with everything; then: .venv/bin/python main.py"
+        print(f"error: {what} {error.name}\nhint: {hint}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:  # while the program was still being loaded
         print("interrupted", file=sys.stderr)

@@ -54,8 +54,7 @@ _PLACES = {
     "workers.value_model": "LocalCritic",
 }
 
-# Before all others: by the former name of a package these would find what is in it once more.
-sys.meta_path.insert(0, AbsentModules())
+sys.meta_path.append(AbsentModules())
 
 
 def __getattr__(name: str) -> Any:

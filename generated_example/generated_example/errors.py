@@ -80,7 +80,7 @@ def full_disk(error: BaseException) -> str | None:
 def describe(error: BaseException) -> tuple[int, str | None]:
     """Return the exit code and the text of an error; no text if it may be a bug, which needs its traceback."""
     if isinstance(error, (ProjectError, FeatureNotVendored)):
-        code = 2 if isinstance(error, (HintedError, FeatureNotVendored)) else 1
+        code = 2 if isinstance(error, (ConfigError, DataError, FeatureNotVendored)) else 1
         return code, "\n".join([str(error), *notes_on(error)])
     if full := full_disk(error):
         return 1, "\n".join([f"{full}\nhint: {ROOM}", *notes_on(error)])

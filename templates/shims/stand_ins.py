@@ -176,17 +176,3 @@ def put(values: list[Any], row: int, count: int, value: Any) -> None:
     """Set the value of a sample in a list of `count` values, which has None for the others until they are set."""
     values.extend([None] * (count - len(values)))
     values[row] = value
-
-
-def StateDictOptions(**settings: Any) -> Any:  # noqa: N802
-    """Return torch's own, of which upstream carries a copy for torch 2.6."""
-    from torch.distributed.checkpoint import state_dict
-
-    return state_dict.StateDictOptions(**settings)
-
-
-def set_model_state_dict(*arguments: Any, **settings: Any) -> Any:
-    """Do what torch's own does, of which upstream carries a copy for torch 2.6."""
-    from torch.distributed.checkpoint import state_dict
-
-    return state_dict.set_model_state_dict(*arguments, **settings)

@@ -25,8 +25,6 @@ from .files import Rows, is_as_stored, messages_of, open_parquet, read_rows, row
 
 # Larger files in verl's schema are left to `datasets`, which maps them from its cache instead of holding them.
 MOST_BYTES = 64 * 2**20
-# The split, beside train and val, of prompts that a caller wants answered, all of them.
-GIVEN = "given"
 
 
 def build_datasets(config: Any, tokenizer: Any, *, needs_truth: bool = True) -> tuple[Dataset, Dataset]:
@@ -48,8 +46,8 @@ def build_datasets(config: Any, tokenizer: Any, *, needs_truth: bool = True) -> 
     files = {split: file_list(data.get(f"{split}_files")) for split in ("train", "val")}
     for split, other in (("train", "val"), ("val", "train")):
         if files[split] and not files[other]:
-            hint = f"set data.{other}_files to a file of its own"
-            raise DataError(f"data.{split}_files is set and data.{other}_files is not", hint)
+            text = f"data.{split}_files is set and data.{other}_files is not"
+            raise DataError(text, f"set data.{other}_files to a file of its own")
     train, val = (dataset_of_files(files[split], split, data, tokenizer, needs_truth=needs_truth) for split in files)
     return train, val
 
@@ -68,18 +66,9 @@ def file_list(value: Any) -> list[str]:
 
 
 def dataset_of_files(files: list[str], split: str, data: Any, tokenizer: Any, *, needs_truth: bool = True) -> Dataset:
-    """Return a dataset of files; without any the environment's.
+    """Return a dataset of files by their names; without any the environment's.
 
-    Args:
-        files: their names.
-        split: train or val.
-        data: see `data_section`.
-        tokenizer: its chat template turns messages into tokens.
-        needs_truth: whether a row without ground_truth is an error.
-
-    Raises:
-        DataError: a file or a row cannot be used.
-        HookError: a class of the owner's raised.
+    `data` is what `data_section` gives; the other arguments, and errors, are those of `build_datasets`.
     """
     cls: Any = RowPrompts
     if files:
@@ -119,9 +108,6 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
             raise DataError(f"the {split} dataset ({cls.__name__}) is empty", f"check data.{split}_files")
         if isinstance(dataset, RowPrompts):
             dataset.wrong_prompts = [*find_wrong_prompts(split, dataset, has_template)]
-            if dataset.wrong_prompts and split not in ("train", "val"):
-                hint = "leave it out, or set data.truncation=left, or a larger limit"
-                raise DataError(dataset.wrong_prompts[0][0], hint)
         dataset = EncodedPrompts(dataset, tokenizer, data)
         if not getattr(dataset, "wrong_prompts", ()):
             check_item(split, dataset[0], cls)
@@ -215,12 +201,10 @@ def _rows_of_files(files: list[str], split: str, data: Any, *, needs_truth: bool
             for file, path in zip(files, paths, strict=True)
             for number, row in enumerate(read_rows(file, key))
         )
-    if not 0 < most < len(rows):
-        return rows
-    if not data.get("shuffle", False):
-        return rows.select(range(most))
-    # As upstream draws them.
-    return rows.select(np.random.default_rng(data.get("seed")).choice(len(rows), size=most, replace=False).tolist())
+    if 0 < most < len(rows):  # as upstream draws them
+        drawn = np.random.default_rng(data.get("seed")).choice(len(rows), size=most, replace=False).tolist()
+        return rows.select(drawn if data.get("shuffle", False) else range(most))
+    return rows
 
 
 def _is_for_datasets(paths: list[Path], key: str, data: Any) -> bool:

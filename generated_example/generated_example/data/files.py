@@ -121,8 +121,7 @@ def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
         try:
             rows += [json.loads(line)] if line.strip() else []
         except json.JSONDecodeError as error:
-            text = f"{path}:{number + error.lineno}: not valid JSON: {error.msg}"
-            raise DataError(text, f"check {key}") from error
+            raise DataError(f"{path}:{number + error.lineno}: not valid JSON: {error.msg}", f"check {key}") from error
     rows = rows[0] if is_whole else rows
     if not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path} does not hold one object per row", f"check {key}")
@@ -140,9 +139,8 @@ def check_characters(row: Any, where: str) -> None:
     try:
         json.dumps(row, ensure_ascii=False, default=str).encode()
     except UnicodeEncodeError as error:
-        near = error.object[max(error.start - 20, 0) : error.start + 20]
         raise DataError(
-            f"{where}: half of a pair of surrogates in {near!a}",
+            f"{where}: half of a pair of surrogates in {error.object[max(error.start - 20, 0) : error.start + 20]!a}",
             "leave the row out, or write the whole character; in Python: text.encode(errors='replace').decode()",
         ) from error
 

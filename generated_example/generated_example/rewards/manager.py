@@ -67,17 +67,14 @@ class TextRewardManager:
         """
         responses = data.batch["responses"]
         lengths = data.batch["attention_mask"][:, -responses.shape[-1] :].sum(dim=-1)
-        extra: dict[str, list[Any]] = {}
         texts = self._texts(responses.tolist(), lengths.tolist())
         extra = self._scored(data, texts)
         rewards = [float(value) for value in extra["score"]]
         if self.num_examine:
             self._show(data, texts, rewards)
-        reward_tensor = torch.zeros(responses.shape, dtype=torch.float32, device=responses.device)
-        rows = torch.arange(len(rewards), device=responses.device)
-        reward_tensor[rows, (lengths - 1).clamp(min=0)] = torch.tensor(
-            rewards, dtype=torch.float32, device=responses.device
-        )
+        scores = torch.tensor(rewards, dtype=torch.float32, device=responses.device)
+        last = (lengths - 1).clamp(min=0)
+        reward_tensor = scores.new_zeros(responses.shape).scatter(1, last[:, None], scores[:, None])
         return {"reward_tensor": reward_tensor, "reward_extra_info": extra} if return_dict else reward_tensor
 
     def close(self) -> None:
@@ -90,15 +87,12 @@ class TextRewardManager:
     def _texts(self, responses: list[list[int]], lengths: list[int]) -> list[str]:
         # One call for the whole batch: decoding row by row is most of the time a reward takes. A response is what the
         # attention mask covers, without holes: padding is on its right.
-        texts: list[str] = self.tokenizer.batch_decode(
-            [ids[:length] for ids, length in zip(responses, lengths, strict=True)], skip_special_tokens=True
-        )
-        return texts
+        used = [ids[:length] for ids, length in zip(responses, lengths, strict=True)]
+        return self.tokenizer.batch_decode(used, skip_special_tokens=True)
 
     def _scored(self, data: Any, texts: list[str]) -> dict[str, list[Any]]:
         """Return the components of the samples: for each one value of each sample."""
-        arguments = self._arguments(data, texts)
-        results = self.scorer(arguments)
+        results = self.scorer(self._arguments(data, texts))
         return {name: [result[name] for result in results] for name in (results[0] if results else ())}
 
     def _arguments(self, data: Any, texts: list[str]) -> list[dict[str, Any]]:
@@ -127,5 +121,4 @@ class TextRewardManager:
     def _prompt(self, data: Any, row: int) -> str:
         prompts = data.batch["prompts"]
         mask = data.batch["attention_mask"][row, : prompts.shape[-1]].bool()
-        text: str = self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)
-        return text
+        return self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)

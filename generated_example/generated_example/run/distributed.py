@@ -171,11 +171,7 @@ class Ranks:
 
     def any(self, flag: bool) -> bool:
         """Tell whether the flag is set on at least one process."""
-        if self.world_size == 1:
-            return flag
-        value = torch.tensor(int(flag))
-        dist.all_reduce(value, op=dist.ReduceOp.MAX, group=self.group)
-        return bool(value)
+        return any(self.gather_objects(bool(flag)))
 
 
 class Peers:
@@ -244,11 +240,9 @@ def set_random_state(state: dict[str, Any]) -> None:
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
-        if isinstance(state["cuda"], list):
-            for device, one in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
-                torch.cuda.set_rng_state(one, device)
-        else:  # an older checkpoint has that of this process's device alone
-            torch.cuda.set_rng_state(state["cuda"])
+        states = state["cuda"] if isinstance(state["cuda"], list) else [state["cuda"]]  # of one device: an older one
+        for device, one in zip(range(torch.cuda.device_count()), states, strict=False):
+            torch.cuda.set_rng_state(one, device)
 
 
 def whole(value: Any, device: str | None = "cpu") -> Any:

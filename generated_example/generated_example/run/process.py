@@ -43,9 +43,7 @@ def quiet() -> None:
                 messages.set_verbosity_error()
     warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast
     warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
-    warnings.filterwarnings("ignore", message="FSDP2-wrapped module")  # the critic's values, which nothing changes
     warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' bars, which are turned off
-    logging.getLogger("bitsandbytes").setLevel(logging.ERROR)  # on CPUs it looks for kernels that are not needed
     logging.getLogger("torch.fx._symbolic_trace").setLevel(logging.ERROR)  # nested tensors ask in an old way
 
 
@@ -87,10 +85,6 @@ class Closing:
         if not self._end.alive:
             name = type(self).__name__
             raise ConfigError(f"this {name} has been closed", f"make another {name}: what it ran on has ended")
-
-
-class StopRequested(Exception):
-    """Ends what waits for others, and would for long, because the run was asked to stop."""
 
 
 class StopSignal:

@@ -48,7 +48,11 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     words = [*(as_overrides(read_values(files.values)) if files.values else ()), *overrides]
     chosen = [word for word in words if word.partition("=")[0] in GROUPS]
     for word in chosen:
-        _check_choice(word, files)
+        group, _, option = word.partition("=")
+        if option not in files.options(group):
+            if group == "preset" and option in PRESETS:
+                raise _lacking(word, PRESETS[option])
+            raise ConfigError(f"{word}: no such file in config/{group}", choose(option, files.options(group)))
     # The toy model has sizes of its own. Whether it is the toy is clear when all is composed, and guessed until then.
     sizes = [f"{group}=toy" for group in ("scale", "critic_scale") if (files.directory / group).is_dir()]
     may_be_toy = not any(word.startswith("scale=") for word in chosen)
@@ -113,9 +117,10 @@ def check_types(config: DictConfig, usual: Mapping[str, Any]) -> None:
             better = f"[{value}]" if expected == (list,) and isinstance(value, str) else _text(default)
             types = " or ".join(TYPE_NAMES[kind] for kind in expected)
             raise ConfigError(f"{name} is {value!r}, which is not {types}", main_command(f"{name}={better}"))
-        problem = setting.out_of_range(value)
-        if problem is not None and not any(switched_off(config, [name])):
-            raise ConfigError(f"{name} {problem}", setting.hint or main_command(f"{name}={_text(default)}"))
+        is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        if is_number and not setting.has_in_range(value) and not any(switched_off(config, [name])):
+            text = f"{name} is {value}, and must be {setting.range or 'a number'}"
+            raise ConfigError(text, setting.hint or main_command(f"{name}={_text(default)}"))
 
 
 def _wrong_type(name: str, value: Any, default: Any) -> tuple[type, ...]:
@@ -210,16 +215,6 @@ def unreadable(error: Any) -> ConfigError:
     return ConfigError(f"cannot read {error.override!r}: {reason}", hint)
 
 
-def _check_choice(override: str, files: ConfigFiles) -> None:
-    """Refuse an override such as preset=ppo that names no file."""
-    group, _, option = override.partition("=")
-    if option in files.options(group):
-        return
-    if group == "preset" and option in PRESETS:
-        raise _lacking(override, PRESETS[option])
-    raise ConfigError(f"{override}: no such file in config/{group}", choose(option, files.options(group)))
-
-
 def _lacking(what: str, feature: str) -> ConfigError:
     return ConfigError(f"{what} needs {feature}, which this project was made without", f"vextract add {feature}")
 
@@ -251,9 +246,8 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
     inside = sorted(other for other in settings if other.startswith(f"{key}."))
     if inside and value != "null" and not value.startswith(("{", "$")):
         within = min(inside, key=lambda other: usual[other] is None)
-        special = {"algorithm": f"preset={value}, or algorithm.adv_estimator={value}"}
-        special |= {key: f"{ALIASES[key]}={value}"} if key in ALIASES else {}
-        hint = special.get(key, f"such as {within}={_text(usual[within])}")
+        hint = f"{ALIASES[key]}={value}" if key in ALIASES else f"such as {within}={_text(usual[within])}"
+        hint = f"preset={value}, or algorithm.adv_estimator={value}" if key == "algorithm" else hint
         raise ConfigError(f"{key} has settings of its own, and is given {value!r}", hint)
     if (launch := launch_answer(key, value)) is not None:
         raise ConfigError(*launch)

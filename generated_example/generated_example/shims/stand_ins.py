@@ -66,17 +66,3 @@ def invalidate_all_scales(model: nn.Module) -> None:
 
 def apply_npu_fsdp_patches(model_config: Any = None) -> None:
     """Do nothing: upstream gives models the kernels of NPUs here, before it builds one."""
-
-
-def StateDictOptions(**settings: Any) -> Any:  # noqa: N802
-    """Return torch's own, of which upstream carries a copy for torch 2.6."""
-    from torch.distributed.checkpoint import state_dict
-
-    return state_dict.StateDictOptions(**settings)
-
-
-def set_model_state_dict(*arguments: Any, **settings: Any) -> Any:
-    """Do what torch's own does, of which upstream carries a copy for torch 2.6."""
-    from torch.distributed.checkpoint import state_dict
-
-    return state_dict.set_model_state_dict(*arguments, **settings)

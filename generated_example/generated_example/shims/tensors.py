@@ -23,38 +23,6 @@ GIVING_UP_LOGITS: ContextVar[bool] = ContextVar("giving_up_logits", default=Fals
 # The device that a plan is for, cpu or cuda, wherever the tensors are.
 PLANNED_FOR: ContextVar[str | None] = ContextVar("planned_for", default=None)
 
-try:
-    from flash_attn.bert_padding import index_first_axis, pad_input, unpad_input
-except ImportError:  # the same results in plain torch
-
-    def index_first_axis(input: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
-        """Select rows: (first, ...) and (total,) int64 -> (total, ...)."""
-        return input[indices]
-
-    def unpad_input(hidden_states: torch.Tensor, attention_mask: torch.Tensor) -> tuple[Any, ...]:
-        """Drop the padding of a batch, (batch, seqlen, ...), by its mask, (batch, seqlen).
-
-        Returns:
-            The real tokens (total, ...); their places in the flattened batch, (total,) int64; cumulative sequence
-            lengths, (batch + 1,) int32; the longest sequence; the length of each sequence, (batch,) int32.
-        """
-        lengths = attention_mask.sum(dim=-1, dtype=torch.int32)
-        indices = torch.nonzero(attention_mask.flatten(), as_tuple=False).flatten()
-        cumulative = torch.nn.functional.pad(torch.cumsum(lengths, dim=0, dtype=torch.int32), (1, 0))
-        return hidden_states.flatten(0, 1)[indices], indices, cumulative, int(lengths.max()), lengths
-
-    def pad_input(hidden_states: torch.Tensor, indices: torch.Tensor, batch: int, seqlen: int) -> torch.Tensor:
-        """Put real tokens (total, ...) back into a zero-padded batch (batch, seqlen, ...)."""
-        padded = hidden_states.new_zeros(batch * seqlen, *hidden_states.shape[1:])
-        return padded.index_copy(0, indices, hidden_states).unflatten(0, (batch, seqlen))
-
-
-def rearrange(tensor: torch.Tensor, pattern: str, **sizes: Any) -> torch.Tensor:
-    """Give a tensor other axes, as einops does it, which is imported where it is called."""
-    import einops
-
-    return einops.rearrange(tensor, pattern, **sizes)
-
 
 def scores_by_group(scores: torch.Tensor, index: Sequence[Hashable]) -> dict[Hashable, list[torch.Tensor]]:
     """Return the scores of each group, (bs,) by (bs,), in the order of their rows: tensors of the shape ()."""

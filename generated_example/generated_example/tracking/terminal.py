@@ -49,13 +49,6 @@ def cells(metrics: Metrics) -> dict[str, str]:
     return {title: COLUMNS[title][0].format(found[0]) for title, found in values.items() if found}
 
 
-def one_line(metrics: Metrics) -> str:
-    """Return a step as a line of text: `reward 0.250  entropy 1.500  (gen 20 ms, update_actor 1.2 s)`."""
-    times = phase_times(metrics)
-    texts = [f"{title} {text}" for title, text in cells(metrics).items()]
-    return "  ".join([*texts, *([f"({times})"] if times else [])])
-
-
 def phase_times(metrics: Metrics) -> str:
     """Return where a step's time went: `gen 9.6 s, reward 31 ms`."""
     timed = {name.removeprefix("timing_s/"): spent for name, spent in metrics.items() if name.startswith("timing_s/")}
@@ -83,8 +76,11 @@ class LineView:
         self._total, self._quiet = total_steps, quiet
 
     def row(self, step: int, metrics: Metrics) -> None:
+        """Show a step: `step 3/9  reward 0.250  entropy 1.500  (gen 20 ms, update_actor 1.2 s)`."""
         if not self._quiet:
-            self.message(f"step {step}/{self._total}  {one_line(metrics)}".rstrip())
+            texts = [f"step {step}/{self._total}", *(f"{title} {text}" for title, text in cells(metrics).items())]
+            times = phase_times(metrics)
+            self.message("  ".join([*texts, f"({times})"] if times else texts))
 
     def sample(self, generation: Mapping[str, Any]) -> None:
         pass
@@ -141,8 +137,8 @@ class LiveView(LineView):
         self._step, self._stepped = step, time.perf_counter()
 
     def sample(self, generation: Mapping[str, Any]) -> None:
-        texts = [f"{generation.get(name)!r}" for name in ("prompt", "response", "score")]
-        self._sample = "{} → {}  score {}".format(*texts)
+        shown = map(generation.get, ("prompt", "response", "score"))
+        self._sample = "{!r} → {!r}  score {!r}".format(*shown)
 
     def close(self) -> None:
         """Leave the last table where it is."""
@@ -167,7 +163,9 @@ class LiveView(LineView):
 
     def _render(self) -> Any:
         """Return what to draw now. An exception would end the thread, and the run must not notice."""
+        from rich import box
         from rich.console import Group
+        from rich.table import Column, Table
         from rich.text import Text
 
         try:
@@ -180,24 +178,16 @@ class LiveView(LineView):
             for name, began in list(phases) if self in live_views else ():
                 if name != "step":
                     below.append(f"{name:14}{duration(now - began):>10}")
-            table = [self._columns()] if self._rows else []
+            # The least important columns are left out if they do not fit.
+            titles = [title for title in COLUMNS if title in self._titles][: max(1, self._console.width // 9 - 1)]
+            columns = [Column(title, justify="right", no_wrap=True) for title in ("step", *titles)]
+            table = Table(*columns, box=box.SIMPLE_HEAD, pad_edge=False)
+            for step, texts in list(self._rows):
+                table.add_row(str(step), *(texts.get(title, "") for title in titles))
             shown = [Text(line, no_wrap=True, overflow="crop") for line in (head, *below)]
-            return Group(shown[0], *table, *shown[1:])
+            return Group(shown[0], *([table] if self._rows else []), *shown[1:])
         except Exception as error:
             return f"cannot draw the table: {type(error).__name__}"
-
-    def _columns(self) -> Any:
-        """Return the table, without the least important columns if they do not fit."""
-        from rich import box
-        from rich.table import Table
-
-        titles = [title for title in COLUMNS if title in self._titles][: max(1, self._console.width // 9 - 1)]
-        table = Table("step", *titles, box=box.SIMPLE_HEAD, pad_edge=False)
-        for column in table.columns:
-            column.justify, column.no_wrap = "right", True
-        for step, texts in list(self._rows):
-            table.add_row(str(step), *(texts.get(title, "") for title in titles))
-        return table
 
 
 live_views: list[LiveView] = []

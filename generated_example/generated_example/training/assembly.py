@@ -4,7 +4,6 @@
 import gc
 import os
 import sys
-from collections.abc import Mapping
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from ..workers.policy import Policy, Reference
 from ..workers.rollout_engine import build_rollout_engine
 from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import TrainedModel
-from .checkpoint import Checkpoints, load_state, restoring, step_of
+from .checkpoint import Checkpoints, load_state, restoring
 from .given import Given, build_given_datasets, settled
 from .reward_managers import registered_managers
 from .rewarding import compares_with_truth, reward_functions
@@ -62,7 +61,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
         HookError: a hook cannot be imported, or raised.
     """
     config, ranks = trainer.config, trainer.ranks
-    fill_in_device(config)
+    settle_device(config)
     given = settled(config, given)
     prepare_process()
     use_reference = check_config(config, ranks.world_size)
@@ -105,7 +104,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            state = load_optimizers(resume, models, ranks)
+            state = load_state(resume, models, ranks)
     trainer.reward_fn, trainer.val_reward_fn = managers
     return state
 
@@ -115,12 +114,6 @@ def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
     directory, keep = Path(config.trainer.default_local_dir), config.trainer.max_actor_ckpt_to_keep
     checkpoints = Checkpoints(directory, ranks, keep)
     return checkpoints
-
-
-def fill_in_device(config: Any) -> None:
-    """Fill in the device and what depends on it, unless that was done: main.py does it before anything is loaded."""
-    if config.local.device is None or config.local.dtype is None:
-        settle_device(config)
 
 
 def prepare_process() -> None:
@@ -181,14 +174,3 @@ def settle_model(config: Any, ranks: Ranks) -> None:
     if model.path is None:
         place = Path(config.trainer.default_local_dir) / f"toy_model_{task}"
         model.path = str(ranks.on_driver(lambda: ensure_toy_model(place, task=task)))
-
-
-def load_optimizers(start: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> tuple[Any, ...]:
-    """Put the optimizers back to where a checkpoint has them. Every process must call this.
-
-    Returns:
-        What else the checkpoint has: the arguments of the trainer's `restore`.
-    """
-    for name, model in models.items():
-        model.load_optimizer_state(start / name, ranks)
-    return step_of(start), *load_state(start, ranks)

@@ -60,10 +60,8 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
         if isinstance(manager, TextRewardManager):  # others are the caller's
             around.enter_context(closing(manager))
     train, validation = managers
-    if train is None:
-        train, configured = _configured(config, tokenizer, ranks, around)
-        return train, validation or configured
-    return train, validation or train
+    configured = (train, train) if train is not None else _configured(config, tokenizer, ranks, around)
+    return configured[0], validation or configured[1]
 
 
 def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) -> tuple[Any, Any]:
@@ -72,7 +70,13 @@ def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) ->
     train, validation = _managers(config, manager, tokenizer)
     for one in (train, validation):
         around.callback(getattr(one, "close", lambda: None))
-    _check_function(config, train)
+    # A function of the owner's that cannot be called is refused before anything is generated for it.
+    scoring = getattr(train, "manager", train)  # within an event loop
+    is_ours = isinstance(scoring, TextRewardManager) and type(scoring)._arguments is TextRewardManager._arguments
+    is_verls = type(scoring).__module__.partition(".vendored.workers.")[2].startswith(VERLS)
+    is_named = OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None
+    if is_named and (is_ours or is_verls) and (problem := refusal(scoring.compute_score)) is not None:
+        raise ConfigError(f"the reward cannot be called: {problem}: {source_of(scoring.compute_score)}", CALLED)
     return train, validation
 
 
@@ -98,13 +102,3 @@ def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
             f"the reward manager {OmegaConf.select(config, reward_keys.MANAGER)!r}: {error}",
             getattr(error, "hint", f"{reward_keys.MANAGER_ARGUMENTS} can set {', '.join(names) or 'nothing of it'}"),
         ) from error
-
-
-def _check_function(config: Any, manager: Any) -> None:
-    """Refuse a function of the owner's that cannot be called, before anything is generated for it."""
-    manager = getattr(manager, "manager", manager)  # within an event loop
-    is_ours = isinstance(manager, TextRewardManager) and type(manager)._arguments is TextRewardManager._arguments
-    is_verls = type(manager).__module__.partition(".vendored.workers.")[2].startswith(VERLS)
-    is_named = OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None
-    if is_named and (is_ours or is_verls) and (problem := refusal(manager.compute_score)) is not None:
-        raise ConfigError(f"the reward cannot be called: {problem}: {source_of(manager.compute_score)}", CALLED)

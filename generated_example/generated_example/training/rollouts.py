@@ -82,8 +82,7 @@ class Answers:
         if trainer.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
             with timed("gen_max", timing):
                 self._add_reward_baselines(batch, asked)
-        batch = self.answered(batch, responses, trainer.steps_done + 1)
-        return batch
+        return self.answered(batch, responses, trainer.steps_done + 1)
 
     def questions(self, prompts: dict[str, Any], step: int) -> tuple[DataProto, DataProto]:
         """Return a batch of prompts that a step learns from, with their uids, and what of it goes to the rollout."""
@@ -111,14 +110,12 @@ class Answers:
         """
         trainer = self.trainer
         reward_fn = reward_fn or trainer.reward_fn
-        found: Reward = trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
-        return found
+        return trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
         meta_info = {**prompts.meta_info, "do_sample": False}
         greedy = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), meta_info)
-        reward_fn = self.trainer.reward_fn
-        responses = self.trainer.rollouts.generate(greedy)
-        answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
-        batch.batch["reward_baselines"] = self.score(answered, reward_fn)[0].sum(dim=-1)
+        answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
+        scores, _ = self.score(answered.union(self.trainer.rollouts.generate(greedy)))
+        batch.batch["reward_baselines"] = scores.sum(dim=-1)

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import notes_on
 from ..run.distributed import random_state, set_random_state
-from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory
+from ..run.process import Closing, StopSignal, lock_run_directory
 from ..tracking import timed
 from ..tracking.run_tracker import GENERATIONS, METRICS, RunTracker, as_numbers, read_rows
 from ..vendored.algorithms.metric_utils import compute_timing_metrics
@@ -113,11 +112,7 @@ class RunLoop(Closing):
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
             for prompts in self.prompts if trains else ():
                 timing: dict[str, float] = {}
-                try:
-                    batch, metrics = self.train_step(prompts, timing)
-                except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
-                    self.tracker.message("\n".join(notes_on(stopped)))
-                    break
+                batch, metrics = self.train_step(prompts, timing)
                 ends = self._after_step(stop, batch, metrics, timing)
                 yield Step(self.steps_done, as_numbers(metrics), batch)
                 self._set_random_numbers()
@@ -142,9 +137,8 @@ class RunLoop(Closing):
         is_last = self._is_last
         state = {**self._state}
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
-        finished = is_last and self.config.trainer.save_freq <= 0
-        saved = checkpoints.save(self.steps_done, self.models, state.pop("data"), state, self.score, finished=finished)
-        return saved
+        finished, data = is_last and self.config.trainer.save_freq <= 0, state.pop("data")
+        return checkpoints.save(self.steps_done, self.models, data, state, self.score, finished=finished)
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
         """Go on after `step` steps, from the state in a checkpoint; the models' weights are loaded already."""

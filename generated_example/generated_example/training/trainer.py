@@ -63,13 +63,7 @@ class LocalPPOTrainer(RunLoop):
     val_reward_fn: Any
     val_loader: Any
 
-    def __init__(
-        self,
-        config: Any,
-        *,
-        ranks: Ranks | None = None,
-        **given: Any,
-    ) -> None:
+    def __init__(self, config: Any, *, ranks: Ranks | None = None, **given: Any) -> None:
         if not isinstance(config, DictConfig):
             raise ConfigError(
                 f"the config is of type {type(config).__name__}", "give what load_config() returns, with your settings"
@@ -80,17 +74,13 @@ class LocalPPOTrainer(RunLoop):
         with contextlib.ExitStack() as around, without_running_loop():
             if ranks is None:
                 around.callback(self.ranks.close)
-            state = self.assemble(brought, around)
+            state = assemble(self, brought, around)
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
             self.answers = Answers(self)
             self.begin(state)
             self._end = weakref.finalize(self, around.pop_all().close)
-
-    def assemble(self, given: Given, around: contextlib.ExitStack) -> tuple[Any, ...]:
-        """Put the parts of the run together; returns what a checkpoint has, see `training/assembly.py`."""
-        return assemble(self, given, around)
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
@@ -160,8 +150,7 @@ class LocalPPOTrainer(RunLoop):
         metrics = validation_metrics(rows, infos)
         set_random_state(before)
         self.score = validation_score(metrics)
-        shown = shown_rows(rows, self.config.trainer.log_val_generations)
-        self.tracker.log_generations(shown, self.steps_done)
+        self.tracker.log_generations(shown_rows(rows, self.config.trainer.log_val_generations), self.steps_done)
         return metrics
 
     def _asks_old_log_probs(self, responses: int) -> bool:

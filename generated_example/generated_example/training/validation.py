@@ -40,13 +40,11 @@ def answer_and_score(trainer: Any, loader: Any) -> tuple[list[dict[str, Any]], d
     infos: list[tuple[int, dict[str, list[Any]]]] = []
     for prompts in loader:
         batch = DataProto.from_single_dict(prompts)
-        uids = np.array([str(len(rows) + index) for index in range(len(batch))], dtype=object)
-        batch.non_tensor_batch["uid"] = uids
+        batch.non_tensor_batch["uid"] = np.array([str(len(rows) + i) for i in range(len(batch))], dtype=object)
         batch = batch.repeat(kwargs.n, interleave=True)
         asked = generation_batch(batch)
         asked.meta_info.update(do_sample=kwargs.do_sample, validate=True, global_steps=trainer.steps_done)
-        reward_fn = trainer.val_reward_fn
-        responses = trainer.rollouts.generate(asked)
+        responses, reward_fn = trainer.rollouts.generate(asked), trainer.val_reward_fn
         batch = batch.union(responses)
         batch.meta_info.update(validate=True, global_steps=trainer.steps_done)
         reward, extra = ranks.on_driver(partial(call_reward, reward_fn, batch, trainer.tokenizer))
@@ -67,7 +65,8 @@ def validation_metrics(rows: list[dict[str, Any]], infos: dict[str, list[Any]]) 
         val-core/<data source>/<acc or reward>/mean@N and the like for the largest N, and all others as val-aux/... A
         component counts by the samples that have it. Of one whose values are 0 or 1 there is pass@k too, see `pass_at`.
     """
-    counted = {name: values for name, values in infos.items() if all(map(_counts, values))}
+    kinds = (str, numbers.Number, np.generic, type(None))  # of what can be averaged or voted on, or is none
+    counted = {name: values for name, values in infos.items() if all(isinstance(value, kinds) for value in values)}
     members: dict[Any, list[int]] = defaultdict(list)
     for index, row in enumerate(rows):
         members[row["data_source"]].append(index)
@@ -95,13 +94,7 @@ def pass_at(size: int, values: Sequence[float]) -> float:
         size: at most as many as there are values.
         values: 1 for each sample that is right, 0 for each that is not.
     """
-    wrong = sum(not value for value in values)
-    return 1 - math.comb(wrong, size) / math.comb(len(values), size)
-
-
-def _counts(value: Any) -> bool:
-    """Tell whether a value can be averaged or voted on, or is none; lists cannot."""
-    return value is None or isinstance(value, (str, numbers.Number, np.generic))
+    return 1 - math.comb(sum(not value for value in values), size) / math.comb(len(values), size)
 
 
 def _measured(name: str, uids: Sequence[Any], infos: Mapping[str, list[Any]]) -> dict[str, float]:

@@ -71,11 +71,10 @@ class LocalEngine(FSDPEngineWithLMHead):
         if torch.is_grad_enabled():
             self.passes.begin_pass()
         if self._sharing:
-            self._partition = self.passes.partition(_lengths_of(micro_batch))
+            self._partition = self.passes.partition(micro_batch["input_ids"].offsets().diff().cpu())
             self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
             micro_batch = self._part
-        inputs, output_args = super().prepare_model_inputs(micro_batch)
-        return inputs, output_args
+        return super().prepare_model_inputs(micro_batch)
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token: in an update of all rows of the pass.
@@ -191,10 +190,6 @@ class Actor(LocalEngine):
         if self.noting_entropy and "actor/entropy_loss" in metrics:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
-
-
-def _lengths_of(batch: Any) -> Any:
-    return batch["input_ids"].offsets().diff().cpu()
 
 
 def used_tokens(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:

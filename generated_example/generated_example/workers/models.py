@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import transformers
 from omegaconf import OmegaConf
 from torch import nn
@@ -99,7 +98,6 @@ def load_model(
             if read is None:
                 with torch.device("meta"):
                     return auto_class.from_config(model_config, **arguments)
-            _refuse_shares(Path(path).expanduser())
             loaded, report = read(path, config=model_config, output_loading_info=True, **arguments)
             if (missing := sorted(report["missing_keys"])) and "num_labels" not in settings:
                 raise ConfigError(
@@ -150,19 +148,12 @@ def check_model_directory(path: str) -> None:
             hint = f"it holds a LoRA adapter: {KEY}={base} actor_rollout_ref.model.lora_adapter_path={path}"
         raise ConfigError(f"no model at {path}: it has no config.json", hint)
     has_weights = any(file for pattern in WEIGHTS for file in folder.glob(pattern))
-    _refuse_shares(folder)
     if not has_weights:
-        raise ConfigError(f"no weights in {path}: it has no *.safetensors", "fetch or save the model again")
+        hint = "fetch or save it again; if it is the shares of several processes: vextract add sharded_checkpoints"
+        raise ConfigError(f"no weights in {path}: it has no *.safetensors", hint)
     if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
         hint = "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)"
         raise ConfigError(f"no tokenizer at {path}: there is no {', '.join(TOKENIZERS)}", hint)
-
-
-def _refuse_shares(folder: Path) -> None:
-    if (folder / "weights" / "tensors.json").is_file():
-        raise ConfigError(
-            f"the weights at {folder} are the shares of several processes", "vextract add sharded_checkpoints"
-        )
 
 
 def check_positions(module: Any, path: str, data: Any) -> None:
@@ -273,25 +264,18 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     """Put a model on this process's device; with several processes, share it out between them by FSDP2.
 
     Args:
-        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none. Where
-            each process has read them all, only those that are trained become rank 0's.
+        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none.
         fsdp_config: how to share it out.
         ranks: this process among its peers.
     """
     if ranks.world_size == 1:
         return module.to(here())
-    shape: tuple[int, ...] = (ranks.world_size,)
-    names: tuple[str, ...] = ("fsdp",)
-    if 0 < (row := int(fsdp_config.fsdp_size)) < ranks.world_size:  # rows of processes with a copy each (HSDP)
-        shape, names = (ranks.world_size // row, row), ("ddp", "fsdp")
-    mesh = init_device_mesh(get_device_name(), shape, mesh_dim_names=names)
+    row = int(fsdp_config.fsdp_size)  # of processes that share a copy (HSDP)
+    shape = (ranks.world_size // row, row) if 0 < row < ranks.world_size else (ranks.world_size,)
+    mesh = init_device_mesh(get_device_name(), shape, mesh_dim_names=("ddp", "fsdp")[-len(shape) :])
     layers = fsdp_config.wrap_policy.transformer_layer_cls_to_wrap  # are sharded one by one
     layers = [layers] if isinstance(layers, str) else layers or getattr(module, "_no_split_modules", None)
-    each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
-    full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
-    for parameter in module.parameters() if each_has_all else ():
-        if parameter.requires_grad:
-            dist.broadcast(parameter.data, src=0)
+    full_state = module.state_dict() if ranks.rank == 0 else {}
     apply_fsdp2(
         module,
         {
@@ -302,6 +286,5 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
         },
         {"wrap_policy": {"transformer_layer_cls_to_wrap": sorted(layers or [type(module).__name__])}},
     )
-    if not each_has_all:
-        fsdp2_load_full_state_dict(module, full_state, mesh)
+    fsdp2_load_full_state_dict(module, full_state, mesh)
     return module

@@ -70,7 +70,11 @@ class SharedPasses:
         self.config.ppo_mini_batch_size = mini // blocks
         self._most_rows = -(-rows_of_pass // self.sharers)
         if self.sharers > 1 and not self.uneven:
-            self._make_group()
+            if self.sharers not in self._groups:
+                world = range(self.ranks.world_size)
+                made = [dist.new_group(list(world[place :: self.sharers])) for place in range(self.sharers)]
+                self._groups[self.sharers] = made[self.ranks.rank % self.sharers]
+            self.group = self._groups[self.sharers]
         block = self.ranks.rank // self.sharers
         rows, before = [], 0
         for start, size in zip(starts, sizes, strict=True):
@@ -81,14 +85,6 @@ class SharedPasses:
                 before += blocks * own
         chosen = np.concatenate(rows)
         return batch if len(chosen) == len(batch) else batch[chosen]
-
-    def _make_group(self) -> None:
-        """Find the processes of which each computes other passes than this one."""
-        if self.sharers not in self._groups:
-            world = range(self.ranks.world_size)
-            made = [dist.new_group(list(world[place :: self.sharers])) for place in range(self.sharers)]
-            self._groups[self.sharers] = made[self.ranks.rank % self.sharers]
-        self.group = self._groups[self.sharers]
 
     def begin_pass(self) -> None:
         """Have what is drawn in the next pass of an update depend on the pass, and not on who computes it.

@@ -10,7 +10,6 @@ from typing import Any
 import torch
 from omegaconf import OmegaConf, open_dict
 
-from ..errors import ConfigError
 from ..hooks import LOSS, calling
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
@@ -39,7 +38,7 @@ class Policy(TrainedModel):
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
         self.config, self.tokenizer = config, tokenizer
         fsdp_config = actor.fsdp_config
-        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size, self.section_name)
+        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
@@ -49,16 +48,12 @@ class Policy(TrainedModel):
 
     def module_at(self, path: str, ranks: Ranks) -> Any:
         """Return a model with the weights at `path`."""
-        module = self.load(path, ranks)
+        fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
+        module = load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
         check_positions(module, path, self.config.data)
         if self.compares and ranks.rank == 0:
             note_dropout(module.config)
         return module
-
-    def load(self, path: str, ranks: Ranks) -> Any:
-        """Load the model at `path`, as it is without an adapter."""
-        fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
-        return load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
 
     def compute_log_prob(
         self, batch: DataProto, *, entropy: bool = True, temperature: float | None = None
@@ -156,22 +151,16 @@ class Reference:
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
 
-def sized(section: Any, rollout_n: int, world_size: int, name: str) -> dict[str, Any]:
+def sized(section: Any, rollout_n: int, world_size: int) -> dict[str, Any]:
     """Return the settings of a model that is trained, resolved, with its sizes counted in responses.
 
     Args:
         section: its section of the config, whose mini-batches are counted in prompts.
         rollout_n: responses per prompt.
         world_size: processes, which together compute a pass (see SharedPasses).
-        name: of the section, for messages.
     """
     mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
-    if mini % micro:
-        raise ConfigError(
-            f"{mini} responses per optimizer step cannot be cut into passes of {micro}",
-            f"set {name}.ppo_micro_batch_size_per_gpu to a divisor of {mini}",
-        )
     settings: Any = OmegaConf.to_container(section, resolve=True)
     settings.update(ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=micro)
     settings["ppo_max_token_len_per_gpu"] *= world_size

@@ -122,7 +122,7 @@ class RolloutEngine(HFRollout, Engine):
             loop = functools.partial(decode, uniforms=batch.get("uniforms"))
             settings["custom_generate"] = loop
         # An adapter writes by that of the model below it.
-        model = self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
+        model = self.model
         own, model.generation_config = model.generation_config, type(model.generation_config)()
         try:
             return self.model.generate(generation_config=generation_config, **settings)

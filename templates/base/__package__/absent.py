@@ -9,8 +9,6 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from .switches import FORMER_NAMES
-
 HERE = Path(__file__).parent
 SHIPPED: dict[str, Any] = json.loads((HERE / "shipped.json").read_text(encoding="utf-8"))
 # Modules below this package, presets and settings that are not here -> the feature that brings them.
@@ -20,30 +18,19 @@ SETTINGS: dict[str, str] = SHIPPED["absent_settings"]
 
 
 class AbsentModules(MetaPathFinder):
-    """Says which feature has a module that is not here."""
+    """Says which feature has a module that nothing else has found."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Return None: somebody else may find the module.
+        """Return None: it is no module of a feature.
 
         Raises:
             ModuleNotFoundError: the module belongs to a feature that this project was made without.
         """
         package, _, name = fullname.partition(".")
-        place = HERE.joinpath(*name.split("."))
-        if package != __package__ or not name or place.with_suffix(".py").is_file() or any(place.rglob("*.py")):
-            return None  # the owner may have a module of that name
-        if FORMER_NAMES:
-            from .former_names import find_former
-
-            if (spec := find_former(fullname)) is not None:
-                return spec
-        inside = f"{name}."
-        feature = MODULES.get(name) or next((MODULES[other] for other in MODULES if other.startswith(inside)), None)
-        # `vextract attack` adds a folder to the path of `rewards`.
-        added = [Path(folder) / fullname.rpartition(".")[2] for folder in path or ()]
-        if feature is not None and not any(place.is_dir() or place.with_suffix(".py").is_file() for place in added):
+        feature = next((MODULES[other] for other in MODULES if f"{other}.".startswith(f"{name}.")), None)
+        if package == __package__ and feature is not None:
             raise ModuleNotFoundError(
                 f"this project was made without {fullname}\nhint: vextract add {feature}", name=fullname
             )

@@ -55,14 +55,23 @@ class HookError(ProjectError, RuntimeError):
     sample: dict[str, Any] | None = None
 
     def __str__(self) -> str:
-        lines = [self.message, f"  hook: {self.hook_file}"]
         path, _, number = self.hook_file.rpartition(":")
         text = linecache.getline(path, int(number)).strip() if number.isdigit() else ""
-        if text and text not in self.message:
-            lines.append(f"        {text}")
-        if self.sample is not None:
-            lines.append("  sample: " + ", ".join(f"{name}={value!r}" for name, value in self.sample.items()))
-        return "\n".join(lines)
+        shown = [f"        {text}"] if text and text not in self.message else []
+        sample = ", ".join(f"{name}={value!r}" for name, value in (self.sample or {}).items())
+        shown += [f"  sample: {sample}"] if sample else []
+        return "\n".join([self.message, f"  hook: {self.hook_file}", *shown])
+
+
+@contextmanager
+def running_hook(what: str, hook: Any) -> Iterator[None]:
+    """Turn what the owner's code raises within it into a HookError with file and line."""
+    try:
+        yield
+    except ProjectError:
+        raise
+    except Exception as error:
+        raise HookError(f"{what} raised {type(error).__name__}: {error}", hook_file_of(error, hook)) from error
 
 
 def hook_file_of(error: BaseException, hook: Any) -> str:
@@ -87,8 +96,6 @@ def importing_hooks() -> Iterator[None]:
     """Turn what is wrong with the text of hooks that are imported within it into a HookError with file and line."""
     try:
         yield
-    except HookError:
-        raise
     except SyntaxError as error:
         text = f"\n  {error.text.strip()}" if error.text else ""
         message = f"a hook is not valid Python: {type(error).__name__}: {error.msg}{text}"
@@ -242,16 +249,13 @@ def describe_sample(batch: DataProto, row: int, tokenizer: Any) -> dict[str, Any
     """Return one row of a batch, as a person wants to read it."""
     sample: dict[str, Any] = {"index": row}
     mask, end = batch.batch["attention_mask"][row].bool(), -batch.batch["responses"].shape[-1]
-    for name, valid in (("prompt", mask[:end]), ("response", mask[end:])):
-        ids = batch.batch.get(f"{name}s")
-        if ids is not None and tokenizer is not None:
+    for name, valid in (("prompt", mask[:end]), ("response", mask[end:])) if tokenizer is not None else ():
+        if (ids := batch.batch.get(f"{name}s")) is not None:
             sample[name] = tokenizer.decode(ids[row][valid].tolist(), skip_special_tokens=True)
     columns = {name: column[row] for name, column in batch.non_tensor_batch.items()}
     if isinstance(columns.get("reward_model"), dict):
         sample["ground_truth"] = columns["reward_model"].get("ground_truth")
-    if "data_source" in columns:
-        sample["data_source"] = columns["data_source"]
-    return sample
+    return sample | {name: columns[name] for name in ("data_source",) if name in columns}
 
 
 def arguments_of(made: Any) -> set[str]:

@@ -9,11 +9,11 @@ from torch.utils.data import Dataset, Sampler, SequentialSampler
 from torchdata.stateful_dataloader import StatefulDataLoader
 from torchdata.stateful_dataloader.sampler import RandomSampler
 
-from ..errors import DataError, ProjectError
-from ..hooks import HookError, hook_file_of
+from ..errors import DataError
+from ..hooks import HookError, running_hook
 from ..rewards.scoring import source_of
 from ..run.distributed import Ranks
-from ..switches import DYNAMIC_SAMPLING, TOOLS, VERL_CHECKPOINTS
+from ..switches import DYNAMIC_SAMPLING, MULTIMODAL, TOOLS, VERL_CHECKPOINTS
 from ..vendored.data.rl_dataset import collate_fn
 from ..vendored.utils.model import compute_position_id_with_mask
 from ..vendored.utils.torch_functional import postprocess_data
@@ -58,13 +58,15 @@ class EncodedPrompts(Dataset):
     def __getitem__(self, index: int) -> dict[str, Any]:
         return self.__getitems__([index])[0]
 
-    def read(self, index: int) -> dict[str, Any]:
-        """Return an item of the other dataset."""
-        return dict(self.dataset[index])
+    if MULTIMODAL:
+
+        def read(self, index: int) -> dict[str, Any]:
+            """Return an item of the other dataset."""
+            return dict(self.dataset[index])
 
     def __getitems__(self, indices: Sequence[int]) -> list[dict[str, Any]]:
         """Return the items of a batch: one call of the tokenizer takes a fraction of one for each."""
-        items = [self.read(index) for index in indices]
+        items = [self.read(index) if MULTIMODAL else dict(self.dataset[index]) for index in indices]
         pairs = zip(indices, items, strict=True)
         asked = [(index, item) for index, item in pairs if "raw_prompt" in item and "input_ids" not in item]
         for item in items:
@@ -135,13 +137,8 @@ class SharedLoader:
 
     def _next_of(self, batches: Iterator[dict[str, Any]]) -> dict[str, Any] | None:
         """Return the next batch; None: there is no more. What a dataset raises, or mixes up, becomes a HookError."""
-        try:
+        with running_hook("the dataset", type(self.dataset)):
             batch = next(batches, None)
-        except ProjectError:
-            raise
-        except Exception as error:
-            where = hook_file_of(error, type(self.dataset))
-            raise HookError(f"the dataset raised {type(error).__name__}: {error}", where) from error
         lengths = {name: len(column) for name, column in (batch or {}).items()}
         most = max(lengths.values(), default=0)
         for name, length in lengths.items():

@@ -4,8 +4,8 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import ConfigError, ProjectError
-from ..hooks import HookError, hook_file_of, taken_by
+from ..errors import ConfigError
+from ..hooks import HookError, running_hook, taken_by
 from ..rewards.scoring import resolved, source_of
 from ..switches import GIVEN_OBJECTS
 from .datasets import RowPrompts, data_section
@@ -86,13 +86,8 @@ def rows_of_environment(make: Callable[[Any], Any], split: str, settings: Any) -
     """
 
     def called(name: str, hook: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
-        try:
+        with running_hook(f"{name} of the environment", hook):
             return resolved(hook(*arguments, **named))
-        except ProjectError:
-            raise
-        except Exception as error:
-            text = f"{name} of the environment raised {type(error).__name__}: {error}"
-            raise HookError(text, hook_file_of(error, hook)) from error
 
     env = called("make", make, settings)
     source, starts = str(getattr(env, "name", type(env).__name__)), list[tuple[int | None, dict[str, Any]]]()

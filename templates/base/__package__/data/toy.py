@@ -105,8 +105,5 @@ def _save_model(directory: Path, size: int, seed: int, **settings: Any) -> None:
         model = Qwen2ForCausalLM(config).to(torch.float32)
     model.generation_config.pad_token_id = config.pad_token_id
     model.generation_config.eos_token_id = config.eos_token_id
-    bars = logging.is_progress_bar_enabled()
     logging.disable_progress_bar()
     model.save_pretrained(directory)
-    if bars:
-        logging.enable_progress_bar()

@@ -98,10 +98,10 @@ class TextRewardManager:
         """
         responses = data.batch["responses"]
         lengths = data.batch["attention_mask"][:, -responses.shape[-1] :].sum(dim=-1)
-        extra: dict[str, list[Any]] = {}
-        if (
-            EPISODES or REWARD_MODEL
-        ):  # scores that are given with the batch are the reward, or with weights a part of it
+        texts = self._texts(responses.tolist(), lengths.tolist())
+        if EPISODES or REWARD_MODEL:
+            # Scores that are given with the batch are the reward, or with weights a part of it.
+            extra: dict[str, list[Any]]
             given = data.batch["rm_scores"] if "rm_scores" in data.batch.keys() else None
             extra = {name: list(data.non_tensor_batch[name]) for name in data.meta_info.get("reward_extra_keys", [])}
             weighted = REWARD_RULES and self.weights is not None
@@ -110,11 +110,9 @@ class TextRewardManager:
                 return {"reward_tensor": given, "reward_extra_info": extra} if return_dict else given
             if given is not None:
                 extra[GIVEN] = given.sum(dim=-1).tolist()
-            texts = self._texts(responses.tolist(), lengths.tolist())
             if given is None or weighted:
                 extra.update(self._scored(data, texts))
         else:
-            texts = self._texts(responses.tolist(), lengths.tolist())
             extra = self._scored(data, texts)
         if EPISODES or OVERLONG_PENALTY or REWARD_MODEL or REWARD_RULES:
             rewards = self._rewards(data, extra, lengths.tolist())
@@ -124,11 +122,9 @@ class TextRewardManager:
             self._show(data, texts, rewards)
         if REWARD_LOGS:
             self.logs.write(rewards, data.meta_info, lambda row: self._sample(data, row, texts, rewards, extra))
-        reward_tensor = torch.zeros(responses.shape, dtype=torch.float32, device=responses.device)
-        rows = torch.arange(len(rewards), device=responses.device)
-        reward_tensor[rows, (lengths - 1).clamp(min=0)] = torch.tensor(
-            rewards, dtype=torch.float32, device=responses.device
-        )
+        scores = torch.tensor(rewards, dtype=torch.float32, device=responses.device)
+        last = (lengths - 1).clamp(min=0)
+        reward_tensor = scores.new_zeros(responses.shape).scatter(1, last[:, None], scores[:, None])
         return {"reward_tensor": reward_tensor, "reward_extra_info": extra} if return_dict else reward_tensor
 
     def close(self) -> None:
@@ -177,20 +173,17 @@ class TextRewardManager:
     def _texts(self, responses: list[list[int]], lengths: list[int]) -> list[str]:
         # One call for the whole batch: decoding row by row is most of the time a reward takes. A response is what the
         # attention mask covers, without holes: padding is on its right.
-        texts: list[str] = self.tokenizer.batch_decode(
-            [ids[:length] for ids, length in zip(responses, lengths, strict=True)], skip_special_tokens=True
-        )
-        return texts
+        used = [ids[:length] for ids, length in zip(responses, lengths, strict=True)]
+        return self.tokenizer.batch_decode(used, skip_special_tokens=True)
 
     def _scored(self, data: Any, texts: list[str]) -> dict[str, list[Any]]:
         """Return the components of the samples: for each one value of each sample."""
-        arguments = self._arguments(data, texts)
         if OVERLAP and BEGUN in data.meta_info:
             pairs = zip(texts, data.meta_info[BEGUN], strict=True)
             pending = [one[1] if one is not None and one[0] == text else None for text, one in pairs]
-            results = self.scorer(arguments, pending)
+            results = self.scorer(self._arguments(data, texts), pending)
         else:
-            results = self.scorer(arguments)
+            results = self.scorer(self._arguments(data, texts))
         return {name: [result[name] for result in results] for name in (results[0] if results else ())}
 
     def _arguments(self, data: Any, texts: list[str]) -> list[dict[str, Any]]:
@@ -253,5 +246,4 @@ class TextRewardManager:
     def _prompt(self, data: Any, row: int) -> str:
         prompts = data.batch["prompts"]
         mask = data.batch["attention_mask"][row, : prompts.shape[-1]].bool()
-        text: str = self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)
-        return text
+        return self.tokenizer.decode(prompts[row][mask].tolist(), skip_special_tokens=True)

@@ -97,8 +97,7 @@ class Scorer:
             raise ScoringError(outcome.message, outcome.hook_file, row)
         result = dict(outcome) if isinstance(outcome, dict) else {"score": outcome}
         if "score" not in result:
-            names = ", ".join(map(str, result)) or "nothing"
-            text = f"the reward is a dict without `score`; it has {names}"
+            text = f"the reward is a dict without `score`; it has {', '.join(map(str, result)) or 'nothing'}"
             raise ScoringError(text, source_of(self.function), row)
         if problem := problem_of(result["score"]):
             raise ScoringError(f"the reward is {problem}", source_of(self.function), row)
@@ -115,8 +114,7 @@ def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
 
 def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringError:
     """Return what a scoring function has raised as an error that says where."""
-    what = "the reward"
-    hook: Any = function
+    what, hook = "the reward", function
     if REWARD_RULES and hasattr(error, "component") and error.__cause__ is not None:
         what = f"the component {error.component!r} of the reward"
         hook = getattr(raw_function(function), "functions", {}).get(error.component, function)
@@ -126,8 +124,7 @@ def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringErr
     own = raw_function(hook)
     if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
         return ScoringError(f"{what} cannot be called: {error}\n  {CALLED}", source_of(own), None)
-    where = own_line(error) or source_of(hook)
-    return ScoringError(f"{what} raised {type(error).__name__}: {error}", where, None)
+    return ScoringError(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook), None)
 
 
 if REWARD_FORMS or REWARD_MANAGERS:
@@ -164,9 +161,9 @@ def problem_of(value: Any) -> str | None:
     except (TypeError, ValueError, RuntimeError):
         number = None
     if number is None:
-        shape = getattr(value, "shape", None)
-        what = f"{value!r:.60}" if shape is None else f"a {type(value).__name__} of shape {tuple(shape)}"
-        return f"{what}, not a number"
+        if (shape := getattr(value, "shape", None)) is not None:
+            return f"a {type(value).__name__} of shape {tuple(shape)}, not a number"
+        return f"{value!r:.60}, not a number"
     if not math.isfinite(number):
         return f"{number}, not a finite number"
     return f"{number:g}, too large for float32" if abs(number) > LARGEST else None
@@ -236,11 +233,9 @@ def refusal(function: Any) -> str | None:
     settings = [argument for argument in further if isinstance(argument, Mapping)]
     given = dict.fromkeys([*GIVEN, *(name for names in settings for name in names)])
     try:
-        signature = inspect.signature(own)
-    except (TypeError, ValueError):
+        inspect.signature(own).bind(**given)
+    except ValueError:  # it tells no arguments, as some of C
         return None
-    try:
-        signature.bind(**given)
     except TypeError as error:
         return f"{getattr(own, '__qualname__', type(own).__qualname__)}() {str(error).replace('missing a', 'has a')}"
     return None

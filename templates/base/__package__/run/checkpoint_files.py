@@ -176,8 +176,7 @@ def recover(directory: Path) -> None:
 def set_aside(paths: list[Path]) -> Path:
     """Move checkpoints into a new directory beside them, earlier_1 and so on; return it."""
     directory = paths[0].parent
-    numbered = (directory / f"earlier_{number}" for number in itertools.count(1))
-    aside = next(folder for folder in numbered if not folder.exists())
+    aside = next(place for n in itertools.count(1) if not (place := directory / f"earlier_{n}").exists())
     aside.mkdir()
     for path in paths:
         path.rename(aside / path.name)

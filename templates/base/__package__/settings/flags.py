@@ -76,35 +76,21 @@ def read_values(file: Path) -> dict[str, Any]:
     return {str(key): value for key, value in found.items()}
 
 
-class CommandLine(NamedTuple):
-    """Holds what a command line asks for.
-
-    Attributes:
-        overrides: settings, as they stand there.
-        files: where the config is.
-        cfg: whether the config is to be printed.
-    """
-
-    overrides: list[str]
-    files: ConfigFiles
-    cfg: bool
-    if SWEEP:
-        flags: list[str]  # that say where the config is, as they stand there
-        multirun: bool  # whether there are several runs
-
-
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Raise the project's own error."""
         raise ConfigError(message, main_command("--help"))
 
 
-def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
+def parse(arguments: Sequence[str], directory: Path) -> argparse.Namespace:
     """Read a command line.
 
     Args:
         arguments: without the program's name.
         directory: the project's config directory.
+
+    Returns:
+        Its `overrides`, settings as they stand there; `files`, where the config is; and `cfg`, whether to print that.
 
     Raises:
         ConfigError: a flag lacks its value, or names a file that is not there.
@@ -124,12 +110,9 @@ def parse(arguments: Sequence[str], directory: Path) -> CommandLine:
         raise ConfigError("--config-path is no flag here: a file is named whole", main_command("--config", str(file)))
     if not SWEEP and found.multirun:
         raise ConfigError("this project was made without --multirun", "vextract add sweep")
-    files = config_files(directory, found.config or found.config_name, found.config_name if found.config else MAIN)
-    if SWEEP:
-        flags = [f"--config-name={found.config_name}", *([f"--config={found.config}"] if found.config else ())]
-        return CommandLine(overrides, files, found.cfg, flags, found.multirun)
-    else:
-        return CommandLine(overrides, files, found.cfg)
+    main = found.config_name if found.config else MAIN
+    files = config_files(directory, found.config or found.config_name, main)
+    return argparse.Namespace(**{**vars(found), "overrides": overrides, "files": files})
 
 
 def as_overrides(settings: Mapping[str, Any], prefix: str = "") -> list[str]:

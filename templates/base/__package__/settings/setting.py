@@ -27,6 +27,7 @@ TABLES = ("setting_checks.py", "trl_names.py")
 OPEN = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
 TYPES: dict[str, type] = {"bool": bool, "dict": dict, "float": float, "int": int, "list": list, "str": str}
 RANGES: dict[str, Callable[[float], bool]] = {
+    "": lambda value: not math.isnan(value),
     "0 or more": lambda value: value >= 0,
     "at least -1, for all tokens": lambda value: value >= -1,
     "at least 1": lambda value: value >= 1,
@@ -78,13 +79,9 @@ class Setting(NamedTuple):
         """Tell whether `values` allow a value."""
         return not self.values or value in self.values or (self.is_compared and stands_in_code(str(value)))
 
-    def out_of_range(self, value: Any) -> str | None:
-        """Say what is wrong with a number; None: nothing is, or it is no number."""
-        if isinstance(value, bool) or not isinstance(value, (int, float)):
-            return None
-        if math.isnan(value):
-            return f"is {value}, not a number"
-        return f"is {value}, and must be {self.range}" if self.range and not RANGES[self.range](value) else None
+    def has_in_range(self, value: Any) -> bool:
+        """Tell whether a number is in `range`, which NaN never is."""
+        return RANGES[self.range](value)
 
 
 def _setting(known: dict[str, Any]) -> Setting:
@@ -200,8 +197,7 @@ def present_name(key: str, known: Container[str]) -> str | None:
     """Return the present name of a setting with a former one; None where it had no other, or that is unknown too."""
     parts = key.split(".")
     for end in range(len(parts), 0, -1):
-        new = FORMER_KEYS.get(".".join(parts[:end]))
-        if new is not None:
+        if (new := FORMER_KEYS.get(".".join(parts[:end]))) is not None:
             return ".".join([new, *parts[end:]]) if new in known else None
     return None
 

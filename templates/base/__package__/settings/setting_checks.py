@@ -116,8 +116,7 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
         hint = f"leave it out, or add what reads it: {' or '.join(adding)}" if adding else "leave it out"
         return f"{name} is {value}, and nothing in this project reads it", hint
     meant = present_name(name, SETTINGS) or nearest(name, SETTINGS)
-    hint = f"did you mean {meant}? " if meant else ""
-    hint += f"A key of your own counts once code in {PACKAGE.name}/custom reads it"
+    hint = (f"did you mean {meant}? " if meant else "") + f"A key of your own counts if {PACKAGE.name}/custom reads it"
     return f"unknown key {name}: nothing in this project reads it", hint
 
 

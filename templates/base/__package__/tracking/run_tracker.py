@@ -90,13 +90,7 @@ class RunTracker:
     """
 
     def __init__(
-        self,
-        config: Any,
-        run_dir: Path,
-        total_steps: int,
-        *,
-        start_step: int = 0,
-        active: bool = True,
+        self, config: Any, run_dir: Path, total_steps: int, *, start_step: int = 0, active: bool = True
     ) -> None:
         self._config, self.run_dir = config, Path(run_dir)
         self._start_step, self._step, self._total_steps = start_step, start_step, total_steps
@@ -104,8 +98,12 @@ class RunTracker:
         if self._closed:
             return
         self.run_dir.mkdir(parents=True, exist_ok=True)
-        if start_step == 0:
-            _move_aside(self.run_dir)
+        records = [path for name in RECORDS if (path := self.run_dir / name).exists()]
+        if start_step == 0 and any(path.stat().st_size for path in records if path.suffix == ".jsonl"):
+            # Files of an earlier run get a number that none of them has yet.
+            number = next(number for number in itertools.count(1) if not any(self.run_dir.glob(f"*.{number}.*")))
+            for path in records:
+                path.rename(path.with_name(f"{path.stem}.{number}{path.suffix}"))
         self._settings = without_secrets(OmegaConf.to_container(config, resolve=True))
         dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
         text = yaml.dump(self._settings, Dumper=dumper, sort_keys=False, allow_unicode=True)
@@ -253,15 +251,6 @@ def write_whole(path: Path, text: str) -> None:
     scratch = path.with_name(path.name + ".tmp")
     scratch.write_text(text, encoding="utf-8", errors="backslashreplace")
     scratch.replace(path)
-
-
-def _move_aside(run_dir: Path) -> None:
-    """Give the files of an earlier run, if there was one, a number that none of them has yet."""
-    paths = [path for name in RECORDS if (path := run_dir / name).exists()]
-    if any(path.stat().st_size for path in paths if path.name in (METRICS, GENERATIONS)):
-        number = next(number for number in itertools.count(1) if not any(run_dir.glob(f"*.{number}.*")))
-        for path in paths:
-            path.rename(path.with_name(f"{path.stem}.{number}{path.suffix}"))
 
 
 def as_numbers(metrics: Mapping[str, Any]) -> dict[str, float]:

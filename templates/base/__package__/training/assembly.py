@@ -66,7 +66,7 @@ from ..workers.rollout_engine import build_rollout_engine
 from ..workers.rollout_interface import say_sampling
 from ..workers.trained_model import TrainedModel
 from ..workers.value_model import Critic
-from .checkpoint import Checkpoints, load_state, restoring, step_of
+from .checkpoint import Checkpoints, load_state, restoring
 from .distillation import Distillation
 from .distillation_checks import check_settings, check_vocabularies, settle_toy_teacher
 from .given import Given, build_given_datasets, settled
@@ -112,7 +112,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
         HookError: a hook cannot be imported, or raised.
     """
     config, ranks = trainer.config, trainer.ranks
-    fill_in_device(config)
+    settle_device(config)
     given = settled(config, given)
     if REWARD_FORMS:
         check_forms(given)
@@ -214,7 +214,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            state = load_optimizers(resume, models, ranks)
+            state = load_state(resume, models, ranks)
     if SPECIAL_TOKENS:
         managers = (RewardOfWords(managers[0], words), RewardOfWords(managers[1], words))
     trainer.reward_fn, trainer.val_reward_fn = managers
@@ -231,12 +231,6 @@ def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
     if EXPORT_MODEL:
         checkpoints.digests = config.local.check_digests
     return checkpoints
-
-
-def fill_in_device(config: Any) -> None:
-    """Fill in the device and what depends on it, unless that was done: main.py does it before anything is loaded."""
-    if config.local.device is None or config.local.dtype is None:
-        settle_device(config)
 
 
 def prepare_process() -> None:
@@ -331,19 +325,8 @@ if PARTS:
     def load_parts(
         checkpoints: Checkpoints, start: Path, models: Mapping[str, TrainedModel], ranks: Ranks
     ) -> tuple[Any, ...]:
-        """Put the models that are trained back to where a checkpoint has them; returns what `load_optimizers` does."""
+        """Put the models that are trained back to where a checkpoint has them; returns what `load_state` does."""
         places = {name: checkpoints.weights(start, name) for name in models}
         for name, place in places.items():
             models[name].load_weights(str(place), ranks)
-        return load_optimizers(start, models, ranks)
-
-
-def load_optimizers(start: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> tuple[Any, ...]:
-    """Put the optimizers back to where a checkpoint has them. Every process must call this.
-
-    Returns:
-        What else the checkpoint has: the arguments of the trainer's `restore`.
-    """
-    for name, model in models.items():
-        model.load_optimizer_state(start / name, ranks)
-    return step_of(start), *load_state(start, ranks)
+        return load_state(start, models, ranks)

@@ -238,8 +238,7 @@ class Checkpoints:
             return chosen
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
             raise ConfigError(f"{path} is not a global_step_N directory", resume_hint(path, self.directory))
-        problem = self._damage(chosen) if EXPORT_MODEL else what_is_wrong(chosen)
-        if problem is not None:
+        if (problem := self._damage(chosen) if EXPORT_MODEL else what_is_wrong(chosen)) is not None:
             raise ConfigError(f"cannot resume from {path}: {problem}", "choose another global_step_N directory")
         return chosen
 
@@ -284,9 +283,8 @@ class Checkpoints:
         if EARLY_STOPPING and (best := self.best()) is not None:
             write_text(self.directory / BEST, str(step_of(best)))
             older = [path for path in older if path != best]
-        if self.keep is not None and self.keep > 0:  # as in verl, 0 and -1 are all too
-            for path in older[self.keep :]:
-                remove(path)
+        for path in older[self.keep :] if (self.keep or 0) > 0 else ():  # as in verl, 0 and -1 are all too
+            remove(path)
 
 
 def all_checkpoints(directory: Path) -> list[Path]:
@@ -314,11 +312,17 @@ def step_of(path: Path) -> int:
     return int(path.name.removeprefix("global_step_"))
 
 
-def load_state(path: Path, ranks: Ranks) -> tuple[dict[str, Any], Any, dict[str, Any] | None]:
-    """Read the state of trainer and data loader, and the random state of this process; None if the run had fewer."""
+def load_state(path: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> tuple[Any, ...]:
+    """Put the optimizers back to where a checkpoint has them. Every process must call this.
+
+    Returns:
+        What else the checkpoint has: the arguments of the trainer's `restore`.
+    """
+    for name, model in models.items():
+        model.load_optimizer_state(path / name, ranks)
     trainer, data = ranks.on_driver(lambda: [read_state(path / name) for name in ("trainer.pt", "data.pt")])
     random_states = trainer.pop("random")
-    return trainer, data, random_states[ranks.rank] if ranks.rank < len(random_states) else None
+    return step_of(path), trainer, data, random_states[ranks.rank] if ranks.rank < len(random_states) else None
 
 
 @contextlib.contextmanager

@@ -40,8 +40,7 @@ def report(error: BaseException, ranks: Ranks) -> int:
         text = text or "".join(traceback.format_exception(error)).rstrip()
         text = f"{text}\n(on rank {ranks.rank} of {ranks.world_size})" if code == 1 else text
         if is_connection_error(error):
-            reason = ranks.peers.explain(error)
-            if reason is None:
+            if (reason := ranks.peers.explain(error)) is None:
                 return code
             code, text = 1, f"error: {reason}\n{RESUMABLE}"
         elif getattr(error, "raised_by", ranks.rank) != ranks.rank or not ranks.peers.is_first_to_fail():
@@ -55,14 +54,10 @@ def noting_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int) -
     """Let an error (or Ctrl-C) that ends the run carry a note on the last checkpoint and how to resume."""
     try:
         yield
-    except ConfigError:  # the same command would not go on
-        raise
     except (Exception, KeyboardInterrupt) as error:
-        path = None
-        with contextlib.suppress(ConfigError):  # an unreadable checkpoint must not hide the run's own error
-            path = checkpoints.last_complete()
+        path, goes_on = checkpoints.last_complete(), not isinstance(error, ConfigError)  # by the same command
         # Other processes may have other disks: only rank 0 knows whether a checkpoint is missing.
-        if not config.trainer.val_only and (path is not None or checkpoints.ranks.rank == 0):
+        if goes_on and not config.trainer.val_only and (path is not None or checkpoints.ranks.rank == 0):
             add_note(error, interrupted_text(path, config, total_steps))
         raise
 

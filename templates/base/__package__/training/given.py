@@ -107,7 +107,7 @@ def settled(config: Any, given: Given) -> Given:
     has_prompts = given.train_dataset is not None or (GIVEN_OBJECTS and given.environment is not None)
     if given.val_dataset is not None and not has_prompts:
         raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
-    named: list[tuple[str, str, str]] = []  # a key of the config, what turns it off, and what is given in its place
+    named: list[tuple[str, str]] = []  # a key of the config, and what is given in its place
     for split, dataset in (("train", given.train_dataset), ("val", given.val_dataset)):
         if dataset is not None:
             if GIVEN_OBJECTS:
@@ -117,15 +117,15 @@ def settled(config: Any, given: Given) -> Given:
                     f"the {split} dataset is of type {type(dataset).__name__}: no list of rows, no datasets.Dataset",
                     f"files are named by data.{split}_files; for other kinds: vextract add given_objects",
                 )
-            named += [(key, "null", f"{split}_dataset") for key in (f"data.{split}_files", "data.custom_cls.path")]
+            named += [(key, f"{split}_dataset") for key in (f"data.{split}_files", "data.custom_cls.path")]
     if given.train_dataset is not None and given.val_dataset is None and not config.data.val_files:
         with open_dict(config):  # there is nothing to validate on
             config.trainer.test_freq, config.trainer.val_before_train = -1, False
     if given.reward_fn is not None or (GIVEN_OBJECTS and plays(config, given)):
         scores = "environment" if GIVEN_OBJECTS and given.reward_fn is None else "reward_fn"
-        named.append((f"{reward_keys.FUNCTION}.path", "null", scores))
+        named.append((f"{reward_keys.FUNCTION}.path", scores))
         if REWARD_MODEL:
-            named.append((reward_keys.JUDGE, "false", scores))
+            named.append((reward_keys.JUDGE, scores))
         if EPISODES and is_reward(config):
             raise ConfigError(
                 "a reward_fn is given, and with local.env.is_reward the environments give the reward of an episode",
@@ -134,12 +134,10 @@ def settled(config: Any, given: Given) -> Given:
     if not REWARD_FORMS:
         for reward_fn in filter(None, (given.reward_fn, given.val_reward_fn)):
             check_callable(reward_fn)
-    for key, off, what in named:
+    for key, what in named:
         if value := OmegaConf.select(config, key):
-            raise ConfigError(
-                f"{key} is {value}, and a {what} is given as well",
-                f"leave one of them out: {key}={off}, or no {what}",
-            )
+            hint = f"leave one of them out: {key}={'false' if value is True else 'null'}, or no {what}"
+            raise ConfigError(f"{key} is {value}, and a {what} is given as well", hint)
     return given
 
 
@@ -205,8 +203,7 @@ def check_callable(reward_fn: Any) -> None:
     elif REWARD_FORMS:  # `reward_forms.py` says what else it may be
         return
     else:
-        is_class = inspect.isclass(reward_fn)
-        problem = f"it is the class {reward_fn.__name__}" if is_class else refusal(reward_fn)
+        problem = f"it is the class {reward_fn.__name__}" if inspect.isclass(reward_fn) else refusal(reward_fn)
     if problem is not None:
         raise ConfigError(f"the reward cannot be called: {problem}", hint)
 
@@ -229,11 +226,7 @@ def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
 
 def offered(config: Any, manager: Any) -> dict[str, Any]:
     """Return the settings of the config that the constructor of a reward manager names as arguments."""
-    settings = {
-        **config.local.reward,
-        "max_resp_len": config.data.max_response_length,
-        "config": config,
-    }
+    settings = {**config.local.reward, "max_resp_len": config.data.max_response_length, "config": config}
     if OVERLONG_PENALTY:
         settings["overlong_buffer_cfg"] = OmegaConf.select(config, reward_keys.OVERLONG)
     if REWARD_MANAGERS and hasattr(manager, "run_single"):

@@ -108,10 +108,12 @@ class Answers:
         if trainer.config.algorithm.adv_estimator == AdvantageEstimator.REMAX:
             with timed("gen_max", timing):
                 self._add_reward_baselines(batch, asked)
-        batch = self.answered(batch, responses, trainer.steps_done + 1)
         if EPISODES:
+            batch = self.answered(batch, responses, trainer.steps_done + 1)
             metrics.update(episode_metrics(batch))
-        return batch
+            return batch
+        else:
+            return self.answered(batch, responses, trainer.steps_done + 1)
 
     if OVERLAP:
         write: Any
@@ -146,8 +148,7 @@ class Answers:
         if OVERLAP:
             reward_fn = reward_fn or self._reward_fn
         reward_fn = reward_fn or trainer.reward_fn
-        found: Reward = trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
-        return found
+        return trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""
@@ -155,10 +156,10 @@ class Answers:
         if WATCH or not HF:
             meta_info[WITH_LOG_PROBS] = False
         greedy = DataProto(prompts.batch.copy(), dict(prompts.non_tensor_batch), meta_info)
-        reward_fn = self.trainer.reward_fn
+        answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info))
         if OVERLAP:
-            responses, reward_fn = self.write(greedy, reward_fn)
+            responses, reward_fn = self.write(greedy, self.trainer.reward_fn)
+            scores, _ = self.score(answered.union(responses), reward_fn)
         else:
-            responses = self.trainer.rollouts.generate(greedy)
-        answered = DataProto(batch.batch.copy(), dict(batch.non_tensor_batch), dict(batch.meta_info)).union(responses)
-        batch.batch["reward_baselines"] = self.score(answered, reward_fn)[0].sum(dim=-1)
+            scores, _ = self.score(answered.union(self.trainer.rollouts.generate(greedy)))
+        batch.batch["reward_baselines"] = scores.sum(dim=-1)

@@ -17,6 +17,7 @@ from ..switches import (
     EARLY_STOPPING,
     FREED_MEMORY,
     GIVEN_OBJECTS,
+    HF,
     LORA,
     OVERLAP,
     PARTS,
@@ -156,15 +157,18 @@ class RunLoop(Closing):
                 if GIVEN_OBJECTS:
                     self.callbacks("on_step_begin")
                 timing: dict[str, float] = {}
-                try:
-                    if RESCUE:
-                        with saving_if_unchanged(self):
+                if RESCUE or not HF:
+                    try:
+                        if RESCUE:
+                            with saving_if_unchanged(self):
+                                batch, metrics = self.train_step(prompts, timing)
+                        else:
                             batch, metrics = self.train_step(prompts, timing)
-                    else:
-                        batch, metrics = self.train_step(prompts, timing)
-                except StopRequested as stopped:  # while it waited for others: the step is done when the run goes on
-                    self.tracker.message("\n".join(notes_on(stopped)))
-                    break
+                    except StopRequested as stopped:  # as it waited for others: the step is done when the run goes on
+                        self.tracker.message("\n".join(notes_on(stopped)))
+                        break
+                else:
+                    batch, metrics = self.train_step(prompts, timing)
                 ends = self._after_step(stop, batch, metrics, timing)
                 if FREED_MEMORY:
                     freed_memory.after_step()
@@ -201,11 +205,13 @@ class RunLoop(Closing):
         if LORA:
             state["base_models"] = self.base_models
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
-        finished = is_last and self.config.trainer.save_freq <= 0
-        saved = checkpoints.save(self.steps_done, self.models, state.pop("data"), state, self.score, finished=finished)
+        finished, data = is_last and self.config.trainer.save_freq <= 0, state.pop("data")
         if GIVEN_OBJECTS:
+            saved = checkpoints.save(self.steps_done, self.models, data, state, self.score, finished=finished)
             self.callbacks("on_save")
-        return saved
+            return saved
+        else:
+            return checkpoints.save(self.steps_done, self.models, data, state, self.score, finished=finished)
 
     if PARTS:
 

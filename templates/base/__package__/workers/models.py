@@ -123,8 +123,6 @@ def load_model(
             if read is None:
                 with torch.device("meta"):
                     return auto_class.from_config(model_config, **arguments)
-            if not SHARDED_CHECKPOINTS:
-                _refuse_shares(Path(path).expanduser())
             loaded, report = read(path, config=model_config, output_loading_info=True, **arguments)
             if (missing := sorted(report["missing_keys"])) and "num_labels" not in settings:
                 raise ConfigError(
@@ -198,12 +196,8 @@ if EXPORT_MODEL or QLORA or SHARDED_CHECKPOINTS or VERL_CHECKPOINTS:
         Raises:
             ConfigError: its weights are the shares of processes, and cannot be read.
         """
-        folder = Path(path).expanduser()
-        if SHARDED_CHECKPOINTS:
-            if holds_shares(folder):
-                return load_shares(auto_class, folder, **arguments)
-        else:
-            _refuse_shares(folder)
+        if SHARDED_CHECKPOINTS and holds_shares(folder := Path(path).expanduser()):
+            return load_shares(auto_class, folder, **arguments)
         return auto_class.from_pretrained(path, **{"trust_remote_code": False, **arguments})
 
 
@@ -228,22 +222,12 @@ def check_model_directory(path: str) -> None:
     has_weights = any(file for pattern in WEIGHTS for file in folder.glob(pattern))
     if SHARDED_CHECKPOINTS:
         has_weights = has_weights or holds_shares(folder)
-    else:
-        _refuse_shares(folder)
     if not has_weights:
-        raise ConfigError(f"no weights in {path}: it has no *.safetensors", "fetch or save the model again")
+        hint = "fetch or save it again; if it is the shares of several processes: vextract add sharded_checkpoints"
+        raise ConfigError(f"no weights in {path}: it has no *.safetensors", hint)
     if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
         hint = "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)"
         raise ConfigError(f"no tokenizer at {path}: there is no {', '.join(TOKENIZERS)}", hint)
-
-
-if not SHARDED_CHECKPOINTS:
-
-    def _refuse_shares(folder: Path) -> None:
-        if (folder / "weights" / "tensors.json").is_file():
-            raise ConfigError(
-                f"the weights at {folder} are the shares of several processes", "vextract add sharded_checkpoints"
-            )
 
 
 def check_positions(module: Any, path: str, data: Any) -> None:
@@ -354,27 +338,27 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     """Put a model on this process's device; with several processes, share it out between them by FSDP2.
 
     Args:
-        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none. Where
-            each process has read them all, only those that are trained become rank 0's.
+        module: with its weights on rank 0, whose they become everywhere; on the other processes it needs none.
         fsdp_config: how to share it out.
         ranks: this process among its peers.
     """
     if ranks.world_size == 1:
         return module.to(here())
-    shape: tuple[int, ...] = (ranks.world_size,)
-    names: tuple[str, ...] = ("fsdp",)
-    if 0 < (row := int(fsdp_config.fsdp_size)) < ranks.world_size:  # rows of processes with a copy each (HSDP)
-        shape, names = (ranks.world_size // row, row), ("ddp", "fsdp")
-    mesh = init_device_mesh(get_device_name(), shape, mesh_dim_names=names)
+    row = int(fsdp_config.fsdp_size)  # of processes that share a copy (HSDP)
+    shape = (ranks.world_size // row, row) if 0 < row < ranks.world_size else (ranks.world_size,)
+    mesh = init_device_mesh(get_device_name(), shape, mesh_dim_names=("ddp", "fsdp")[-len(shape) :])
     layers = fsdp_config.wrap_policy.transformer_layer_cls_to_wrap  # are sharded one by one
     layers = [layers] if isinstance(layers, str) else layers or getattr(module, "_no_split_modules", None)
     if OFFLOAD:
         offload = CPUOffloadPolicy(pin_memory=get_device_name() == "cuda") if fsdp_config.offload_policy else None
-    each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
-    full_state = module.state_dict() if ranks.rank == 0 and not each_has_all else {}
-    for parameter in module.parameters() if each_has_all else ():
-        if parameter.requires_grad:
-            dist.broadcast(parameter.data, src=0)
+    full_state = module.state_dict() if ranks.rank == 0 else {}
+    if GIVEN_OBJECTS or PLACEMENT or QLORA or SHARDED_CHECKPOINTS:
+        # Where each process has read all weights, only those that are trained become rank 0's.
+        each_has_all = not ranks.any(any(parameter.is_meta for parameter in module.parameters()))
+        full_state = {} if each_has_all else full_state
+        for parameter in module.parameters() if each_has_all else ():
+            if parameter.requires_grad:
+                dist.broadcast(parameter.data, src=0)
     apply_fsdp2(
         module,
         {
@@ -388,7 +372,7 @@ def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     if SHARDED_CHECKPOINTS and (shares := taken_note(module)) is not None:
         give_memory(module, "cpu" if OFFLOAD and offload else here(), here())
         read_own_shares(module, shares, ranks)
-    elif not each_has_all:
+    elif not (GIVEN_OBJECTS or PLACEMENT or QLORA or SHARDED_CHECKPOINTS) or not each_has_all:
         if OFFLOAD:
             fsdp2_load_full_state_dict(module, full_state, mesh, offload)
         else:

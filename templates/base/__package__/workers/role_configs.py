@@ -65,8 +65,7 @@ def optimizer_config(section: Any) -> FSDPOptimizerConfig | None:
 
 def build_optimizer(parameters: Iterable[torch.nn.Parameter], optim: Any) -> torch.optim.Optimizer:
     """Return the optimizer that an `optim` section describes, as verl makes it."""
-    optimizer: torch.optim.Optimizer = build_optimizer_from_config(parameters, FSDPOptimizerConfig(**_node(optim)))
-    return optimizer
+    return build_optimizer_from_config(parameters, FSDPOptimizerConfig(**_node(optim)))
 
 
 def _node(section: DictConfig) -> dict[str, Any]:

@@ -7,10 +7,9 @@
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ..errors import ProjectError
+from ..errors import HintedError
 from ..run.distributed import Ranks
 from ..switches import HF, WATCH
 from ..vendored.protocol import DataProto
@@ -30,15 +29,8 @@ TURN = "XTURNX"
 Ended = Callable[[int, list[int]], None]
 
 
-@dataclass(eq=False, repr=False)
-class RolloutError(ProjectError):
-    """The rollout engine failed. The text ends with a hint that says what to do."""
-
-    message: str
-    hint: str
-
-    def __str__(self) -> str:
-        return f"{self.message}\nhint: {self.hint}"
+class RolloutError(HintedError):
+    """The rollout engine failed."""
 
 
 class RolloutEngine(Protocol):
@@ -112,20 +104,6 @@ def sampling_of(rollout: Any, meta_info: Mapping[str, Any]) -> dict[str, float]:
     return {**found, "top_k": int(found["top_k"]) if found["top_k"] > 0 else -1}
 
 
-def ignored_from(generation_config: Any, rollout: Any) -> dict[str, Any]:
-    """Return what a generation config sets of the text that is written, and the run's config has otherwise."""
-    defaults: dict[str, Any] = getattr(generation_config, "_get_default_generation_params", dict)()
-    unset = {**type(generation_config)().to_dict(), **{k: v for k, v in defaults.items() if k not in NEUTRAL}}
-    return {
-        name: value
-        for name, value in sorted(generation_config.to_dict().items())
-        if value
-        and not name.startswith("_")
-        and name not in TOKENS
-        and value not in (unset.get(name), rollout.get(name))
-    }
-
-
 def unknown_to_trainer(rollout: Any) -> dict[str, float]:
     """Return the settings that make the engine draw from another distribution than the trainer's."""
     found = sampling_of(rollout, {"do_sample": True})
@@ -145,10 +123,17 @@ def say_sampling(model: Any, config: Any, ranks: Ranks) -> None:
     if not WATCH:
         if (unknown := unknown_to_trainer(rollout)) and rollout.do_sample and ranks.rank == 0:
             print("warning: {}\nhint: {}".format(*warning_of(unknown)), file=sys.stderr)
-    if (ignored := ignored_from(model.generation_config, rollout)) and ranks.rank == 0:
-        text = ", ".join(f"{name}={value}" for name, value in ignored.items())
-        note = f"note: ignored from generation_config: {text}; actor_rollout_ref.rollout says how to sample"
-        print(note, file=sys.stderr)
+    generation = model.generation_config
+    defaults: dict[str, Any] = getattr(generation, "_get_default_generation_params", dict)()
+    unset = {**type(generation)().to_dict(), **{k: v for k, v in defaults.items() if k not in NEUTRAL}}
+    ignored = [
+        f"{name}={value}"
+        for name, value in sorted(generation.to_dict().items())
+        if value and name not in TOKENS and value not in (unset.get(name), rollout.get(name)) and name[0] != "_"
+    ]
+    if ignored and ranks.rank == 0:
+        text = f"{', '.join(ignored)}; actor_rollout_ref.rollout says how to sample"
+        print(f"note: ignored from generation_config: {text}", file=sys.stderr)
 
 
 def end_tokens(tokenizer: Any, model: Any = None, template_kwargs: Mapping[str, Any] | None = None) -> tuple[int, ...]:

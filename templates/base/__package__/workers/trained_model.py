@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
+from torch.utils._pytree import tree_map
 
 from ..data.images import save_processor
 from ..errors import ConfigError, DivergenceError
@@ -192,14 +193,13 @@ class TrainedModel:
 
         Every process must call this; rank 0 gets all of it, the others get None in the place of tensors.
         """
-        state, states = self.optimizer.state_dict(), dict[int, dict[str, Any]]()
-        for parameter, values in state["state"].items():
-            states[parameter] = {}
-            for name, value in values.items():
-                full = whole(value.to(self.device) if isinstance(value, DTensor) else value, None)
-                if isinstance(full, torch.Tensor):
-                    full = None if ranks.rank else full.cpu()
-                states[parameter][name] = full
+
+        def gathered(value: Any) -> Any:
+            full = whole(value.to(self.device) if isinstance(value, DTensor) else value, None)
+            return (None if ranks.rank else full.cpu()) if isinstance(full, torch.Tensor) else full
+
+        state = self.optimizer.state_dict()
+        states = tree_map(gathered, state["state"])
         return {"optimizer": {**state, "state": states}, "scheduler": self.scheduler.state_dict()}
 
     def load_optimizer_state(self, path: Path, ranks: Ranks) -> None:
@@ -311,7 +311,11 @@ def _read_state(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> dic
     found: list[dict[str, Any]] = []
     # An error that rank 0 alone knew would leave the others waiting.
     ranks.on_driver(lambda: found.append(read_state(path / FILE)))
-    state = ranks.on_driver(lambda: _without_numbers(found[0]))
+
+    def without_numbers(value: Any) -> Any:
+        return value.to("meta") if isinstance(value, torch.Tensor) and value.dim() else value
+
+    state = ranks.on_driver(lambda: tree_map(without_numbers, found[0]))
     if SHARDED_CHECKPOINTS and ranks.on_driver(lambda: is_sharded(path / OPTIMIZER)):
         read_own(state, path / OPTIMIZER, parameters, ranks)
         return state
@@ -321,15 +325,6 @@ def _read_state(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> dic
                 full = found[0]["optimizer"]["state"][index][name] if found else torch.empty_like(value, device="cpu")
                 values[name] = like(full, parameters[index])
     return state
-
-
-def _without_numbers(state: dict[str, Any]) -> dict[str, Any]:
-    """Return a state whose large tensors are of the device "meta"."""
-    states = {
-        index: {k: v.to("meta") if isinstance(v, torch.Tensor) and v.dim() else v for k, v in values.items()}
-        for index, values in state["optimizer"]["state"].items()
-    }
-    return {**state, "optimizer": {**state["optimizer"], "state": states}}
 
 
 def _optimizer(module: nn.Module, optim: Any) -> torch.optim.Optimizer:

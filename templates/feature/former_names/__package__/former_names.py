@@ -6,13 +6,15 @@ Hooks are written once and never again, so what they import by a former name is 
 
 import json
 import sys
+from collections.abc import Sequence
 from importlib import import_module
-from importlib.abc import Loader
+from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from pathlib import Path
 from types import ModuleType
 
-SHIPPED = json.loads((Path(__file__).parent / "shipped.json").read_text(encoding="utf-8"))
+HERE = Path(__file__).parent
+SHIPPED = json.loads((HERE / "shipped.json").read_text(encoding="utf-8"))
 # Former name of a module, or of a package with all that is in it -> its name now; both below this package.
 FORMER: dict[str, str] = SHIPPED["former_modules"]
 
@@ -30,11 +32,19 @@ class FormerModule(Loader):
             sys.modules[module.__name__] = import_module(f"{__package__}.{today}")
 
 
-def find_former(fullname: str) -> ModuleSpec | None:
-    """Return a spec for a former name, None for any other."""
-    name = fullname.partition(".")[2]
-    is_way = name not in FORMER and any(former.startswith(f"{name}.") for former in FORMER)  # to former names
-    return ModuleSpec(fullname, FormerModule(), is_package=is_way) if is_way or present_module(name) else None
+class FormerModules(MetaPathFinder):
+    """Finds modules by their former names."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Return a spec for a former name, None for any other."""
+        package, _, name = fullname.partition(".")
+        place = HERE.joinpath(*name.split("."))
+        if package != __package__ or not name or place.with_suffix(".py").is_file() or any(place.rglob("*.py")):
+            return None  # the owner may have a module of that name
+        is_way = name not in FORMER and any(former.startswith(f"{name}.") for former in FORMER)  # to former names
+        return ModuleSpec(fullname, FormerModule(), is_package=is_way) if is_way or present_module(name) else None
 
 
 def present_module(name: str) -> str | None:

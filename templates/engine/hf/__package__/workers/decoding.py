@@ -236,8 +236,7 @@ class _Rows:
             past_key_values=self._cache,
             use_cache=True,
         )
-        logits: torch.Tensor = outputs.logits[:, -1]
-        return logits
+        return outputs.logits[:, -1]
 
     def written(self) -> torch.Tensor:
         """Return the tokens of each row, for what looks at them: padding, which nobody has written, is none of them."""
@@ -312,10 +311,7 @@ def _attend(
     """
     rows, heads, length, size = query.shape
     if length != 1 or heads == key.shape[1] or arguments.get("position_bias") is not None:
-        found: tuple[torch.Tensor, None] = sdpa_attention_forward(
-            module, query, key, value, attention_mask, **arguments
-        )
-        return found
+        return sdpa_attention_forward(module, query, key, value, attention_mask, **arguments)
     output = torch.nn.functional.scaled_dot_product_attention(
         query.reshape(rows, key.shape[1], -1, size), key, value, attention_mask, scale=arguments.get("scaling")
     )

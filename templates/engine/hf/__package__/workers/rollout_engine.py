@@ -25,7 +25,7 @@ from ..data.images import (
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
-from ..switches import MULTIMODAL, OVERLAP, PLACEMENT, WATCH
+from ..switches import LORA, MULTIMODAL, OVERLAP, PLACEMENT, WATCH
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
 from .device_map import device_of
@@ -168,7 +168,7 @@ class RolloutEngine(HFRollout, Engine):
             columns = self._pass.non_tensor_batch
             settings.update(generation_inputs(self.model, columns, settings["input_ids"], self.processor))
         # An adapter writes by that of the model below it.
-        model = self.model.get_base_model() if hasattr(self.model, "peft_config") else self.model
+        model = self.model.get_base_model() if LORA and hasattr(self.model, "peft_config") else self.model
         own, model.generation_config = model.generation_config, type(model.generation_config)()
         try:
             return self.model.generate(generation_config=generation_config, **settings)

@@ -38,7 +38,7 @@ class Critic(TrainedModel):
             self._goes_on = path is not None  # from a checkpoint, which has a value head
         path = path or section.model.path or config.actor_rollout_ref.model.path
         fsdp_config = section.model.fsdp_config
-        node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size, "critic"))
+        node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size))
         if MFU:
             self._world_size = ranks.world_size
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):

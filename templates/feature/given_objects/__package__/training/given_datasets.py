@@ -16,8 +16,8 @@ from ..data.dataloading import SharedLoader, build_loaders
 from ..data.datasets import GIVEN, data_section, dataset_of_files, dataset_of_rows
 from ..data.files import plain
 from ..data.rows import RowsDataset
-from ..errors import DataError, ProjectError
-from ..hooks import HookError, hook_file_of
+from ..errors import DataError
+from ..hooks import running_hook
 from ..run.distributed import Ranks
 from ..switches import DYNAMIC_SAMPLING
 from ..vendored.data.rl_dataset import collate_fn
@@ -119,7 +119,7 @@ def rows_of(value: Any, split: str, settings: Any, prompt_key: str) -> list[dict
     check_kind(value, split)
     if isinstance(value, RowsDataset):
         return value.rows(settings=settings)
-    try:
+    with running_hook(f"the {split} dataset", type(value)):
         if (rows := rows_of_table(value)) is not None:
             return rows
         if hasattr(value, "column_names") and hasattr(value, "with_format"):
@@ -136,11 +136,6 @@ def rows_of(value: Any, split: str, settings: Any, prompt_key: str) -> list[dict
         if "input_ids" in items[0]:
             return None
         return [_row(value[index], prompt_key) for index in range(len(value))]
-    except ProjectError:
-        raise
-    except Exception as error:
-        where = hook_file_of(error, type(value))
-        raise HookError(f"the {split} dataset raised {type(error).__name__}: {error}", where) from error
 
 
 def _row(item: Mapping[str, Any], prompt_key: str) -> dict[str, Any]:

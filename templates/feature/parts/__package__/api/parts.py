@@ -17,10 +17,10 @@ from ..episodes.playing import play_episodes
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, same_random_numbers, seed_everything, set_random_state
 from ..run.process import Closing, without_running_loop
-from ..settings.loading import check_choice
+from ..settings.loading import check_choice, settle_device
 from ..settings.setting_checks import check_sizes
 from ..switches import CRITIC, EPISODES
-from ..training.assembly import check_config, fill_in_device, prepare_process, settle_model
+from ..training.assembly import check_config, prepare_process, settle_model
 from ..training.generation import answer, texts_of
 from ..training.rollouts import Rollouts
 from ..vendored.protocol import DataProto
@@ -47,7 +47,7 @@ class Part(Closing):
         with ExitStack() as around, without_running_loop():
             self.ranks = Ranks.of_process(self.config)
             around.callback(self.ranks.close)
-            fill_in_device(self.config)
+            settle_device(self.config)
             prepare_process()
             check_config(self.config, self.ranks.world_size)
             check_sizes(self.config)

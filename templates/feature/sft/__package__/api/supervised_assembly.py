@@ -14,16 +14,11 @@ from ..run.base_models import base_models
 from ..run.distributed import Ranks, seed_everything
 from ..run.process import lock_run_directory
 from ..run.shared_checkpoints import waiting_for_last
+from ..settings.loading import settle_device
 from ..settings.setting_checks import check_sizes
 from ..switches import CRITIC, DISTILLATION, DYNAMIC_SAMPLING, LORA, PRIME, QLORA, SHARDED_CHECKPOINTS
-from ..training.assembly import (
-    checkpoints_of,
-    fill_in_device,
-    load_optimizers,
-    prepare_process,
-    settle_model,
-)
-from ..training.checkpoint import restoring
+from ..training.assembly import checkpoints_of, prepare_process, settle_model
+from ..training.checkpoint import load_state, restoring
 from ..training.given import Given
 from ..training.rollouts import Rollouts
 from ..workers.lora import check_adapter
@@ -55,7 +50,7 @@ def assemble_supervised(trainer: Any, given: Given, around: ExitStack) -> tuple[
         DataError: the data cannot be used.
     """
     config, ranks = trainer.config, trainer.ranks
-    fill_in_device(config)
+    settle_device(config)
     prepare_process()
     _check(config)
     trainer.lock = lock_run_directory(Path(config.trainer.default_local_dir), ranks)
@@ -89,7 +84,7 @@ def assemble_supervised(trainer: Any, given: Given, around: ExitStack) -> tuple[
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
-            state = load_optimizers(resume, trainer.models, ranks)
+            state = load_state(resume, trainer.models, ranks)
     if SHARDED_CHECKPOINTS:
         around.enter_context(waiting_for_last(checkpoints))
     return state

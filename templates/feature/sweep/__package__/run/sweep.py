@@ -6,6 +6,7 @@
 Each run is a process of its own.
 """
 
+import argparse
 import os
 import re
 import shlex
@@ -18,19 +19,19 @@ from typing import Any
 
 from ..errors import ConfigError
 from ..output import say
-from ..settings.flags import CommandLine, ConfigFiles
+from ..settings.flags import ConfigFiles
 from ..settings.loading import unreadable
 
 LONGEST_NAME = 120
 INTERRUPTED = 130
 
 
-def run_many(program: Path, asked: CommandLine, load: Callable[[ConfigFiles, Sequence[str]], Any]) -> int:
+def run_many(program: Path, asked: argparse.Namespace, load: Callable[[ConfigFiles, Sequence[str]], Any]) -> int:
     """Do the runs that a command line with --multirun asks for; a mistake in any is found before the first.
 
     Args:
         program: main.py.
-        asked: the command line.
+        asked: the command line, see `parse`.
         load: returns the checked config of some overrides.
 
     Returns:
@@ -40,7 +41,8 @@ def run_many(program: Path, asked: CommandLine, load: Callable[[ConfigFiles, Seq
     config = [load(asked.files, overrides) for overrides in runs][0]
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         raise ConfigError("--multirun starts its runs itself", "start it with python main.py, without torchrun")
-    return sweep(program, asked.flags, runs, Path(config.trainer.default_local_dir) / "sweep")
+    flags = [f"--config-name={asked.config_name}", *([f"--config={asked.config}"] if asked.config else ())]
+    return sweep(program, flags, runs, Path(config.trainer.default_local_dir) / "sweep")
 
 
 def combinations(overrides: Sequence[str]) -> list[list[str]]:
