@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored
+from tests.fixes.support import Case, Vendored
 from tests.fixes.workers import actor_log_probs, plain_log_probs
 
-PART = Part(roles=("actor",))
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
 
 

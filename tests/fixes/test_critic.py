@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored
+from tests.fixes.support import Case, Vendored
 from tests.fixes.workers import critic_values, plain_values
 
-PART = Part(roles=("critic",), features=("critic",))
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
 
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored
+from tests.fixes.support import Case, Vendored
 from tests.fixes.workers import actor_log_probs, critic_values, plain_log_probs, plain_values
 
-PART = Part(roles=("actor", "critic", "protocol"), features=("critic", "remove_padding"))
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
 
 

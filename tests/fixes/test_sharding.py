@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored, tiny_model
+from tests.fixes.support import Case, Vendored, tiny_model
 
-PART = Part(roles=("actor",))
 MODULE = "vendored.utils.fsdp_utils"
 
 

@@ -21,8 +21,9 @@ from tests.lifecycle.test_kills import sweep
 from tests.lifecycle.test_matrix import successors
 from tests.lifecycle.worlds import create, ready
 from tests.project.running import train
+from tests.releases import EVERYTHING
 
-ROUNDS = 5
+ROUNDS = 5 if EVERYTHING else 2
 EVERY_BREAK = [pytest.param(*step, marks=() if step == LONGEST else pytest.mark.thorough) for step in BREAKS]
 # A sweep kills at every so many calls.
 STRIDE = int(os.environ.get("VEXTRACT_KILL_STRIDE", "25"))

@@ -4,7 +4,6 @@ import errno
 import json
 import shutil
 import subprocess
-import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -169,38 +168,26 @@ def test_what_may_not_be_meant_of_a_resolved_conflict_is_said(run: Run, edited: 
     )
 
 
-@pytest.mark.parametrize("command", ["verify", "graph", "export", "sync"])
-def test_commands_that_read_the_project_refuse_open_conflicts(run: Run, edited: Path, command: str) -> None:
+def test_other_commands_while_conflicts_are_open(run: Run, edited: Path) -> None:
     run("upgrade", edited)
     before = picture(edited)
-    refused = run(command, edited)
-    assert (refused.code, refused.out) == (1, "")
-    assert refused.err == (
-        "error: verl 0.5.0 -> verl 0.6.1 has open conflicts: main.py:1: a marker is left\n"
-        "hint: resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
-        " or go back with `vextract upgrade --abort`\n"
-    )
-    assert picture(edited) == before
-
-
-def test_commands_that_answer_all_the_same_warn_of_open_conflicts(run: Run, edited: Path) -> None:
-    run("upgrade", edited)
-    for arguments in (["diff", edited], ["explain", "main.py", edited]):
-        result = run(*arguments)
-        assert result.code == 0
-        assert result.out
-        assert result.err.startswith(
-            "warning: verl 0.5.0 -> verl 0.6.1 has open conflicts: main.py:1: a marker is left"
+    said = "verl 0.5.0 -> verl 0.6.1 has open conflicts: main.py:1: a marker is left"
+    for name in ("verify", "graph", "export", "sync"):
+        refused = run(name, edited, code=1)
+        assert refused.out == ""
+        assert refused.err == (
+            f"error: {said}\n"
+            "hint: resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
+            " or go back with `vextract upgrade --abort`\n"
         )
-
-
-def test_resolved_and_not_yet_finished(run: Run, edited: Path) -> None:
-    """Checking what one has resolved comes before --continue."""
-    run("upgrade", edited)
+    assert picture(edited) == before
+    for arguments in (["diff", edited], ["explain", "main.py", edited]):
+        result = run(*arguments, code=0)
+        assert result.out
+        assert result.err.startswith(f"warning: {said}")
+    # Checking what one has resolved comes before --continue.
     (edited / "main.py").write_bytes(text("resolved = 1"))
-    result = run("graph", edited)
-    assert result.code == 0
-    assert result.err == (
+    assert run("graph", edited, code=0).err == (
         "the conflicts of verl 0.5.0 -> verl 0.6.1 are resolved: `vextract upgrade --continue` ends the upgrade\n"
     )
 
@@ -342,51 +329,46 @@ def test_options_change(run: Run, small: Path) -> None:
     assert run("upgrade", small, "--algorithm", "ppo").code == 0
     assert lock.read(small).options == Options("toy", "0.5.0", algorithm="ppo", features=("critic",))
     assert "vllm" in run("upgrade", small, "--engine", "vllm", "--dry-run").out
-
-
-def test_a_feature_that_vextract_has_no_longer_goes_by_itself(run: Run, small: Path) -> None:
+    # A feature that vextract has no longer goes by itself.
     relock(small, options=replace(OLD, features=("critic", "gone")))
     assert "features that vextract has no longer: gone" in run("upgrade", small, "--to", "0.5.0").out
     assert lock.read(small).options.features == ("critic",)
 
 
 def test_a_feature_is_added_and_removed(run: Run, small: Path) -> None:
-    assert run("add", "critic", "--project", small).code == 0
-    assert lock.read(small).options.features == ("critic",)
+    run("add", "critic", "--project", small, code=0)
     assert (small / CRITIC.path).read_bytes() == CRITIC.data
-    assert run("remove", "critic", "--project", small).code == 0
+    run("remove", "critic", "--project", small, code=0)
     assert lock.read(small).options.features == ()
     assert not (small / CRITIC.path).exists()
-    wrong = run("remove", "critic", str(small))
-    assert wrong.code == 2
+    wrong = run("remove", "critic", str(small), code=2)
     assert f"hint: give the project by `--project {small}`" in wrong.err
-    assert run("add", "qlora", "--project", small).code == 0
+    run("add", "qlora", "--project", small, code=0)
     left = "features that only those needed, and stay (`vextract remove export_model lora`): export_model, lora"
     assert left in run("remove", "qlora", "--project", small).out
-    assert run("remove", "export_model", "lora", "--project", small).code == 0
+    run("remove", "export_model", "lora", "--project", small, code=0)
     assert lock.read(small).options.features == ()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message", "hint"),
-    [
-        (["--to", "9"], "verl 9 is not supported", "supported: 0.5.0, 0.6.1"),
-        (["--with", "critc"], "has no feature 'critc'", "did you mean `critic`"),
-        (["--with", "critic", "--without", "critic"], "contradict", "drop one of the two"),
-        (["--continue", "--abort"], "--continue takes no other option", "run `vextract upgrade --continue`"),
-        (["--abort", "--to", "0.5.0"], "--abort takes no other option", "run `vextract upgrade --abort`"),
-        (["--continue"], "nothing to continue: no upgrade is going on", "`vextract status`"),
-        (["--abort"], "nothing to abort: no upgrade is going on", "`vextract status`"),
-        (["--algorithm", "ppo", "--without", "critic"], "--without critic: algorithm ppo needs it", "choose another"),
-        (["--without", "crtic"], "has no feature 'crtic'", "did you mean"),
-    ],
+WRONG = (
+    (["--to", "9"], "verl 9 is not supported", "supported: 0.5.0, 0.6.1"),
+    (["--with", "critc"], "has no feature 'critc'", "did you mean `critic`"),
+    (["--with", "critic", "--without", "critic"], "contradict", "drop one of the two"),
+    (["--continue", "--abort"], "--continue takes no other option", "run `vextract upgrade --continue`"),
+    (["--abort", "--to", "0.5.0"], "--abort takes no other option", "run `vextract upgrade --abort`"),
+    (["--continue"], "nothing to continue: no upgrade is going on", "`vextract status`"),
+    (["--abort"], "nothing to abort: no upgrade is going on", "`vextract status`"),
+    (["--algorithm", "ppo", "--without", "critic"], "--without critic: algorithm ppo needs it", "choose another"),
+    (["--without", "crtic"], "has no feature 'crtic'", "did you mean"),
 )
-def test_usage_errors(run: Run, small: Path, arguments: list[str], message: str, hint: str) -> None:
+
+
+def test_usage_errors(run: Run, small: Path) -> None:
     before = picture(small)
-    result = run("upgrade", small, *arguments)
-    assert result.code == 2
-    assert message in result.err
-    assert f"hint: {hint}" in result.err
+    for arguments, message, hint in WRONG:
+        result = run("upgrade", small, *arguments, code=2)
+        assert message in result.err
+        assert f"hint: {hint}" in result.err
     assert picture(small) == before
 
 
@@ -437,12 +419,17 @@ def test_uncommitted_changes(run: Run, small: Path) -> None:
     assert run("upgrade", small, "--allow-dirty").code == 0
 
 
-def test_a_committed_link_is_no_change(run: Run, small: Path) -> None:
+def test_what_git_does_not_know_and_links_that_it_knows(run: Run, small: Path) -> None:
+    git(small.parent, "init", "-q")
+    plain = (small / "main.py").read_bytes()
+    (small / "main.py").write_bytes(text("main", *TEN, "mine"))
+    assert "main.py: changed and not committed" in run("upgrade", small).err
+    (small / "main.py").write_bytes(plain)
     shared = small.parent / "shared.py"
     shared.write_bytes(text("# shared"))
     (small / "toy/protocol.py").unlink()
     (small / "toy/protocol.py").symlink_to(shared)
-    commit(small)
+    commit(small.parent)
     assert run("upgrade", small, "--dry-run").err == run("upgrade", small, "--dry-run", "--allow-dirty").err
     (small / "toy/protocol.py").unlink()
     (small / "toy/protocol.py").symlink_to(small / "main.py")
@@ -475,7 +462,7 @@ def test_what_was_put_aside_by_an_earlier_abort_stays(run: Run, edited: Path) ->
     assert [path.read_bytes() for path in saved] == [text("attempt", number) for number in (1, 2, 3)]
 
 
-CONFIG = "config/ppo_trainer.yaml"
+CONFIG, OPTIM = "config/ppo_trainer.yaml", "actor_rollout_ref.actor.optim"
 
 
 def _config(rate: int, schedule: str, *, steps: bool) -> Tree:
@@ -498,6 +485,25 @@ def with_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (project / CONFIG).read_text().replace("lr: 1", "lr: 3").replace("gone: 1", "gone: 2")
     )
     return project
+
+
+SETTINGS = f"""
+your settings
+  moved     {OPTIM}.warmup_style: cosine  (now {OPTIM}.lr_scheduler_type)
+  lost      {OPTIM}.gone: 2  (verl 0.6.1 has no such setting)
+  to change config/flat.yaml:2  ({OPTIM}.gone no longer exists)
+"""
+
+
+def test_what_becomes_of_settings_is_told(run: Run, with_config: Path) -> None:
+    (with_config / "config/flat.yaml").write_text("defaults: [mine]\nactor_rollout_ref: {actor: {optim: {gone: 3}}}\n")
+    shown = run("upgrade", with_config, "--dry-run", code=0).out
+    assert "(nothing was written)\n" in shown
+    assert shown.endswith(SETTINGS)
+    settings = json.loads(run("upgrade", with_config, "--json", code=1).out)["settings"]
+    assert [item["new_key"] for item in settings["moved"]] == [f"{OPTIM}.lr_scheduler_type"]
+    assert [(item["key"], item["value"]) for item in settings["lost"]] == [(f"{OPTIM}.gone", "2")]
+    assert [(item["file"], item["line"]) for item in settings["to_change"]] == [("config/flat.yaml", 2)]
 
 
 def test_a_file_of_the_owners_that_is_rewritten_beside_a_conflict(run: Run, with_config: Path) -> None:
@@ -523,14 +529,6 @@ def test_a_journal_that_no_command_could_read_is_not_begun_with(small: Path) -> 
     with pytest.raises(ValueError, match="is no file of the project"):
         journal.begin(small, journal.Journal("x", (change, *ends), (), (), ()))
     assert picture(small) == before
-
-
-def test_an_edited_file_that_git_does_not_know(run: Run, small: Path) -> None:
-    git(small.parent, "init", "-q")
-    (small / "main.py").write_bytes(text("main", *TEN, "mine"))
-    assert "main.py: changed and not committed" in run("upgrade", small).err
-    commit(small.parent)
-    assert run("upgrade", small).code == 0
 
 
 def test_the_journal_is_none_of_gits_business(run: Run, edited: Path) -> None:
@@ -578,15 +576,11 @@ def test_diff_is_a_patch(run: Run, edited: Path, tmp_path: Path) -> None:
     assert changed == files_of(edited)
 
 
-@pytest.mark.parametrize(
-    ("path", "message"), [("toy/custom/reward.py", "yours: nothing was emitted"), ("x.txt", "not a file that vextract")]
-)
-def test_diff_of_what_is_not_managed(run: Run, small: Path, path: str, message: str) -> None:
-    result = run("diff", small)
-    assert (result.code, result.out, result.err) == (0, "", "no edits\n")
-    result = run("diff", small / path)
-    assert result.code == 2
-    assert message in result.err
+def test_diff_of_what_is_not_managed(run: Run, small: Path) -> None:
+    result = run("diff", small, code=0)
+    assert (result.out, result.err) == ("", "no edits\n")
+    assert "yours: nothing was emitted" in run("diff", small / "toy/custom/reward.py", code=2).err
+    assert "not a file that vextract" in run("diff", small / "x.txt", code=2).err
 
 
 def test_diff_on_a_terminal(run: Run, edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -597,17 +591,6 @@ def test_diff_on_a_terminal(run: Run, edited: Path, monkeypatch: pytest.MonkeyPa
     assert "\x1b[32m+mine" in shown
     monkeypatch.setenv("NO_COLOR", "1")
     assert "\x1b[3" not in run("diff", edited / "main.py").out
-
-
-def test_status_is_light(small: Path) -> None:
-    program = (
-        "import sys, json; from extractor.cli.app import run\n"
-        f"run(['status', {str(small)!r}])\n"
-        "print(json.dumps(sorted(sys.modules)))"
-    )
-    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
-    modules = json.loads(done.stdout.splitlines()[-1])
-    assert {"libcst", "jinja2", "rich", "yaml"}.isdisjoint(modules)
 
 
 def test_every_other_command_refuses_half_way(run: Run, edited: Path) -> None:

@@ -19,8 +19,9 @@ from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.edits import Edit, edit
 from tests.lifecycle.releases import EVERY_STEP, LONGEST, NEW, OLD, VLLM, Choice, generated, options_of
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready
+from tests.releases import EVERYTHING
 
-ROUNDS = 6
+ROUNDS = 6 if EVERYTHING else 2
 FILES = 24
 _totals: Counter[str] = Counter()
 

@@ -1,5 +1,6 @@
 """Branches of a project at two releases, merged with Git."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -31,11 +32,11 @@ def edit(root: Path, path: str, old: str, new: str) -> None:
     git(root, "commit", "-qam", new.strip())
 
 
-@pytest.fixture
-def root(tmp_path: Path, verl: None) -> Path:
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory, verl: None) -> Path:
     """`old` has two more edits at verl 0.6.1, `new` was upgraded and has others; one edit they have in common."""
     choice = Choice("0.6.1")
-    root = create(tmp_path / "team/toy", generated(choice).tree, options_of(choice))
+    root = create(tmp_path_factory.mktemp("merged") / "team/toy", generated(choice).tree, options_of(choice))
     git(root.parent, "init", "-q", "-b", "main")
     (root.parent / "beside.txt").write_text("one\n")
     git(root.parent, "add", "-A")
@@ -51,10 +52,27 @@ def root(tmp_path: Path, verl: None) -> Path:
     edit(root, LOSSES, "    metrics = {}\n", "    metrics = {}  # new\n")
     edit(root.parent, "beside.txt", "one", "two")
     git(root, "checkout", "-q", "old")
-    return root
+    return root.parent
+
+
+@pytest.fixture
+def root(team: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(team, tmp_path / "team")) / "toy"
 
 
 def test_both_sides_edits_are_in_the_newer_release(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (
+        ([], "no merge is going on"),
+        (["nowhere"], "Git knows no such commit"),
+        (["main"], "nothing to merge"),
+    ):
+        assert command(["merge", *arguments, "--project", str(root)]) == 2
+        assert said in capsys.readouterr().err
+    readme = (root / "README.md").read_bytes()
+    (root / "README.md").write_text("mine")
+    assert command(["merge", "new", "--project", str(root)]) == 2
+    assert "uncommitted changes" in capsys.readouterr().err
+    (root / "README.md").write_bytes(readme)
     assert command(["merge", "new", "--project", str(root)]) == 0, capsys.readouterr()
     git(root, "commit", "-qm", "merged")
     assert git(root, "log", "-1", "--format=%P").count(" ") == 1
@@ -95,16 +113,3 @@ def test_a_merge_that_git_has_begun_conflicts_where_the_edits_meet(
     assert (merged.verl, merged.features) == (NEW, ("critic",))
     git(root, "merge", "--abort")
     assert lock.read(root).options.verl == "0.6.1"
-
-
-def test_what_cannot_be_merged_is_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in (
-        ([], "no merge is going on"),
-        (["nowhere"], "Git knows no such commit"),
-        (["main"], "nothing to merge"),
-    ):
-        assert command(["merge", *arguments, "--project", str(root)]) == 2
-        assert said in capsys.readouterr().err
-    (root / "README.md").write_text("mine")
-    assert command(["merge", "new", "--project", str(root)]) == 2
-    assert "uncommitted changes" in capsys.readouterr().err

@@ -144,6 +144,7 @@ def test_a_package_is_added(tiny: Tiny) -> None:
 
 @pytest.mark.network
 @pytest.mark.slow
+@pytest.mark.thorough
 def test_another_file_than_the_locked_one_is_refused(tiny: Tiny) -> None:
     pip = [tiny.root / ".venv/bin/python", "-m", "pip", "--quiet", "uninstall", "--yes"]
     subprocess.run([*pip, "alpha"], check=True)
