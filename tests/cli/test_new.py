@@ -130,7 +130,7 @@ def test_features_may_be_named_in_one_go_and_bring_what_they_need(run, tmp_path:
 @pytest.mark.usefixtures("verl")
 def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
     """But for those that have to be named."""
-    assert run("new", tmp_path / "toy", "--with", "all", "--without", "plots").code == 0
+    run("new", tmp_path / "toy", "--with", "all", "--without", "plots", code=0)
     made = lock.read(tmp_path / "toy").options.features
     offered = {item.name for item in releases.load(releases.find_default()).features}
     environments = {name for name in offered if name.startswith("env_")}

@@ -99,10 +99,10 @@ def test_a_project_is_what_it_says(run: Callable[..., Result], project: Path) ->
     said = {name: check["status"] for name, check in checks.items()}
     assert said == {**dict.fromkeys(("source", "emitted", "base"), "ok"), "edits": "reported"}
     assert checks["edits"]["details"] == [f"edited: {CORE} (vendored)"]
-    assert run("verify", project, "--provenance", "--strict").code == 1
+    run("verify", project, "--provenance", "--strict", code=1)
     # So is one that was upgraded, edits and all.
-    assert run("upgrade", project, "--with", "lora").code == 0
-    assert run("verify", project, "--provenance").code == 0
+    run("upgrade", project, "--with", "lora", code=0)
+    run("verify", project, "--provenance", code=0)
 
 
 def rewritten(project: Path, change: Callable[[Lock], Lock], files: dict[str, bytes] | None = None) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from extractor.project import base, lock
 from extractor.values.tree import FileKind
+from tests.cli.conftest import relock
 from tests.project.support import files_of
 
 
@@ -19,11 +20,6 @@ def strip(project: Path) -> None:
         if file.kind is FileKind.VENDORED:
             (project / file.path).unlink()
     shutil.rmtree(project / ".vextract")
-
-
-def relock(project: Path, **changes: object) -> None:
-    """Make the lock say something else, with a checksum that fits."""
-    (project / lock.NAME).write_bytes(lock.dump(replace(lock.read(project), **changes)))
 
 
 def test_from_the_base_without_a_source(run, project: Path, empty_cache: Path) -> None:

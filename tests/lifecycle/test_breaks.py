@@ -166,25 +166,3 @@ def test_the_orphan_of_an_actor_names_what_took_its_part() -> None:
     assert "toy/vendored/workers/utils/padding.py" in found.paths
     assert found.users == ("toy/workers/actor.py",)
     assert not found.same
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_a_setting_beside_a_key_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neighbouring lines of a config are no conflict, and a file that is in conflict is not read with its markers."""
-    project = create(tmp_path / "toy", generated(Choice("0.6.1")).tree, options_of(Choice("0.6.1")))
-    main = project / "config/ppo_trainer.yaml"
-    setting = "  norm_adv_by_std_in_grpo: true\n"
-    text = main.read_text()
-    assert setting in text
-    main.write_text(text.replace(setting, "  norm_adv_by_std_in_grpo: false\n  mine: 1\n"))
-    assert command(["upgrade", str(project), "--to", "0.7.1", "--allow-dirty"]) == 0
-    assert "\n  norm_adv_by_std_in_grpo: false\n  mine: 1\n" in main.read_text()
-    pyproject = project / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace('version = "0.1.0"', 'version = "0.2.0"'))
-    main.write_text(main.read_text().replace("# Steps to train for", "# My own words on the steps to train for"))
-    capsys.readouterr()
-    assert command(["upgrade", str(project), "--to", "0.9.1", "--dry-run", "-v"]) == 0
-    shown = capsys.readouterr().out
-    assert "not valid YAML" not in shown
-    assert "conflict  pyproject.toml" not in shown

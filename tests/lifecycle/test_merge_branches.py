@@ -10,19 +10,12 @@ from extractor.cli.app import run as command
 from extractor.project import base, lock
 from extractor.usecases import diff
 from tests.lifecycle.releases import Choice, generated, options_of
-from tests.lifecycle.worlds import create
+from tests.lifecycle.worlds import create, git
 
 pytestmark = pytest.mark.slow
 CORE, LOSSES = "toy/vendored/algorithms/core_algos.py", "toy/vendored/algorithms/losses.py"
 LINE = "    negative_approx_kl = log_prob - old_log_prob\n"
 NEW = "0.9.1"
-
-
-def git(root: Path, *arguments: str, code: int | None = 0) -> str:
-    who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
-    done = subprocess.run(["git", *who, *arguments], cwd=root, capture_output=True, text=True, check=False)
-    assert code is None or done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def edit(root: Path, path: str, old: str, new: str) -> None:

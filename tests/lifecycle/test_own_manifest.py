@@ -20,19 +20,14 @@ ADDED = ("verl.utils.seqlen_balancing:karmarkar_karp", "verl/utils/reward_score/
 BALANCING = "toy/vendored/utils/seqlen_balancing.py"
 
 
-def done(result: Result) -> Result:
-    assert result.code == 0, result.err
-    return result
-
-
 def test_what_is_added_or_imported_comes_along(run: Run, project: Path) -> None:
     listed, brought = project / "vextract.toml", project / "toy/vendored/utils/reward_score/geo3k.py"
-    done(run("add", ACTOR, *ADDED, "--project", project))
+    run("add", ACTOR, *ADDED, "--project", project, code=0)
     assert "def karmarkar_karp" in (project / BALANCING).read_text()  # although feature dynamic_bsz has it
     text = listed.read_text()
     assert text.startswith("# What of verl")
-    assert "is a root (vextract.toml)" in done(run("explain", "karmarkar_karp", project)).out
-    done(run("add", ADDED[0], "--project", project))
+    assert "is a root (vextract.toml)" in run("explain", "karmarkar_karp", project, code=0).out
+    run("add", ADDED[0], "--project", project, code=0)
     assert listed.read_text() == text  # it is there
 
     ways = {
@@ -52,11 +47,11 @@ def test_what_is_added_or_imported_comes_along(run: Run, project: Path) -> None:
     assert f"hint: `vextract remove {ACTOR}`" in refused
     assert " edited" not in run("status", project).out
 
-    done(run("remove", ACTOR, ADDED[0], "--project", project))
+    run("remove", ACTOR, ADDED[0], "--project", project, code=0)
     assert "def karmarkar_karp" in (project / BALANCING).read_text()
-    assert "the project's own code" in done(run("explain", "karmarkar_karp", project)).out
+    assert "the project's own code" in run("explain", "karmarkar_karp", project, code=0).out
     before = (project / "toy/vendored/workers/dp_actor.py").read_bytes()
-    said = done(run("upgrade", project, "--to", "0.9.1", "--allow-dirty", "-v")).out
+    said = run("upgrade", project, "--to", "0.9.1", "--allow-dirty", "-v", code=0).out
     for path in ("toy/custom/mine.py", "lab/look.ipynb"):
         assert f"{path} imports it: yours now" in said
     assert (project / "toy/vendored/workers/dp_actor.py").read_bytes() == before
@@ -69,21 +64,21 @@ def test_what_is_added_or_imported_comes_along(run: Run, project: Path) -> None:
     assert "def karmarkar_karp" in (project / BALANCING).read_text()
 
     brought.unlink()
-    done(run("sync", project, "--removed"))
+    run("sync", project, "--removed", code=0)
     assert brought.exists()
-    done(run("remove", ADDED[1], "--project", project))
+    run("remove", ADDED[1], "--project", project, code=0)
     assert not brought.exists()
 
 
 def test_a_manifest_changed_by_hand_is_said_and_followed(run: Run, project: Path) -> None:
     (project / "vextract.toml").write_text('roots = ["verl.utils.seqlen_balancing"]\n')
-    assert "vextract upgrade --to 0.6.1" in done(run("status", project)).out
-    done(run("upgrade", project, "--to", "0.6.1"))
-    assert "up to date" in done(run("upgrade", project)).out
+    assert "vextract upgrade --to 0.6.1" in run("status", project, code=0).out
+    run("upgrade", project, "--to", "0.6.1", code=0)
+    assert "up to date" in run("upgrade", project, code=0).out
     assert (project / BALANCING).exists()
     (project / "vextract.toml").unlink()
     assert "1 edited" in run("status", project).out
-    done(run("upgrade", project, "--to", "0.6.1"))
+    run("upgrade", project, "--to", "0.6.1", code=0)
     assert not (project / BALANCING).exists()
 
 
@@ -108,17 +103,17 @@ why = "a format score is not wanted"
 module = "verl.utils.reward_score.gsm8k"
 edits = [{op = "replace", within = "compute_score", match = "format_score", with = "0.0"}]
 """)
-    done(run("new", tmp_path / "toy", "--verl", "0.9.1", "--manifest", manifest))
+    run("new", tmp_path / "toy", "--verl", "0.9.1", "--manifest", manifest, code=0)
     project = tmp_path / "toy"
     assert (project / "vextract.toml").read_text() == manifest.read_text()
     score = (project / "toy/vendored/scorers/gsm8k.py").read_text()
     assert "from toy.custom.solutions import extract_solution" in score
     assert "def extract_solution" not in score
     assert "return 0.0" in score
-    assert "gsm8k-plain-zero" in done(run("explain", "verl.utils.reward_score.gsm8k", project)).out
+    assert "gsm8k-plain-zero" in run("explain", "verl.utils.reward_score.gsm8k", project, code=0).out
     assert "def compute_rloo_outcome_advantage(" not in (project / "toy/vendored/algorithms/core_algos.py").read_text()
     shutil.rmtree(project / "toy/vendored/scorers")
-    done(run("sync", project, "--removed"))
+    run("sync", project, "--removed", code=0)
     assert (project / "toy/vendored/scorers/gsm8k.py").read_text() == score
 
 
@@ -140,8 +135,8 @@ def test_mistakes_are_named(run: Run, project: Path) -> None:
         assert (refused.code, said in refused.err) == (2, True), (text, refused.err)
         assert "hint: " in refused.err
     written.unlink()
-    assert run("remove", "verl.utils.fs:copy", "--project", project).code == 2
-    assert run("new", project / "x", "--manifest", project / "none.toml").code == 2
+    run("remove", "verl.utils.fs:copy", "--project", project, code=2)
+    run("new", project / "x", "--manifest", project / "none.toml", code=2)
     assert " edited" not in run("status", project).out
 
 

@@ -60,16 +60,6 @@ def test_untouched(small: Path, tmp_path: Path) -> None:
     assert found == fresh
 
 
-def test_there_and_back(small: Path) -> None:
-    before = picture(small)
-    upgraded(small)
-    ready(small, OLD_TREE, OLD).run()
-    after = picture(small)
-    # A hook that has come stays: it is the owner's.
-    del after["toy/custom/loss.py"]
-    assert after == before
-
-
 OLD_ACTOR, NEW_ACTOR = "toy/old_place/actor.py", "toy/new_place/actor.py"
 ONE_CONFLICT = (
     "<<<<<<< yours, on verl 0.5.0\nmine\n||||||| verl 0.5.0\nmain\n=======\nmain, changed\n>>>>>>> verl 0.6.1\n"

@@ -2,6 +2,7 @@
 
 import os
 import stat
+import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -96,6 +97,14 @@ def create(target: Path, tree: Tree, options: Options) -> Path:
         base_data=base.dump(base.collect_from_tree(tree)),
     )
     return target
+
+
+def git(root: Path, *arguments: str, code: int = 0) -> str:
+    """Run Git in a directory; return all that it says."""
+    who = ("-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *who, *arguments], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
 
 
 def replace_once(path: Path, old: str, new: str) -> None:

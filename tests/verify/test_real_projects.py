@@ -62,7 +62,7 @@ def _quick_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("_quick_cases")
 def test_a_wrong_character_is_found_and_the_rest_is_as_upstream(tmp_path: Path, python: str) -> None:
     made = make(Configuration(NEWEST[-1]), tmp_path / "project")
-    mutate(made.root, CORE, "compute_grpo_outcome_advantage", "number")
+    mutate(made.root, CORE, "compute_grpo_outcome_advantage", "default", "2e-06")
     found = checks(run_verify(made.root, source=made.source, python=python))
     assert " ".join(found) == "imports ray methods hashes base importable parity coverage"
     assert {name for name, check in found.items() if not check.ok} == {"parity"}
@@ -100,10 +100,10 @@ def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, pyt
 def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, python: str) -> None:
     """Several at once, since each run takes half a minute: each must show in its own family of cases."""
     reduce = "toy/vendored/utils/metric/utils.py"
-    mutate(copy_0_6_1, CORE, "compute_grpo_outcome_advantage", "number")
-    mutate(copy_0_6_1, "toy/vendored/utils/torch_functional.py", "masked_var", "number", -1)
-    mutate(copy_0_6_1, "toy/vendored/workers/dp_critic.py", "compute_values", "product", -1)
-    mutate(copy_0_6_1, "toy/vendored/data/rl_dataset.py", "__getitem__", "true", -1)
+    mutate(copy_0_6_1, CORE, "compute_grpo_outcome_advantage", "default", "2e-06")
+    mutate(copy_0_6_1, "toy/vendored/utils/torch_functional.py", "masked_var", "constant", "2", -1)
+    mutate(copy_0_6_1, "toy/vendored/workers/dp_critic.py", "compute_values", "operator", "/", -1)
+    mutate(copy_0_6_1, "toy/vendored/data/rl_dataset.py", "__getitem__", "constant", "False", -1)
     text = (copy_0_6_1 / reduce).read_text(encoding="utf-8")
     (copy_0_6_1 / reduce).write_text(f"{text}\nraise ImportError('broken')\n", encoding="utf-8")
 
