@@ -53,19 +53,8 @@ def root(team: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(team, tmp_path / "team")) / "toy"
 
 
+@pytest.mark.thorough
 def test_both_sides_edits_are_in_the_newer_release(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in (
-        ([], "no merge is going on"),
-        (["nowhere"], "Git knows no such commit"),
-        (["main"], "nothing to merge"),
-    ):
-        assert command(["merge", *arguments, "--project", str(root)]) == 2
-        assert said in capsys.readouterr().err
-    readme = (root / "README.md").read_bytes()
-    (root / "README.md").write_text("mine")
-    assert command(["merge", "new", "--project", str(root)]) == 2
-    assert "uncommitted changes" in capsys.readouterr().err
-    (root / "README.md").write_bytes(readme)
     assert command(["merge", "new", "--project", str(root)]) == 0, capsys.readouterr()
     git(root, "commit", "-qm", "merged")
     assert git(root, "log", "-1", "--format=%P").count(" ") == 1
@@ -84,6 +73,18 @@ def test_both_sides_edits_are_in_the_newer_release(root: Path, capsys: pytest.Ca
 def test_a_merge_that_git_has_begun_conflicts_where_the_edits_meet(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for arguments, said in (
+        ([], "no merge is going on"),
+        (["nowhere"], "Git knows no such commit"),
+        (["main"], "nothing to merge"),
+    ):
+        assert command(["merge", *arguments, "--project", str(root)]) == 2
+        assert said in capsys.readouterr().err
+    readme = (root / "README.md").read_bytes()
+    (root / "README.md").write_text("mine")
+    assert command(["merge", "new", "--project", str(root)]) == 2
+    assert "uncommitted changes" in capsys.readouterr().err
+    (root / "README.md").write_bytes(readme)
     common = LINE.replace("\n", "  # common\n")
     edit(root, CORE, common, LINE.replace("log_prob -", "2 * log_prob -"))
     assert command(["add", "critic", "--project", str(root)]) == 0
@@ -102,6 +103,9 @@ def test_a_merge_that_git_has_begun_conflicts_where_the_edits_meet(
     (shown,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("conflict"))
     assert shown.startswith(f"conflict  {CORE}  (line ")
     assert git(root, "diff", "--name-only", "--diff-filter=U").split() == [f"toy/{CORE}"]
+    assert "# new" in (root / LOSSES).read_text(encoding="utf-8")
+    assert "import math" in (root / "toy/custom/algorithms.py").read_text(encoding="utf-8")
+    assert (root.parent / "beside.txt").read_text() == "two\n"
     merged = lock.read(root).options
     assert (merged.verl, merged.features) == (NEW, ("critic",))
     git(root, "merge", "--abort")
