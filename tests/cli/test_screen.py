@@ -1,42 +1,11 @@
 """Reports: the verdict and one screen first, the rest with -v; what a terminal obeys is escaped."""
 
-import fcntl
-import os
-import pty
-import struct
-import sys
-import termios
 from pathlib import Path
 
 import pytest
 
 from extractor.cli import output, screen
-
-ROWS = 24
-
-
-def in_terminal(*arguments: str) -> list[str]:
-    """Run `vextract` in a terminal of 24 rows; what it prints there, line by line."""
-    pid, terminal = pty.fork()
-    if pid == 0:
-        # The child does nothing before the terminal has its size.
-        os.read(0, 1)
-        settings = {name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")}
-        settings |= {"TERM": "xterm", "NO_COLOR": "1"}
-        os.execve(sys.executable, [sys.executable, "-m", "extractor", *arguments], settings)
-    fcntl.ioctl(terminal, termios.TIOCSWINSZ, struct.pack("HHHH", ROWS, 200, 0, 0))
-    os.write(terminal, b"\n")
-    data = b""
-    while True:
-        try:
-            piece = os.read(terminal, 1 << 16)
-        except OSError:
-            break
-        if not piece:
-            break
-        data += piece
-    assert os.waitpid(pid, 0)[1] == 0
-    return data.decode().replace("\r\n", "\n").removeprefix("\n").rstrip("\n").split("\n")
+from tests.cli.terminal import ROWS, in_terminal
 
 
 @pytest.fixture

@@ -6,14 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from extractor.pipeline import apply
 from extractor.pipeline.plan import Reason, Verdict
-from extractor.project import base, lock
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry, rename_own_settings
-from extractor.usecases.upgrade.verdicts import UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.values.tree import Tree
-from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored
+from tests.lifecycle.worlds import NEW, OLD, create, files_of, ready, template, vendored
 
 MAIN = "config/ppo_trainer.yaml"
 REWARD = "config/reward/reward.yaml"
@@ -221,20 +218,10 @@ def trees() -> Iterator[Tree]:
     return (Tree.of([template(path, data) for path, data in side.items()]) for side in (BEFORE, AFTER))
 
 
-def upgraded(project: Path, old: Tree, new: Tree, back: bool = False) -> dict[str, tuple[Verdict, Reason, str]]:
-    there = lock.read(project)
-    found = look(project, {file.path for file in old} | {file.path for file in new})
-    sides = UpgradeInputs(there, base.read(project, there), new, found, {}, LABELS)
-    plan = plan_upgrade(carry_settings(sides, renamed_back if back else renamed))
-    apply.upgrade(
-        project,
-        plan,
-        {path: item.data for path, item in found.items()},
-        lock_data=lock.dump(lock_of(new, OLD if back else NEW)),
-        base_data=base.dump(base.collect_from_tree(new)),
-        title="there",
-    )
-    return {action.path: (action.verdict, action.reason, action.note) for action in plan.actions}
+def upgraded(project: Path, new: Tree, back: bool = False) -> dict[str, tuple[Verdict, Reason, str]]:
+    entry = ready(project, new, OLD if back else NEW, {}, renamed_back if back else renamed)
+    entry.run()
+    return {action.path: (action.verdict, action.reason, action.note) for action in entry.plan.actions}
 
 
 EDITS = {
@@ -252,10 +239,10 @@ def test_there_and_back_is_as_it_was(tmp_path: Path) -> None:
             text = text.replace(was, now, 1)
         (project / path).write_text(text)
     before = files_of(project)
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     assert verdicts[REWARD] == (Verdict.MERGE, Reason.BOTH, "")
     assert "    path: mine.py  # see there\n" in (project / REWARD).read_text()
-    upgraded(project, new, old, back=True)
+    upgraded(project, old, back=True)
     after = files_of(project)
     assert {path: after[path] for path in OLD_FILES} == {path: before[path] for path in OLD_FILES}
 
@@ -265,7 +252,7 @@ def test_the_file_of_a_lost_setting_is_parked(tmp_path: Path) -> None:
     project = create(tmp_path / "toy", old, OLD)
     edited = OLD_FILES[MAIN].replace("gone: 1", "gone: 2")
     (project / MAIN).write_text(edited)
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     note = f"a setting of yours has no place; your version is orphaned/{MAIN}"
     assert verdicts[MAIN] == (Verdict.MERGE, Reason.BOTH, note)
     assert (project / MAIN).read_text() == NEW_FILES[MAIN]
@@ -278,12 +265,12 @@ def test_a_config_file_that_is_gone(tmp_path: Path) -> None:
     new = Tree.of([template(MAIN, b"defaults: []\nreward:\n  function:\n    path: 1\n")])
     project = create(tmp_path / "toy", old, OLD)
     (project / "config/x.yaml").write_text("judge:\n  path: 3\n  old: 2\n")
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     assert verdicts["config/x.yaml"] == (Verdict.DELETE, Reason.CARRIED, "your settings are in other files")
     assert "    path: 3\n" in (project / MAIN).read_text()
     project = create(tmp_path / "other", old, OLD)
     (project / "config/x.yaml").write_text("judge:\n  path: 3\n  old: 4\n")
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     assert verdicts["config/x.yaml"][:2] == (Verdict.ORPHAN, Reason.GONE)
     assert "    path: 3\n" in (project / MAIN).read_text()
 
@@ -296,7 +283,7 @@ def test_nothing_is_put_where_something_of_the_owners_lies(tmp_path: Path) -> No
     project = create(tmp_path / "toy", old, OLD)
     (project / MAIN).write_text("defaults:\n  - x\na: 1\njudge:\n  path: 3\n")
     (project / "config/x.yaml").write_text("mine: 1\n")
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     assert verdicts["config/x.yaml"][:2] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
     assert (project / "config/x.yaml").read_text() == "mine: 1\n"
     assert (project / MAIN).read_text().endswith("a: 1\nreward:\n  function:\n    path: 3\n")

@@ -3,7 +3,7 @@
 import os
 import stat
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -145,7 +145,13 @@ class Ready:
         )
 
 
-def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, Successor] | None = None) -> Ready:
+def ready(
+    project: Path,
+    new: Tree,
+    options: Options,
+    successors: Mapping[str, Successor] | None = None,
+    renamed: Callable[[str], str | None] | None = None,
+) -> Ready:
     """Work out an upgrade to a tree."""
     old = lock.read(project)
     paths = {file.path for file in old.files} | {file.path for file in new}
@@ -153,7 +159,7 @@ def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, S
     below = [path for path in (project / "orphaned").rglob("*") if path.is_file()]
     parked = {path.relative_to(project).as_posix(): path.read_bytes() for path in below}
     sides = UpgradeInputs(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
-    plan = plan_upgrade(carry_settings(sides, Renames(old.options.verl, options.verl)))
+    plan = plan_upgrade(carry_settings(sides, renamed or Renames(old.options.verl, options.verl)))
     return Ready(
         project,
         plan,
