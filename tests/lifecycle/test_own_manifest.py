@@ -74,7 +74,7 @@ def test_a_manifest_changed_by_hand_is_said_and_followed(run: Run, project: Path
     (project / "vextract.toml").write_text('roots = ["verl.utils.seqlen_balancing"]\n')
     assert "vextract upgrade --to 0.6.1" in run("status", project, code=0).out
     run("upgrade", project, "--to", "0.6.1", code=0)
-    assert "up to date" in run("upgrade", project, code=0).out
+    assert "up to date" in run("upgrade", project, "--to", "0.6.1", code=0).out
     assert (project / BALANCING).exists()
     (project / "vextract.toml").unlink()
     assert "1 edited" in run("status", project).out
