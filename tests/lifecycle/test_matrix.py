@@ -21,7 +21,7 @@ from tests.lifecycle.releases import EVERY_STEP, NEW, OLD, VLLM, Choice, generat
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready
 from tests.releases import EVERYTHING
 
-ROUNDS = 6 if EVERYTHING else 2
+ROUNDS = 6 if EVERYTHING else 3
 FILES = 24
 
 

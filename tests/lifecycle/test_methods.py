@@ -5,8 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from extractor import __version__
 from extractor.importers.adopt import adopt, recognise
+from extractor.pipeline import apply
 from extractor.pipeline.generate import Generated, complete, generate
+from extractor.pipeline.plan import plan_new
 from extractor.pipeline.source import Source
 from extractor.project import base, lock
 from extractor.usecases import restore, upgrade
@@ -15,7 +18,7 @@ from extractor.values import releases
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 from tests.importers.adopt.forks import Fork
-from tests.lifecycle.worlds import create, replace_once
+from tests.lifecycle.worlds import replace_once
 from tests.project.support import files_of
 
 RELEASE = "0.6.1"
@@ -31,7 +34,12 @@ def project(root: Path, source: Source, *, whole: bool = False) -> Generated:
     manifest = releases.load(RELEASE)
     options = complete(Options("toy", RELEASE), manifest)
     made = generate(options, source, replace(manifest, whole=("verl*:*",)) if whole else manifest)
-    create(root, made.tree, options)
+    locked = lock.Lock.of(
+        made.tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256
+    )
+    apply.create(
+        root, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(made.tree))
+    )
     return made
 
 
