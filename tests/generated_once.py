@@ -17,6 +17,7 @@ from hashlib import sha256
 from pathlib import Path
 
 from extractor.pipeline import generate as pipeline
+from extractor.pipeline import render
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index import Index
 from extractor.pipeline.rewrite import Emitted
@@ -34,8 +35,10 @@ INDEXES = 4  # likewise: what was read of a release
 FOLDER = "VEXTRACT_TESTS_GENERATED"
 PROCESS = "VEXTRACT_TESTS_PROCESS"  # the one that the others are started by
 _generate, _rewrite = pipeline.generate, pipeline.rewrite_module
+_map_settings = render.map_settings_to_features
 _known: OrderedDict[str, Generated] = OrderedDict()
 _indexes: OrderedDict[str, Index] = OrderedDict()
+_settings: dict[str, dict[str, str]] = {}
 
 
 def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
@@ -124,6 +127,15 @@ def alone(file: Path) -> Iterator[None]:
         yield
 
 
+def map_settings_to_features(manifest: Manifest, options: Options) -> dict[str, str]:
+    """Say which features add settings that a project lacks, from memory: it renders the config of every feature."""
+    plain = replace(options, methods=(), roots=(), manifest="")
+    key = repr((plain, manifest.release, manifest.borrowed_from, manifest.features, manifest.algorithms))
+    if key not in _settings:
+        _settings[key] = _map_settings(manifest, options)
+    return _settings[key]
+
+
 def _index(source: Source) -> Index:
     """Return the index of a source: of a wheel, whose digest says what it holds, the one that is there."""
     if source.kind != "wheel":
@@ -141,6 +153,7 @@ def begin() -> tempfile.TemporaryDirectory[str] | None:
     pipeline.generate = generate  # before tests import it
     if not EVERYTHING:  # in `make test-all` each is rewritten by itself
         pipeline.rewrite_module = rewrite_module
+        render.map_settings_to_features = map_settings_to_features
     for reader in (pipeline, kept_methods, check, fit):
         reader.Index = _index  # type: ignore[attr-defined]
     if FOLDER in os.environ:

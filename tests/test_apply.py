@@ -1,9 +1,11 @@
 """Writing: wholly old or wholly new."""
 
+import itertools
 import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -41,45 +43,49 @@ def test_create(tmp_path: Path) -> None:
     assert base.read(tmp_path / "toy", LOCK) == base.collect_from_tree(TREE)
 
 
-def test_mode_is_that_of_any_directory(tmp_path: Path) -> None:
-    create(tmp_path / "toy")
-    (tmp_path / "plain").mkdir()
-    assert (tmp_path / "toy").stat().st_mode == (tmp_path / "plain").stat().st_mode
-
-
-def test_an_empty_directory_is_replaced(tmp_path: Path) -> None:
+def test_an_empty_directory_is_replaced_and_a_taken_one_left_alone(tmp_path: Path) -> None:
     (tmp_path / "toy").mkdir()
     create(tmp_path / "toy")
     assert files(tmp_path / "toy") == EVERYTHING
+    (tmp_path / "plain").mkdir()
+    assert (tmp_path / "toy").stat().st_mode == (tmp_path / "plain").stat().st_mode
+    (tmp_path / "plain/mine").write_text("mine")
+    for taken in ("plain", "plain/mine"):
+        with pytest.raises(UsageError, match="in the meantime"):
+            create(tmp_path / taken)
+    assert sorted(os.listdir(tmp_path)) == ["plain", "toy"]
+    assert os.listdir(tmp_path / "plain") == ["mine"]
 
 
-@pytest.mark.parametrize("taken", ["directory", "file"])
-def test_a_target_that_was_taken_is_left_alone(tmp_path: Path, taken: str) -> None:
-    if taken == "directory":
-        (tmp_path / "toy").mkdir()
-        (tmp_path / "toy/mine").write_text("mine")
-    else:
-        (tmp_path / "toy").write_text("mine")
-    with pytest.raises(UsageError, match="in the meantime"):
-        create(tmp_path / "toy")
-    assert os.listdir(tmp_path) == ["toy"]
+def failing(after: int, error: type[BaseException] | Exception) -> Callable[..., None]:
+    """`disk.write_new`, which fails from the file of that number on."""
+    real, calls = disk.write_new, itertools.count()
 
-
-@pytest.mark.parametrize("after", range(6))
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_interrupted_create_leaves_nothing(tmp_path: Path, monkeypatch, after: int, error) -> None:
-    real, calls = disk.write_new, []
-
-    def failing(path: Path, data: bytes, mode: int | None = None) -> None:
-        if len(calls) == after:
+    def write(path: Path, data: bytes, mode: int | None = None) -> None:
+        if next(calls) >= after:
             raise error
-        calls.append(path)
         real(path, data)
 
-    monkeypatch.setattr(disk, "write_new", failing)
-    with pytest.raises((KeyboardInterrupt, UsageError)):
-        create(tmp_path / "toy")
-    assert os.listdir(tmp_path) == []
+    return write
+
+
+ERRORS = (KeyboardInterrupt, OSError(28, "No space left on device"))
+
+
+def test_what_is_interrupted_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for error, after in itertools.product(ERRORS, range(6)):
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "write_new", failing(after, error))
+            with pytest.raises((KeyboardInterrupt, UsageError)):
+                create(tmp_path / "toy")
+        assert os.listdir(tmp_path) == []
+    for error in ERRORS:
+        plan = sync_plan(tmp_path)
+        with monkeypatch.context() as patch:
+            patch.setattr(disk, "write_new", failing(1, error))
+            with pytest.raises((KeyboardInterrupt, CheckFailed)):
+                apply.restore(tmp_path, plan, base_data=BASE_DATA)
+        assert files(tmp_path) == []
 
 
 PROGRAM = """
@@ -153,23 +159,6 @@ def test_restore(tmp_path: Path) -> None:
     assert (project / base.PATH).read_bytes() == BASE_DATA
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, OSError(28, "No space left on device")])
-def test_restore_that_fails_half_way(tmp_path: Path, monkeypatch, error) -> None:
-    real, calls = disk.write_new, []
-
-    def failing(path: Path, data: bytes, mode: int | None = None) -> None:
-        if calls:
-            raise error
-        calls.append(path)
-        real(path, data)
-
-    plan = sync_plan(tmp_path)
-    monkeypatch.setattr(disk, "write_new", failing)
-    with pytest.raises((KeyboardInterrupt, CheckFailed)):
-        apply.restore(tmp_path, plan, base_data=BASE_DATA)
-    assert files(tmp_path) == []
-
-
 def test_restore_never_overwrites(tmp_path: Path) -> None:
     plan = sync_plan(tmp_path)
     (tmp_path / "toy").mkdir()
@@ -187,14 +176,11 @@ def test_restore_does_not_leave_the_project(tmp_path: Path) -> None:
     (project / "toy").symlink_to(outside)
     with pytest.raises(CheckFailed, match="toy is a link"):
         apply.restore(project, sync_plan(project), base_data=None)
-    assert files(outside) == []
-    assert files(project) == []
-
-
-def test_restore_below_a_file(tmp_path: Path) -> None:
-    (tmp_path / "toy").write_text("")
+    assert files(outside) == files(project) == []
+    (project / "toy").unlink()
+    (project / "toy").write_text("")
     with pytest.raises(CheckFailed, match="toy is no directory"):
-        apply.restore(tmp_path, sync_plan(tmp_path), base_data=None)
+        apply.restore(project, sync_plan(project), base_data=None)
 
 
 def test_names_with_wildcards(tmp_path: Path) -> None:

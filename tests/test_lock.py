@@ -69,12 +69,13 @@ def test_bytes_of_a_lock() -> None:
 def test_round_trip() -> None:
     assert lock.parse(lock.dump(LOCK)) == LOCK
     assert lock.dump(lock.parse(lock.dump(LOCK))) == lock.dump(LOCK)
+    assert lock.parse(lock.dump(LOCK).replace(b"\n", b"\r\n")) == LOCK
     assert LOCK.file("main.py") == lock.LockedFile("main.py", FileKind.TEMPLATE, TREE.files[1].sha256)
     assert LOCK.file("nothing") is None
-
-
-def test_changes_stand_one_to_a_line() -> None:
     assert b'\nchanges = [\n    "a \\"b\\"",\n    "c",\n]\n' in lock.dump(LOCK)
+    tree = Tree.of([File('a "quoted" \u00fcber \U0001f600.txt', FileKind.TEMPLATE, b"")])
+    made = lock.Lock.of(tree, OPTIONS, vextract='1.0 "x\\y"', source_kind="sdist", source_sha256="c" * 64)
+    assert lock.parse(lock.dump(made)) == made
 
 
 def test_a_lock_of_before_has_no_changes() -> None:
@@ -84,31 +85,24 @@ def test_a_lock_of_before_has_no_changes() -> None:
     assert found == replace(LOCK, files=tuple(replace(file, changes=()) for file in LOCK.files))
 
 
-def test_awkward_text_survives() -> None:
-    tree = Tree.of([File('a "quoted" \u00fcber \U0001f600.txt', FileKind.TEMPLATE, b"")])
-    made = lock.Lock.of(tree, OPTIONS, vextract='1.0 "x\\y"', source_kind="sdist", source_sha256="c" * 64)
-    assert lock.parse(lock.dump(made)) == made
+HINTS = {
+    **dict.fromkeys(
+        [("0.1.0", "0.2.0"), ("main.py", "mein.py"), ('"ppo"', '"grpo"'), ("bbbb", "bbbc"), ("# What", "# what")],
+        (r"^vextract\.lock: changed by hand", "git checkout -- vextract.lock"),
+    ),
+    ("schema = 2", "schema = 3"): ("a newer vextract wrote it", "upgrade vextract"),
+    ('engine = "hf"', '<<<<<<< HEAD\nengine = "hf"\n=======\n>>>>>>> branch'): (
+        r"^vextract\.lock:12: holds a conflict of a Git merge",
+        "",
+    ),
+}
 
 
-def test_other_line_ends_are_fine() -> None:
-    assert lock.parse(lock.dump(LOCK).replace(b"\n", b"\r\n")) == LOCK
-
-
-@pytest.mark.parametrize(
-    "change",
-    [("0.1.0", "0.2.0"), ("main.py", "mein.py"), ('"ppo"', '"grpo"'), ("bbbb", "bbbc"), ("# What", "# what")],
-)
-def test_edit_by_hand_is_noticed(change: tuple[str, str]) -> None:
-    data = lock.dump(LOCK).decode().replace(*change, 1).encode()
-    with pytest.raises(UsageError, match=r"^vextract\.lock: changed by hand") as caught:
-        lock.parse(data)
-    assert "git checkout -- vextract.lock" in caught.value.hint
-
-
-def test_newer_schema() -> None:
-    with pytest.raises(UsageError, match="a newer vextract wrote it") as caught:
-        lock.parse(b'schema = 3\nanything = "else"\n')
-    assert "upgrade vextract" in caught.value.hint
+def test_edits_by_hand_are_noticed() -> None:
+    for change, (message, hint) in HINTS.items():
+        with pytest.raises(UsageError, match=message) as caught:
+            lock.parse(lock.dump(LOCK).decode().replace(*change, 1).encode())
+        assert hint in caught.value.hint
 
 
 DAMAGE = (
@@ -147,26 +141,12 @@ def test_damage_is_named() -> None:
         assert problem in caught.value.message
 
 
-@pytest.mark.parametrize("cut", [1, 50, 300, 0.5, 0.9])
-def test_truncated_lock(cut: float) -> None:
+def test_other_bytes(tmp_path: Path) -> None:
     data = lock.dump(LOCK)
-    with pytest.raises(UsageError, match=r"^vextract\.lock"):
-        lock.parse(data[: int(cut * len(data)) if isinstance(cut, float) else cut])
-
-
-@pytest.mark.parametrize("data", [b"", b"\xff\xfe", b"[[[", b"files = 1\nschema = 1\n", b"schema = 1\n[integrity]\n"])
-def test_other_bytes(data: bytes) -> None:
-    with pytest.raises(UsageError, match=r"^vextract\.lock"):
-        lock.parse(data)
-
-
-def test_conflict_of_a_merge() -> None:
-    data = lock.dump(LOCK).replace(b'engine = "hf"', b'<<<<<<< HEAD\nengine = "hf"\n=======\n>>>>>>> branch')
-    with pytest.raises(UsageError, match=r"^vextract\.lock:12: holds a conflict of a Git merge"):
-        lock.parse(data)
-
-
-def test_no_lock(tmp_path: Path) -> None:
+    cuts = [data[:length] for length in (0, 1, 50, 300, len(data) // 2, 9 * len(data) // 10)]
+    for text in (*cuts, b"\xff\xfe", b"[[[", b"files = 1\nschema = 1\n", b"schema = 1\n[integrity]\n"):
+        with pytest.raises(UsageError, match=r"^vextract\.lock"):
+            lock.parse(text)
     with pytest.raises(UsageError, match="not a vextract project"):
         lock.read(tmp_path)
 
@@ -186,31 +166,24 @@ def test_base(tmp_path: Path) -> None:
     assert "vextract sync" in caught.value.hint
 
 
-@pytest.mark.parametrize(
-    ("files", "problem"),
-    [
+def test_a_base_that_is_not_the_locks_or_is_damaged() -> None:
+    emitted = base.collect_from_tree(TREE)
+    for files, problem in (
         ({"main.py": b"print(1)\n"}, "main.py is not what vextract.lock says"),
         ({"main.py": None}, "main.py is missing"),
         ({"evil.py": b""}, "holds evil.py, which vextract.lock does not list"),
         ({"../evil.py": b""}, "holds ../evil.py, which vextract.lock does not list"),
-    ],
-)
-def test_base_that_is_not_the_locks(files: dict[str, bytes | None], problem: str) -> None:
-    changed = {**base.collect_from_tree(TREE), **files}
-    data = base.dump({path: content for path, content in changed.items() if content is not None})
-    with pytest.raises(CheckFailed) as caught:
-        base.parse(data, LOCK)
-    assert problem in caught.value.message
-
-
-def test_damaged_base() -> None:
-    data = base.dump(base.collect_from_tree(TREE))
-    for start in range(0, len(data), 7):
+    ):
+        changed = {path: content for path, content in {**emitted, **files}.items() if content is not None}
+        with pytest.raises(CheckFailed) as caught:
+            base.parse(base.dump(changed), LOCK)
+        assert problem in caught.value.message
+    data = base.dump(emitted)
+    changed = [data[:start] for start in range(0, len(data), 7)]
+    changed += [data[:at] + b"X" + data[at + 1 :] for at in (data.index(b"print()"), data.index(b"a licence"), 3)]
+    for damaged in changed:
         with pytest.raises(CheckFailed):
-            base.parse(data[:start], LOCK)
-    for place in (data.index(b"print()"), data.index(b"a licence"), 3):
-        with pytest.raises(CheckFailed):
-            base.parse(data[:place] + b"X" + data[place + 1 :], LOCK)
+            base.parse(damaged, LOCK)
 
 
 PROGRAM = """

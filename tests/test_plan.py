@@ -16,61 +16,38 @@ def verdicts(plan: Plan) -> dict[str, tuple[Verdict, Reason]]:
     return {action.path: (action.verdict, action.reason) for action in plan.actions}
 
 
-def write(project: Path, files: dict[str, bytes]) -> None:
-    for path, data in files.items():
-        (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_bytes(data)
-
-
-def test_new_adds_everything() -> None:
-    plan = plan_new(TREE)
-    assert [(action.path, action.data) for action in plan.actions] == [(file.path, file.data) for file in TREE]
-    assert {action.verdict for action in plan.actions} == {Verdict.ADD}
-
-
-def test_sync_restores_only_what_is_vendored(tmp_path: Path) -> None:
-    plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
-    assert verdicts(plan) == {
+def test_sync_restores_only_what_is_vendored_and_missing(tmp_path: Path) -> None:
+    assert {action.verdict for action in plan_new(TREE).actions} == {Verdict.ADD}
+    gone = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
+    assert verdicts(gone) == {
         "LICENSE.verl": (Verdict.ADD, Reason.MISSING),
         "main.py": (Verdict.KEEP, Reason.REMOVED),
         "toy/custom/algorithms.py": (Verdict.KEEP, Reason.OWNED),
         "toy/protocol.py": (Verdict.ADD, Reason.MISSING),
     }
-    assert plan.paths(Verdict.ADD) == ("LICENSE.verl", "toy/protocol.py")
-    plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path), removed=True)
-    assert plan.paths(Verdict.ADD) == ("LICENSE.verl", "main.py", "toy/protocol.py")
-
-
-def test_sync_keeps_what_is_there(tmp_path: Path) -> None:
-    write(
-        tmp_path,
-        {
-            "LICENSE.verl": EMITTED["LICENSE.verl"],
-            "main.py": b"# edited\n",
-            "toy/protocol.py": b"# edited\n",
-            "toy/custom/algorithms.py": b"# edited\n",
-        },
-    )
-    plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
-    assert verdicts(plan) == {
+    removed = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path), removed=True)
+    assert removed.paths(Verdict.ADD) == ("LICENSE.verl", "main.py", "toy/protocol.py")
+    for path in ("LICENSE.verl", "main.py", "toy/protocol.py", "toy/custom/algorithms.py"):
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / path).write_bytes(EMITTED[path] if path == "LICENSE.verl" else b"# edited\n")
+    there = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
+    assert verdicts(there) == {
         "LICENSE.verl": (Verdict.KEEP, Reason.UNCHANGED),
         "main.py": (Verdict.KEEP, Reason.EDITED),
         "toy/custom/algorithms.py": (Verdict.KEEP, Reason.OWNED),
         "toy/protocol.py": (Verdict.KEEP, Reason.EDITED),
     }
-    assert all(action.data is None for action in plan.actions)
+    assert all(action.data is None for action in there.actions)
 
 
-def test_a_directory_or_a_dead_link_in_a_files_place_is_an_edit(tmp_path: Path) -> None:
+def test_what_is_no_file_in_a_files_place_is_an_edit(tmp_path: Path) -> None:
     (tmp_path / "LICENSE.verl").symlink_to("nowhere")
     (tmp_path / "toy/protocol.py").mkdir(parents=True)
     plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
     assert plan.paths(Verdict.KEEP, Reason.EDITED) == ("LICENSE.verl", "toy/protocol.py")
-
-
-def test_a_file_in_a_directorys_place(tmp_path: Path) -> None:
-    (tmp_path / "toy").write_text("")
-    assert read_digests_on_disk(LOCK, tmp_path) == {}
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/toy").write_text("")  # a file in a directory's place
+    assert read_digests_on_disk(LOCK, tmp_path / "elsewhere") == {}
 
 
 def test_plans_are_sorted() -> None:

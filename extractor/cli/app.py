@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -61,7 +62,7 @@ def run(arguments: list[str]) -> int:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    command = typer.main.get_command(app)
+    command = _build_command()
     try:
         result = command.main(args=arguments, prog_name="vextract", standalone_mode=False)
         code = result if isinstance(result, int) else 0
@@ -80,6 +81,12 @@ def run(arguments: list[str]) -> int:
 
             traceback.print_exc(file=sys.stderr)
         return _describe(error, debug)
+
+
+@cache
+def _build_command() -> Any:
+    """Return the commands as click has them, built once per process."""
+    return typer.main.get_command(app)
 
 
 def _describe(error: Exception, debug: bool) -> int:

@@ -3,26 +3,24 @@
 from collections.abc import Callable
 from pathlib import Path
 
-import pytest
-
 from benchmarks.gpu import many
 from tests.project.conftest import made  # noqa: F401
 from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
 
-@pytest.mark.parametrize("engine", ["hf", "vllm"])
-def test_runs_of_a_project(made: Callable[[Configuration], Made], engine: str) -> None:  # noqa: F811
-    project = made(Configuration(NEWEST[-1], engine)).root
-    jobs = list(many.jobs(project))
-    names = [job.name.removeprefix(f"{project.name} ") for job in jobs]
-    assert len({*names}) == len(names)
-    assert {"grpo", "rloo", "deterministic"} <= {*names}
-    assert ("server lora" in names) == (engine == "vllm")
-    assert names.count("grpo float32 cuda") == names.count("grpo float32 cpu") == (engine == "hf")
-    for job in jobs:
-        keys = [setting.partition("=")[0] for setting in job.settings]
-        assert len({*keys}) == len(keys), job.name
+def test_runs_of_a_project(made: Callable[[Configuration], Made]) -> None:  # noqa: F811
+    for engine in ("hf", "vllm"):
+        project = made(Configuration(NEWEST[-1], engine)).root
+        jobs = list(many.jobs(project))
+        names = [job.name.removeprefix(f"{project.name} ") for job in jobs]
+        assert len({*names}) == len(names)
+        assert {"grpo", "rloo", "deterministic"} <= {*names}
+        assert ("server lora" in names) == (engine == "vllm")
+        assert names.count("grpo float32 cuda") == names.count("grpo float32 cpu") == (engine == "hf")
+        for job in jobs:
+            keys = [setting.partition("=")[0] for setting in job.settings]
+            assert len({*keys}) == len(keys), job.name
 
 
 def test_a_run_on_a_cpu_and_what_is_far_apart(

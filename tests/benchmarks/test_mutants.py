@@ -61,20 +61,15 @@ def test_a_mutant_keeps_its_name_wherever_its_line_stands() -> None:
     assert len(names[0]) == len(mutations(TEXT))
 
 
-def test_a_seed_draws_the_same_ones_of_different_lines() -> None:
+def test_mutants_are_drawn_by_a_seed_and_named_by_function_change_and_number() -> None:
     mutants = [Mutant("a.py", "verl.a", TEXT, item, ("case",)) for item in mutations(TEXT)]
     drawn = _draw(mutants, 3, 5, "")
     assert drawn == _draw(mutants, 3, 5, "")
     assert len({mutant.mutation.line for mutant in drawn}) == 5
     assert drawn != _draw(mutants, 4, 5, "")
     assert {mutant.mutation.function for mutant in _draw(mutants, 3, 50, ":Rate.at")} == {"Rate.at"}
-
-
-def test_mutants_are_described_by_function_change_and_number() -> None:
-    mutants = [Mutant("a.py", "verl.a", TEXT, item, ("case",)) for item in mutations(TEXT)]
-    (first, second) = chosen(
-        mutants, [("verl.a:Rate.at", "condition", "True", 1), ("verl.a:Rate", "constant", "1.5", 1)]
-    )
+    named = [("verl.a:Rate.at", "condition", "True", 1), ("verl.a:Rate", "constant", "1.5", 1)]
+    (first, second) = chosen(mutants, named)
     assert first.mutation.new == "True"
     assert isinstance(second.mutation, Mutation)
     assert second.mutation.whole

@@ -62,40 +62,30 @@ def symbol(found: Changes, name: str) -> SymbolChange:
     return next(item for item in found.symbols if item.place.symbol == name)
 
 
-@pytest.mark.parametrize(
-    ("name", "change"),
-    [
-        (f"{ALGOS}:agg_loss", ChangeKind.BODY),
-        (f"{ALGOS}:kl_penalty", ChangeKind.BODY),
-        (f"{ALGOS}:compute_policy_loss", ChangeKind.GONE),
-        (f"{ALGOS}:compute_policy_loss_clip_cov", ChangeKind.SIGNATURE),
-        (f"{ALGOS}:compute_policy_loss_vanilla", ChangeKind.NEW),
-        (f"{ALGOS}:compute_policy_loss_gspo", ChangeKind.NEW),
-        (f"{ALGOS}:compute_policy_loss_geo_mean", ChangeKind.NEW),
-        (f"{ALGOS}:compute_value_loss", ChangeKind.UNCHANGED),
-        ("verl.trainer.ppo.ray_trainer:apply_kl_penalty", ChangeKind.WORDING),
-        ("verl.utils.dataset.rl_dataset:RLHFDataset", ChangeKind.SIGNATURE),
-        ("verl.utils.dataset.rl_dataset:collate_fn", ChangeKind.BODY),
-        ("verl.workers.config.actor:FSDPActorConfig", ChangeKind.NEW),
-    ],
-)
-def test_known_changes(forward: Changes, name: str, change: ChangeKind) -> None:
-    assert symbol(forward, name).change is change
+KNOWN = {
+    f"{ALGOS}:agg_loss": ChangeKind.BODY,
+    f"{ALGOS}:kl_penalty": ChangeKind.BODY,
+    f"{ALGOS}:compute_policy_loss": ChangeKind.GONE,
+    f"{ALGOS}:compute_policy_loss_clip_cov": ChangeKind.SIGNATURE,
+    f"{ALGOS}:compute_policy_loss_vanilla": ChangeKind.NEW,
+    f"{ALGOS}:compute_policy_loss_gspo": ChangeKind.NEW,
+    f"{ALGOS}:compute_policy_loss_geo_mean": ChangeKind.NEW,
+    f"{ALGOS}:compute_value_loss": ChangeKind.UNCHANGED,
+    "verl.trainer.ppo.ray_trainer:apply_kl_penalty": ChangeKind.WORDING,
+    "verl.utils.dataset.rl_dataset:RLHFDataset": ChangeKind.SIGNATURE,
+    "verl.utils.dataset.rl_dataset:collate_fn": ChangeKind.BODY,
+    "verl.workers.config.actor:FSDPActorConfig": ChangeKind.NEW,
+}
 
 
-def test_registered_losses_return_a_loss_and_metrics(forward: Changes) -> None:
+def test_known_changes(forward: Changes) -> None:
+    assert {name: symbol(forward, name).change for name in KNOWN} == KNOWN
     details = " ".join(symbol(forward, f"{ALGOS}:compute_policy_loss_kl_cov").details)
     assert "-> tuple[torch.Tensor, dict[str, Any]]" in details
     assert "parameter rollout_is_weights new" in details
-
-
-def test_a_class_is_found_where_it_moved(forward: Changes) -> None:
     moved = symbol(forward, "verl.workers.config.critic:FSDPCriticConfig")
     assert moved.old.symbol == "verl.trainer.config.config:FSDPCriticConfig"
     assert moved.details[0] == "was verl.trainer.config.config:FSDPCriticConfig"
-
-
-def test_every_vendored_symbol_is_reported_once(forward: Changes) -> None:
     names = [(item.place.symbol, item.new is None) for item in forward.symbols]
     assert len(names) == len(set(names))
     assert sum(forward.counts().values()) == len(names) > 100
@@ -111,7 +101,7 @@ def test_the_diff_is_of_upstreams_text(forward: Changes, sides: dict[str, Side])
     assert symbol(forward, f"{ALGOS}:compute_value_loss").diff("0.5.0", "0.6.1") == ""
 
 
-def test_registries(forward: Changes) -> None:
+def test_registries_and_keys_both_ways(compared, forward: Changes) -> None:
     found = {item.registry: item for item in forward.registries}
     assert list(found) == ["advantage estimators", "policy losses", "reward managers"]
     assert {"gae", "grpo", "rloo"} <= set(found["advantage estimators"].kept)
@@ -119,23 +109,16 @@ def test_registries(forward: Changes) -> None:
     assert found["policy losses"].gained == ("geo_mean", "gspo", "vanilla")
     assert found["reward managers"].kept == ("naive",)
     assert not any(item.lost for item in forward.registries)
-
-
-def test_config_keys(forward: Changes) -> None:
-    optim = "actor_rollout_ref.actor.optim"
-    assert LostKey(f"{optim}.warmup_style", f"{optim}.lr_scheduler_type") in forward.project_keys.lost
-    assert {f"{optim}.lr_scheduler_type", f"{optim}.optimizer"} <= set(forward.project_keys.gained)
-
-
-def test_the_way_back(compared, forward: Changes) -> None:
+    style, scheduler = (f"actor_rollout_ref.actor.optim.{name}" for name in ("warmup_style", "lr_scheduler_type"))
+    assert LostKey(style, scheduler) in forward.project_keys.lost
+    assert {scheduler, "actor_rollout_ref.actor.optim.optimizer"} <= set(forward.project_keys.gained)
     back = compared("0.6.1", "0.5.0")
     assert {item.registry: item.lost for item in back.registries} == {
         item.registry: item.gained for item in forward.registries
     }
     assert back.counts()[ChangeKind.NEW] == forward.counts()[ChangeKind.GONE]
     assert back.counts()[ChangeKind.UNCHANGED] == forward.counts()[ChangeKind.UNCHANGED]
-    optim = "actor_rollout_ref.actor.optim"
-    assert LostKey(f"{optim}.lr_scheduler_type", f"{optim}.warmup_style") in back.project_keys.lost
+    assert LostKey(scheduler, style) in back.project_keys.lost
 
 
 def test_nothing_changes_between_a_release_and_itself(compared) -> None:
@@ -169,11 +152,8 @@ def test_the_owners_keys(compared, sides: dict[str, Side]) -> None:
         OwnerKey("config/optim/adamw.yaml", line, f"{section}.warmup_style", f"{section}.lr_scheduler_type")
         for section in (optim, "critic.optim")
     ]
-
-
-def test_a_clean_config_of_the_new_release_has_nothing_to_change(compared, sides: dict[str, Side]) -> None:
-    owner = select_emitted_config(sides["0.6.1"].generated.tree)
-    assert compared("0.5.0", "0.6.1", owner).owner_keys == ()
+    clean = select_emitted_config(sides["0.6.1"].generated.tree)
+    assert compared("0.5.0", "0.6.1", clean).owner_keys == ()
 
 
 # Not upstream's: settings that upstream has no key for, and those that it reads without having a default.
@@ -197,31 +177,20 @@ def test_renamed_keys_are_true(before: str, release: str) -> None:
         assert set(left) <= {"", "null"}, key
 
 
-def test_the_releases_that_rename_keys_are_the_tested_ones() -> None:
-    assert [name for name in releases.list_supported() if releases.load(name).renamed_keys] == [
-        "0.6.0",
-        "0.7.1",
-        "0.8.0",
-    ]
-
-
-def test_a_key_of_two_releases_ago_has_its_present_name() -> None:
+def test_renames_go_both_ways_and_through_sections() -> None:
+    renaming = [name for name in releases.list_supported() if releases.load(name).renamed_keys]
+    assert renaming == ["0.6.0", "0.7.1", "0.8.0"], "those that are tested above"
     assert releases.load("0.4.0").former_keys == {}
     found = releases.load("0.9.1").former_keys
     assert found["actor_rollout_ref.actor.optim.warmup_style"] == "actor_rollout_ref.actor.optim.lr_scheduler_type"
     assert found["reward_model.overlong_buffer"] == "reward.reward_kwargs.overlong_buffer_cfg"
-
-
-def test_renames_go_both_ways_and_through_sections() -> None:
     forward, back = Renames("0.5.0", "0.6.1"), Renames("0.6.1", "0.5.0")
     assert forward("ray_init.num_cpus") == "ray_kwargs.ray_init.num_cpus"
     assert forward("ray_init.timeline_json_file") == "ray_kwargs.timeline_json_file"
     assert back("ray_kwargs.ray_init.num_cpus") == "ray_init.num_cpus"
     assert forward("trainer.total_epochs") is None
     assert Renames("0.6.1", "0.6.1")("ray_init") is None
-
-
-def test_two_keys_that_became_one_go_back_to_the_first() -> None:
+    # Two keys that became one go back to the first.
     forward, back = Renames("0.7.0", "0.9.1"), Renames("0.9.1", "0.7.0")
     assert forward("reward_manager.name") == forward("reward_model.reward_manager") == "reward.reward_manager.name"
     assert back("reward.reward_manager.name") == "reward_model.reward_manager"

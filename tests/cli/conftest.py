@@ -2,12 +2,13 @@
 
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from extractor.cli.app import run as run_command
+from extractor.project import lock
 from tests.project.support import Configuration, make
 
 
@@ -32,6 +33,11 @@ def run(capsys: pytest.CaptureFixture[str]) -> Callable[..., Result]:
         return Result(ended, captured.out, captured.err)
 
     return runner
+
+
+def relock(project: Path, **changes: object) -> None:
+    """Make a lock say something else, with a checksum that fits."""
+    (project / lock.NAME).write_bytes(lock.dump(replace(lock.read(project), **changes)))
 
 
 @pytest.fixture(scope="session")

@@ -3,11 +3,14 @@
 import os
 import subprocess
 import sys
+from unittest.mock import Mock
 
 import pytest
 
 from extractor import __version__
 from extractor.cli import app, output
+from extractor.cli.options import FEATURES
+from extractor.values import releases
 
 HELP = """\
 Usage: vextract [OPTIONS] COMMAND [ARGS]...
@@ -47,54 +50,43 @@ Commands:
 """
 
 
-def spawn(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.mark.parametrize("arguments", [(), ("--help",), ("-h",)])
-def test_help(run, arguments: tuple[str, ...]) -> None:
-    result = run(*arguments)
-    assert (result.code, result.err) == (0, "")
-    assert result.out.replace("[COMMAND]", "COMMAND").rstrip() == HELP.rstrip()
-
-
-def test_version(run) -> None:
+def test_help_and_version(run) -> None:
+    for arguments in ((), ("--help",), ("-h",)):
+        result = run(*arguments, code=0)
+        assert result.err == ""
+        assert result.out.replace("[COMMAND]", "COMMAND").rstrip() == HELP.rstrip()
     assert run("--version").out == f"vextract {__version__}\n"
+    known = sorted(feature.name for feature in releases.load(releases.find_default()).features)
+    assert FEATURES.split(", ") == known
+    for command in ("new", "upgrade", "changes"):
+        assert all(name in run(command, "--help").out for name in known)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message", "hint"),
-    [
-        (["nwe"], "No such command 'nwe'", "did you mean `vextract new`?"),
-        (["zzz"], "No such command 'zzz'", "commands: "),
-        (["new"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
-        (["new", "--json"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
-        (["new", "x", "--engin", "hf"], "No such option", "did you mean `--engine`? (`vextract new --help`)"),
-        (["--nope"], "No such option", "see `vextract --help`"),
-        (["versions", "a", "b"], "Got unexpected extra argument", "see `vextract versions --help`"),
-        (["new", "x", "--verl"], "requires an argument", "see `vextract"),
-        (["sync", "/nowhere"], "/nowhere: no such directory", "pass the directory of a project"),
-    ],
+WRONG = (
+    (["nwe"], "No such command 'nwe'", "did you mean `vextract new`?"),
+    (["zzz"], "No such command 'zzz'", "commands: "),
+    (["new"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
+    (["new", "--json"], "Missing argument 'PATH'", "name a directory: `vextract new my-project`"),
+    (["new", "x", "--engin", "hf"], "No such option", "did you mean `--engine`? (`vextract new --help`)"),
+    (["--nope"], "No such option", "see `vextract --help`"),
+    (["versions", "a", "b"], "Got unexpected extra argument", "see `vextract versions --help`"),
+    (["new", "x", "--verl"], "requires an argument", "see `vextract"),
+    (["sync", "/nowhere"], "/nowhere: no such directory", "pass the directory of a project"),
 )
-def test_usage_errors(run, arguments: list[str], message: str, hint: str) -> None:
-    result = run(*arguments, code=2)
-    assert result.out == ""
-    first, second = result.err.splitlines()
-    assert first.startswith("error: ")
-    assert message in first
-    assert second.startswith(f"hint: {hint}")
+
+
+def test_usage_errors(run) -> None:
+    for arguments, message, hint in WRONG:
+        result = run(*arguments, code=2)
+        assert result.out == ""
+        first, second = result.err.splitlines()
+        assert first.startswith("error: ")
+        assert message in first
+        assert second.startswith(f"hint: {hint}")
 
 
 def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken() -> None:
-        raise ZeroDivisionError("division by zero\nand more")
-
+    broken = Mock(side_effect=ZeroDivisionError("division by zero\nand more"))
     monkeypatch.setattr("extractor.values.releases.list_supported", broken)
     result = run("versions", code=70)
     assert result.err.splitlines() == [
@@ -110,12 +102,8 @@ def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_interrupted(run, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted() -> None:
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr("extractor.values.releases.list_supported", interrupted)
-    result = run("versions", code=130)
-    assert result.err.strip() == "error: interrupted"
+    monkeypatch.setattr("extractor.values.releases.list_supported", Mock(side_effect=KeyboardInterrupt))
+    assert run("versions", code=130).err.strip() == "error: interrupted"
 
 
 def test_debug_is_an_argument_after_two_dashes() -> None:
@@ -137,7 +125,9 @@ def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pyte
 
 
 def test_completion_as_bash_asks_for_it() -> None:
-    done = spawn("-m", "extractor", _VEXTRACT_COMPLETE="complete_bash", COMP_WORDS="vextract upg", COMP_CWORD="1")
+    asked = {"_VEXTRACT_COMPLETE": "complete_bash", "COMP_WORDS": "vextract upg", "COMP_CWORD": "1"}
+    command = [sys.executable, "-m", "extractor"]
+    done = subprocess.run(command, env={**os.environ, **asked}, capture_output=True, text=True, check=False)
     assert (done.stdout.split(), done.stderr) == (["upgrade"], "")
 
 
@@ -146,13 +136,3 @@ def test_a_reader_that_leaves_early() -> None:
     done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=True)
     assert done.stdout.strip() in ("0", "141")
     assert done.stderr == ""
-
-
-def test_help_names_the_features_of_the_newest_release(run) -> None:
-    from extractor.cli.options import FEATURES
-    from extractor.values import releases
-
-    known = sorted(feature.name for feature in releases.load(releases.find_default()).features)
-    assert FEATURES.split(", ") == known
-    for command in ("new", "upgrade", "changes"):
-        assert all(name in run(command, "--help").out for name in known)

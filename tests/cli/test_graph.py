@@ -61,9 +61,6 @@ def test_what_is_printed(run: Callable[..., Result], project: Path) -> None:
     actor = next(number for number, line in enumerate(lines) if line.startswith(f"  {ACTOR}  "))
     assert lines[actor].endswith(" lines, vendored")
     assert PROTOCOL in lines[actor + 1].removeprefix("    -> ").split(", ")
-
-
-def test_json(run: Callable[..., Result], project: Path) -> None:
     report = json.loads(run("graph", project, "--json").out)
     kinds = {item["kind"] for group in report["groups"] for item in group["modules"]}
     assert kinds == {"vendored", "template", "hook"}

@@ -18,6 +18,7 @@ from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
+from tests.project.support import REPOSITORY, files_of
 
 
 @pytest.mark.usefixtures("verl")
@@ -38,9 +39,7 @@ def test_new(run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     ]
     assert whole == theirs + ours == sum(path.read_bytes().count(b"\n") for path in code)
     # README rounds them.
-    said = re.search(
-        r"([\d,]+) lines of ([\d,]+)", (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
-    )
+    said = re.search(r"([\d,]+) lines of ([\d,]+)", (REPOSITORY / "README.md").read_text(encoding="utf-8"))
     assert [int(number.replace(",", "")) for number in said.groups()] == pytest.approx([theirs, whole], rel=0.02)
     assert lines[1:] == ["next:", "  cd toy", "  make setup", "  make train"]
     assert os.listdir(tmp_path) == ["toy"]
@@ -71,7 +70,8 @@ def test_what_it_says_to_type_can_be_typed(run, tmp_path: Path, monkeypatch: pyt
 
 @pytest.mark.usefixtures("verl")
 def test_dry_run(run, tmp_path: Path) -> None:
-    result = run("new", tmp_path / "toy", "--dry-run", code=0)
+    result = run("new", tmp_path / "toy", "--with", "tools", "--dry-run", code=0)
+    assert "with tools: tools that the model calls" in result.err
     assert result.out.splitlines()[0].endswith("nothing was written")
     assert "add  vendored  LICENSE.verl\n" in result.out
     assert "more (-v shows all)\n" in result.out
@@ -103,24 +103,13 @@ def test_directories_above_go_again_where_nothing_was_made(run, tmp_path: Path, 
 
 
 @pytest.mark.usefixtures("verl")
-def test_equal_commands_give_equal_bytes(tmp_path: Path) -> None:
+def test_equal_commands_give_equal_bytes(run, tmp_path: Path) -> None:
     """Neither the hash seed, nor the directory, the locale, the clock or the file mode mask matters."""
-    trees = []
-    for number, setting in enumerate(
-        [{"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "Asia/Tokyo"}, {"PYTHONHASHSEED": "2", "LC_ALL": "C.UTF-8"}]
-    ):
-        folder = tmp_path / str(number) / ("x" * number)
-        folder.mkdir(parents=True)
-        subprocess.run(
-            [sys.executable, "-m", "extractor", "new", "toy"],
-            cwd=folder,
-            env={**os.environ, **setting, "PYTHONPATH": str(Path(__file__).parents[2])},
-            check=True,
-            capture_output=True,
-        )
-        root = folder / "toy"
-        trees.append({path.relative_to(root): path.read_bytes() for path in root.rglob("*") if path.is_file()})
-    assert trees[0] == trees[1]
+    settings = {"PYTHONHASHSEED": "1", "LC_ALL": "C", "TZ": "Asia/Tokyo", "PYTHONPATH": str(REPOSITORY)}
+    command = [sys.executable, "-m", "extractor", "new", "toy"]
+    subprocess.run(command, cwd=tmp_path, env={**os.environ, **settings}, check=True, capture_output=True)
+    run("new", tmp_path / "here/toy", code=0)  # in this process, whose seed is a random one
+    assert files_of(tmp_path / "here/toy") == files_of(tmp_path / "toy")
 
 
 @pytest.mark.usefixtures("verl")
@@ -141,77 +130,72 @@ def test_features_may_be_named_in_one_go_and_bring_what_they_need(run, tmp_path:
 @pytest.mark.usefixtures("verl")
 def test_all_features_that_the_engine_has(run, tmp_path: Path) -> None:
     """But for those that have to be named."""
-    assert run("new", tmp_path / "toy", "--with", "all", "--without", "plots").code == 0
+    run("new", tmp_path / "toy", "--with", "all", "--without", "plots", code=0)
     made = lock.read(tmp_path / "toy").options.features
     offered = {item.name for item in releases.load(releases.find_default()).features}
     environments = {name for name in offered if name.startswith("env_")}
     assert offered - {*made} == {"code_scorers", "plots"} | environments
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message", "hint"),
-    [
-        (["--engine", "vlm"], "no engine 'vlm'", "did you mean `vllm`?"),
-        (["--algorithm", "grop"], "no algorithm 'grop'", "did you mean `grpo`?"),
-        (["--algorithm", "GRPO"], "no algorithm 'GRPO'", "did you mean `grpo`?"),
-        (["--verl", "v0.9.1"], "verl v0.9.1 is not supported", "did you mean 0.9.1?"),
-        (["--verl", "0.9"], "verl 0.9 is not supported", "did you mean 0.9.1?"),
-        (["--algorithm", "gpro"], "no algorithm 'gpro'", "did you mean `grpo`?"),
-        (["--with", "critc"], "no feature 'critc'", "did you mean `critic`?"),
-        (["--with", "sequence_parallel"], "'sequence_parallel' here: it changes", "leave sequence_parallel out"),
-        (["--agent", "a:b", "--verl", "0.8.0"], "verl 0.8.0 has no feature 'agents' here", "`--verl 0.9.1` has it"),
-        (["--without", "critc"], "no feature 'critc'", "did you mean `critic`?"),
-        (["--with", "lora", "--without", "lora"], "contradict", "drop one"),
-        (["--with", "qlora", "--without", "lora"], "feature qlora needs it", "`--without qlora` as well"),
-        (["--algorithm", "ppo", "--without", "critic"], "algorithm ppo needs it", "choose another --algorithm"),
-        (["--verl", "0.1.0"], "verl 0.1.0 is not supported", "did you mean "),
-        (["--verl", "latest"], "verl latest is not supported", "supported: "),
-        (["--package", "torch"], "--package: 'torch' cannot be", "pass --package my_torch"),
-    ],
+WRONG = (
+    (["--engine", "vlm"], "no engine 'vlm'", "did you mean `vllm`?"),
+    (["--algorithm", "grop"], "no algorithm 'grop'", "did you mean `grpo`?"),
+    (["--algorithm", "GRPO"], "no algorithm 'GRPO'", "did you mean `grpo`?"),
+    (["--verl", "v0.9.1"], "verl v0.9.1 is not supported", "did you mean 0.9.1?"),
+    (["--verl", "0.9"], "verl 0.9 is not supported", "did you mean 0.9.1?"),
+    (["--with", "critc"], "no feature 'critc'", "did you mean `critic`?"),
+    (["--with", "sequence_parallel"], "'sequence_parallel' here: it changes", "leave sequence_parallel out"),
+    (["--with", "tools", "--verl", "0.7.1"], "verl 0.7.1 has no feature 'tools' here", "`--verl 0.9.1` has it"),
+    (["--agent", "a:b", "--verl", "0.8.0"], "verl 0.8.0 has no feature 'agents' here", "`--verl 0.9.1` has it"),
+    (["--without", "critc"], "no feature 'critc'", "did you mean `critic`?"),
+    (["--with", "lora", "--without", "lora"], "contradict", "drop one"),
+    (["--with", "qlora", "--without", "lora"], "feature qlora needs it", "`--without qlora` as well"),
+    (["--algorithm", "ppo", "--without", "critic"], "algorithm ppo needs it", "choose another --algorithm"),
+    (["--verl", "0.1.0"], "verl 0.1.0 is not supported", "did you mean "),
+    (["--verl", "latest"], "verl latest is not supported", "supported: "),
+    (["--package", "torch"], "--package: 'torch' cannot be", "pass --package my_torch"),
 )
-def test_wrong_options(run, tmp_path: Path, arguments: list[str], message: str, hint: str) -> None:
-    result = run("new", tmp_path / "toy", *arguments, code=2)
-    assert message in result.err
-    assert f"hint: {hint}" in result.err
+
+
+def test_wrong_options(run, tmp_path: Path) -> None:
+    for arguments, message, hint in WRONG:
+        result = run("new", tmp_path / "toy", *arguments, code=2)
+        assert message in result.err
+        assert f"hint: {hint}" in result.err
+    for name in ("class", "2fast", "torch", "json-", "caf\u00e9", "---"):  # what names no package
+        assert "hint: pass --package " in run("new", tmp_path / name, code=2).err
     assert os.listdir(tmp_path) == []
+    with pytest.raises(UsageError, match=r"verl 0\.8\.0 has no feature 'agents' here: ") as caught:
+        resolve(Options("toy", "0.8.0"), UpgradeRequest(added=("agents",)))
+    assert caught.value.hint.startswith("`vextract upgrade --to 0.9.1` has it")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
+def test_no_source(run, empty_cache, monkeypatch, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    for arguments, message in (
         (["--from", "nothing.whl", "--verl", "0.6.1"], "no such file"),
         (["--from", "nothing.whl"], "no such file"),
         (["--from", "."], "not a source of verl"),
         (["--offline"], "is not in the cache"),
-    ],
-)
-def test_no_source(run, empty_cache, monkeypatch, tmp_path: Path, arguments: list[str], message: str) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    monkeypatch.chdir(work)
-    result = run("new", "toy", *arguments, code=3)
-    assert message in result.err
-    assert "hint: " in result.err
+    ):
+        result = run("new", "toy", *arguments, code=3)
+        assert message in result.err
+        assert "hint: " in result.err
     assert os.listdir(work) == []
 
 
-def test_from_a_checkout(run, tmp_path: Path, verl_0_6_1: Source) -> None:
-    """Its notice is passed on, as Apache-2.0 asks, section 4 (d)."""
-    verl_0_6_1.materialise(tmp_path / "checkout")
-    (tmp_path / "checkout/LICENSE").write_text(verl_0_6_1.licence)
-    (tmp_path / "checkout/Notice.txt").write_text("Made by its makers.\nAll of them.\n")
-    assert run("new", tmp_path / "toy", "--from", tmp_path / "checkout", "--offline").code == 0
-    locked = lock.read(tmp_path / "toy")
-    assert locked.source_kind == "checkout"
-    assert locked.source_sha256 != verl_0_6_1.sha256
-    assert "\n  Made by its makers.\n  All of them.\n" in (tmp_path / "toy/NOTICE").read_text()
-
-
-def test_release_follows_the_source(run, tmp_path: Path, verl_0_5_0: Source) -> None:
+def test_from_a_checkout(run, tmp_path: Path, verl_0_5_0: Source) -> None:
+    """The release follows from it; its notice is passed on, as Apache-2.0 asks, section 4 (d)."""
     verl_0_5_0.materialise(tmp_path / "checkout")
     (tmp_path / "checkout/LICENSE").write_text(verl_0_5_0.licence)
-    assert run("new", tmp_path / "toy", "--from", tmp_path / "checkout").code == 0
-    assert lock.read(tmp_path / "toy").options.verl == "0.5.0"
+    (tmp_path / "checkout/Notice.txt").write_text("Made by its makers.\nAll of them.\n")
+    run("new", tmp_path / "toy", "--from", tmp_path / "checkout", "--offline", code=0)
+    locked = lock.read(tmp_path / "toy")
+    assert (locked.source_kind, locked.options.verl) == ("checkout", "0.5.0")
+    assert locked.source_sha256 != verl_0_5_0.sha256
+    assert "\n  Made by its makers.\n  All of them.\n" in (tmp_path / "toy/NOTICE").read_text()
     result = run("new", tmp_path / "other", "--from", tmp_path / "checkout", "--verl", "0.6.1", code=3)
     assert "verl 0.5.0, not 0.6.1" in result.err
 
@@ -255,65 +239,40 @@ def test_where_a_project_may_go(tmp_path: Path) -> None:
     assert location.check_target(tmp_path / "real/../new") == tmp_path / "new"
 
 
-@pytest.mark.parametrize("name", ["toy", "my_project", "Experiment2"])
-def test_good_names(name: str) -> None:
-    location.check_package(name, "PATH")
-    assert location.name_package(name) == name
-
-
-@pytest.mark.parametrize(
-    ("directory", "package"),
-    [("my-proj", "my_proj"), ("a.b", "a_b"), ("My Proj", "my_proj"), ("a--b", "a_b"), (".hidden", "hidden")],
+DIRECTORIES = {
+    **{name: name for name in ("toy", "my_project", "Experiment2")},
+    "my-proj": "my_proj",
+    "a.b": "a_b",
+    "My Proj": "my_proj",
+    "a--b": "a_b",
+    ".hidden": "hidden",
+}
+BAD_NAMES = (
+    ("my-proj", "not a Python identifier", "my_proj"),
+    ("2fast", "not a Python identifier", "p2fast"),
+    ("", "not a Python identifier", "myproj"),
+    ("a b", "not a Python identifier", "a_b"),
+    ("caf\u00e9", "not ASCII", "myproj"),
+    ("class", "a keyword of Python", "my_class"),
+    ("match", "a keyword of Python", "my_match"),
+    ("json", "standard library", "my_json"),
+    ("JSON", "standard library", "my_json"),
+    ("torch", "may import", "my_torch"),
+    ("verl", "may import", "my_verl"),
+    ("ray", "may import", "my_ray"),
+    ("tests", "of the project itself", "my_tests"),
+    ("config", "of the project itself", "my_config"),
+    ("custom", "of the project itself", "my_custom"),
+    ("_private", "underscore", "private"),
 )
-def test_a_directory_names_the_package(directory: str, package: str) -> None:
-    assert location.name_package(directory) == package
-    location.check_package(package, "PATH")
 
 
-@pytest.mark.parametrize("directory", ["class", "2fast", "torch", "json-", "caf\u00e9", "---"])
-def test_what_names_no_package_is_refused(run, tmp_path: Path, directory: str) -> None:
-    result = run("new", tmp_path / directory, code=2)
-    assert "hint: pass --package " in result.err
-    assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize(
-    ("name", "problem", "suggestion"),
-    [
-        ("my-proj", "not a Python identifier", "my_proj"),
-        ("2fast", "not a Python identifier", "p2fast"),
-        ("", "not a Python identifier", "myproj"),
-        ("a b", "not a Python identifier", "a_b"),
-        ("caf\u00e9", "not ASCII", "myproj"),
-        ("class", "a keyword of Python", "my_class"),
-        ("match", "a keyword of Python", "my_match"),
-        ("json", "standard library", "my_json"),
-        ("JSON", "standard library", "my_json"),
-        ("torch", "may import", "my_torch"),
-        ("verl", "may import", "my_verl"),
-        ("ray", "may import", "my_ray"),
-        ("tests", "of the project itself", "my_tests"),
-        ("config", "of the project itself", "my_config"),
-        ("custom", "of the project itself", "my_custom"),
-        ("_private", "underscore", "private"),
-    ],
-)
-def test_bad_names(name: str, problem: str, suggestion: str) -> None:
-    with pytest.raises(UsageError, match=problem) as caught:
-        location.check_package(name, "PATH")
-    assert caught.value.hint == f"pass --package {suggestion}"
-    location.check_package(suggestion, "PATH")
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_feature_says_what_it_does_and_what_it_does_not(run, tmp_path: Path) -> None:
-    said = run("new", tmp_path / "toy", "--with", "tools", "--dry-run").err
-    assert "with tools: tools that the model calls" in said
-    earlier = run("new", tmp_path / "toy", "--with", "tools", "--verl", "0.7.1", "--dry-run")
-    assert (earlier.code, "since 0.8.0" in earlier.err) == (2, True)
-
-
-def test_a_feature_of_a_later_release_names_the_upgrade() -> None:
-    with pytest.raises(UsageError, match=r"verl 0\.8\.0 has no feature 'agents' here: ") as caught:
-        resolve(Options("toy", "0.8.0"), UpgradeRequest(added=("agents",)))
-    assert caught.value.hint.startswith("`vextract upgrade --to 0.9.1` has it")
+def test_names_of_packages() -> None:
+    for directory, package in DIRECTORIES.items():
+        assert location.name_package(directory) == package
+        location.check_package(package, "PATH")
+    for name, problem, suggestion in BAD_NAMES:
+        with pytest.raises(UsageError, match=problem) as caught:
+            location.check_package(name, "PATH")
+        assert caught.value.hint == f"pass --package {suggestion}"
+        location.check_package(suggestion, "PATH")

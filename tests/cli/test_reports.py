@@ -5,10 +5,10 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
+from extractor.pipeline.rewrite.apply_fixes import touches
 from extractor.project import lock
-from extractor.values import releases
+from extractor.usecases.explain import Ours
+from extractor.values import releases, resources
 
 
 def test_versions(run) -> None:
@@ -33,16 +33,13 @@ def test_versions(run) -> None:
     assert run("versions", "-v").out.startswith(newest)
 
 
-def test_versions_of_a_name(run) -> None:
+def test_versions_of_a_name_and_as_json(run) -> None:
     assert run("versions", "gspo").out.startswith("gspo  a preset, for --algorithm\n  in verl 0.9.1, ")
     assert "an engine" in run("versions", "vllm").out
     assert "a feature: " in run("versions", "lora").out
-    result = run("versions", "vlm")
-    assert (result.code, result.out) == (2, "")
+    result = run("versions", "vlm", code=2)
+    assert result.out == ""
     assert "hint: did you mean vllm?" in result.err
-
-
-def test_versions_as_json(run) -> None:
     report = json.loads(run("versions", "--json").out)
     assert [item["release"] for item in report] == list(reversed(releases.list_supported()))
     assert [item["default"] for item in report] == [True] + [False] * (len(report) - 1)
@@ -115,12 +112,9 @@ def test_explain_what_is_not_of_verl(run, project: Path) -> None:
         assert [line.startswith(f"  from     templates/{template}") for line in found] == [True] * bool(template)
 
 
-def test_explain_every_file_of_the_lock(run, project: Path) -> None:
-    """Each has one answer, and its template is a file of templates/."""
-    from extractor.project import lock
-    from extractor.usecases.explain import Ours
-    from extractor.values import resources
-
+def test_explain_every_file_of_the_lock(run, project: Path, empty_cache: Path) -> None:
+    """Each has one answer, and its template is a file of templates/; what is ours needs no verl."""
+    run("explain", "main.py", project, "--offline", code=0)
     locked = lock.read(project)
     ours = Ours(project, locked, releases.load(locked.options.verl))
     for file in locked.files:
@@ -134,36 +128,31 @@ def test_explain_every_file_of_the_lock(run, project: Path) -> None:
         assert found.templates or file.upstream_path or file.path.endswith("__init__.py"), file.path
 
 
-def test_explain_needs_no_verl_for_what_is_ours(run, project: Path, empty_cache: Path) -> None:
-    assert run("explain", "main.py", project, "--offline").code == 0
+DONE = {
+    "compute_policy_loss_gspo": ([], "  changed  nothing: its text is upstream's"),
+    "compute_grpo_outcome_advantage": (["groups-row-by-row"], "  changed  imports redirected"),
+    "HFRollout._generate_minibatch": (["hf-rollout-position-ids", "hf-rollout-empty-cache"], ""),
+    "HFRollout.generate_sequences": ([], "  changed  nothing"),
+    "RLHFDataset": (["overlong-prompt-filter"], "  changed  "),
+}
 
 
-def test_explain_names_a_fix_once(run, project: Path) -> None:
+def test_explain_a_symbol_by_what_was_done_to_it_alone(run, project: Path) -> None:
+    for name, (fixes, changed) in DONE.items():
+        out = run("explain", name, project).out
+        found = [fix.id for fix in releases.load("0.6.1").fixes if f"{fix.id}: {fix.why}" in out]
+        assert set(fixes) <= set(found), name
+        assert bool(found) is bool(fixes), name
+        assert f"\n{changed}" in out
+        assert "unreachable" not in out
     for options in ([], ["--json"]):
         result = run("explain", "HFRollout", project, *options)
         assert result.out.count("hf-rollout-position-ids") == 1
         assert "fixes" in result.out
-
-
-@pytest.mark.parametrize(
-    ("name", "fixes", "changed"),
-    [
-        ("compute_policy_loss_gspo", [], "  changed  nothing: its text is upstream's"),
-        ("compute_grpo_outcome_advantage", ["groups-row-by-row"], "  changed  imports redirected"),
-        ("HFRollout._generate_minibatch", [f"hf-rollout-{part}" for part in ("position-ids", "empty-cache")], ""),
-        ("HFRollout.generate_sequences", [], "  changed  nothing"),
-        ("RLHFDataset", ["overlong-prompt-filter"], "  changed  "),
-    ],
-)
-def test_explain_a_symbol_by_what_was_done_to_it_alone(
-    run, project: Path, name: str, fixes: list[str], changed: str
-) -> None:
-    out = run("explain", name, project).out
-    found = [fix.id for fix in releases.load("0.6.1").fixes if f"{fix.id}: {fix.why}" in out]
-    assert set(fixes) <= set(found)
-    assert bool(found) is bool(fixes)
-    assert f"\n{changed}" in out
-    assert "unreachable" not in out
+    # A fix without edits touches what uses the names that it replaces.
+    fix = next(item for item in releases.load("0.4.0").fixes if item.id == "actor-remove-padding-without-flash-attn")
+    assert touches(fix, "def f(x):\n    return pad_input(x)\n")
+    assert not touches(fix, "def f(x):\n    return x.pad_input\n")
 
 
 def test_explain_what_its_owner_edited(run, project: Path) -> None:
@@ -177,15 +166,6 @@ def test_explain_what_its_owner_edited(run, project: Path) -> None:
     out = run("explain", "compute_policy_loss_gspo", project).out
     assert edited in out
     assert "nothing: its text is upstream's" not in out
-
-
-def test_explain_a_symbol_that_gets_a_name_of_ours(verl: None) -> None:
-    """A fix without edits touches what uses the names that it replaces."""
-    from extractor.pipeline.rewrite.apply_fixes import touches
-
-    fix = next(item for item in releases.load("0.4.0").fixes if item.id == "actor-remove-padding-without-flash-attn")
-    assert touches(fix, "def f(x):\n    return pad_input(x)\n")
-    assert not touches(fix, "def f(x):\n    return x.pad_input\n")
 
 
 def test_attack_needs_no_sandbox_of_the_project(run, project: Path) -> None:

@@ -30,25 +30,8 @@ OF_VERL_ALONE = {
     "env.rollout.n",
     "algorithm.rollout_is_threshold",
 }
-FILES = (
-    "py",
-    "md",
-    "yaml",
-    "toml",
-    "lock",
-    "json",
-    "jsonl",
-    "html",
-    "png",
-    "zip",
-    "sh",
-    "txt",
-    "parquet",
-    "pt",
-    "safetensors",
-    "css",
-    "log",
-)
+_FILES = "py md yaml toml lock json jsonl html png zip sh txt parquet pt safetensors css log"
+FILES = _FILES.split()
 
 
 @cache

@@ -59,7 +59,7 @@ def test_the_next_release_can_be_drafted_and_tried(run, drafting, checkout: Path
     assert FIELD not in (read_mapping((tmp_path / "toy/config/engine/fsdp.yaml").read_text()) or {})
     functions = (tmp_path / "toy/toy/vendored/algorithms/trainer_functions.py").read_text()
     assert all(name in functions for name in MOVED)
-    assert run("status", tmp_path / "toy", "--check").code == 0
+    run("status", tmp_path / "toy", "--check", code=0)
 
 
 def test_another_version_is_still_refused(drafting, checkout: Path) -> None:

@@ -1,6 +1,7 @@
 """A test that takes `case` runs once for every named fix that names it.
 
-`fixed` is a package that has the fix, `broken` one that lacks it; PART, in the module of the test, says what it holds.
+`fixed` is a package that has the fix, `broken` one that lacks it; PART, in the module of the test, says what it holds:
+TRAINING where there is none.
 """
 
 from collections.abc import Callable, Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.fixes.support import Case, Part, Vendored, all_cases, vendor
+from tests.fixes.support import TRAINING, Case, Part, Vendored, all_cases, vendor
 from tests.releases import NEWEST
 
 Vendor = Callable[..., Vendored]
@@ -47,13 +48,13 @@ def vendored(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[V
 @pytest.fixture
 def fixed(case: Case, vendored: Vendor, request: pytest.FixtureRequest, _on_a_cpu: None) -> Vendored:
     """The package as every project gets it."""
-    return vendored(case.release, request.module.PART)
+    return vendored(case.release, getattr(request.module, "PART", TRAINING))
 
 
 @pytest.fixture
 def broken(case: Case, vendored: Vendor, request: pytest.FixtureRequest, _on_a_cpu: None) -> Vendored:
     """The same package without the fix."""
-    return vendored(case.release, request.module.PART, case.fix.id)
+    return vendored(case.release, getattr(request.module, "PART", TRAINING), case.fix.id)
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from typing import Any
 from unittest import mock
 
 from extractor.pipeline import generate as pipeline
+from extractor.pipeline import render
 from extractor.pipeline.generate import generate
 from extractor.values import releases
 from extractor.values.manifest import Fix
@@ -71,6 +72,10 @@ class Part:
     engine: str = "hf"
 
 
+# What most fixes are of: one part for all, so that each release's is vendored once.
+TRAINING = Part(("actor", "algorithms", "critic", "protocol", "trainer_functions"), ("critic", "remove_padding"))
+
+
 def vendor(release: str, part: Part, without: str | None, package: str, folder: Path) -> Vendored:
     """Write the package that a part of verl needs.
 
@@ -84,11 +89,13 @@ def vendor(release: str, part: Part, without: str | None, package: str, folder: 
     manifest, source = releases.load(release), source_of(release)
     manifest = replace(manifest, roles=tuple(role for role in manifest.roles if role.name in part.roles))
     options = Options(PACKAGE, release, part.engine, features=tuple(sorted(part.features)))
-    made = generate(options, source, manifest)
+    with mock.patch.object(render, "map_settings_to_features", return_value={}):  # takes long, and is not asked for
+        made = generate(options, source, manifest)
     if without is not None:
         lacking = replace(manifest, fixes=tuple(fix for fix in manifest.fixes if fix.id != without))
         if any(fix.replaced for fix in manifest.fixes if fix.id == without):
-            made = generate(options, source, lacking)  # it decides which stand-ins there are
+            with mock.patch.object(render, "map_settings_to_features", return_value={}):
+                made = generate(options, source, lacking)  # it decides which stand-ins there are
         else:  # what is ours stays as it is: to render it takes half of the time
             ours = [file for file in made.tree if file.kind is not FileKind.VENDORED]
             with mock.patch.object(pipeline, "render", return_value=ours):

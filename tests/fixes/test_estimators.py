@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored, calls_of
-
-PART = Part(roles=("algorithms", "trainer_functions"))
+from tests.fixes.support import Case, Vendored, calls_of
 
 
 def test_groups_are_compared_on_the_device_of_the_scores(

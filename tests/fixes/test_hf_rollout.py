@@ -80,10 +80,7 @@ class AsTransformers4:
 
 @pytest.mark.usefixtures("_no_cache_to_empty")
 def test_greedy_decoding_equals_plain_generate(case: Case, fixed: Vendored, broken: Vendored) -> None:
-    """Upstream passes position_ids to generate().
-
-    Newer releases of transformers advance them, older ones do not: the model here behaves like the older ones.
-    """
+    """Upstream passes position_ids, which newer releases of transformers advance; the model is as with older ones."""
     batch = token_batch(PROMPT, 0)
     wanted = tiny_model().generate(
         input_ids=batch["input_ids"],

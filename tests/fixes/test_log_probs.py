@@ -7,10 +7,8 @@ from unittest import mock
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Vendored
+from tests.fixes.support import TRAINING, Case, Vendored
 from tests.releases import NEWEST
-
-PART = Part(roles=("actor",))
 
 
 def _drawn(*shape: int, dtype: torch.dtype = torch.float32) -> tuple[torch.Tensor, torch.Tensor]:
@@ -39,7 +37,7 @@ def test_a_batch_takes_few_calls(case: Case, fixed: Vendored, broken: Vendored) 
 @pytest.mark.parametrize("shape", [(700,), (7, 30)])
 def test_gradients_are_those_of_torch_bit_for_bit(vendored: Callable[..., Vendored], shape: tuple[int, ...]) -> None:
     """Of logits that lie in one piece, and of a part of each row, as some releases cut it out."""
-    fixed, broken = (vendored(NEWEST[-1], PART, without) for without in (None, "log-probs-token-by-token"))
+    fixed, broken = (vendored(NEWEST[-1], TRAINING, without) for without in (None, "log-probs-token-by-token"))
     drawn, labels = _drawn(*shape)
     weights = torch.randn(shape, generator=torch.Generator().manual_seed(1))
 
@@ -60,7 +58,7 @@ def test_gradients_are_those_of_torch_bit_for_bit(vendored: Callable[..., Vendor
 @pytest.mark.usefixtures("_on_a_cpu")
 def test_half_precision_goes_in_pieces_too(vendored: Callable[..., Vendored]) -> None:
     """Values and gradients are those of one row at a time, bit for bit, and nothing of their size is kept."""
-    fixed, broken = (vendored(NEWEST[-1], PART, without) for without in (None, "log-probs-token-by-token"))
+    fixed, broken = (vendored(NEWEST[-1], TRAINING, without) for without in (None, "log-probs-token-by-token"))
     drawn, labels = _drawn(700, dtype=torch.bfloat16)
 
     def found(package: Vendored) -> tuple[torch.Tensor, Any, int]:
@@ -81,7 +79,7 @@ def test_half_precision_goes_in_pieces_too(vendored: Callable[..., Vendored]) ->
 @pytest.mark.usefixtures("_on_a_cpu")
 def test_a_plan_for_a_gpu_has_log_softmax_in_float32(vendored: Callable[..., Vendored]) -> None:
     """As autocast has it on a GPU; and the gradient is that of torch, in the dtype of the logits."""
-    shim = vendored(NEWEST[-1], PART, None).module("shims.tensors")
+    shim = vendored(NEWEST[-1], TRAINING, None).module("shims.tensors")
     drawn, labels = _drawn(70, dtype=torch.bfloat16)
     logits, plain = drawn.clone().requires_grad_(), drawn.clone().requires_grad_()
     with shim.having(shim.PLANNED_FOR, "cuda"), torch.autocast("cpu", dtype=torch.bfloat16):
@@ -99,7 +97,7 @@ def test_a_plan_for_a_gpu_has_log_softmax_in_float32(vendored: Callable[..., Ven
 @pytest.mark.parametrize("length", [30, 27])
 def test_a_gradient_may_take_the_place_of_logits(vendored: Callable[..., Vendored], length: int) -> None:
     """Of those that lie in one piece; and whoever needs them later is told."""
-    fixed = vendored(NEWEST[-1], PART, None)
+    fixed = vendored(NEWEST[-1], TRAINING, None)
     shim = fixed.module("shims.tensors")
     function = fixed.get("vendored.utils.torch_functional", "logprobs_from_logits_v2")
     drawn, labels = _drawn(7, 30, dtype=torch.bfloat16)

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Rows, Vendored
+from tests.fixes.support import TRAINING, Case, Rows, Vendored
 from tests.releases import ALL, LAST_WITH_DP_ACTOR, NEWEST
 
-PART = Part(roles=("actor", "algorithms", "protocol", "trainer_functions"), features=("remove_padding",))
 ROWS, LENGTH = 8, 5
 WHOLE = [[list(range(ROWS))]]
 PASSES = [[[0], [1, 2], [3, 4, 5, 6, 7]]]
@@ -38,7 +37,7 @@ def test_gmpo_does_not_depend_on_the_passes(case: Case, fixed: Vendored, broken:
 @pytest.mark.parametrize("release", SINCE_THE_ENGINE)
 def test_no_loss_depends_on_the_passes(vendored: Callable[..., Vendored], release: str) -> None:
     """Every registered loss, in every way of averaging: the same gradient, or it stands in the list."""
-    package = vendored(release, PART)
+    package = vendored(release, TRAINING)
     names = set(package.get("vendored.algorithms.core_algos", "POLICY_LOSS_REGISTRY")) - {"bypass_mode"}
     depend = {
         name
@@ -57,7 +56,7 @@ def test_no_loss_depends_on_the_passes(vendored: Callable[..., Vendored], releas
 @pytest.mark.parametrize("release", SINCE_THE_ENGINE)
 def test_no_estimator_depends_on_the_order(vendored: Callable[..., Vendored], release: str) -> None:
     """Ranks and passes share a batch out by rows: advantages belong to their rows, wherever these are."""
-    package = vendored(release, PART)
+    package = vendored(release, TRAINING)
     order = np.random.RandomState(3).permutation(ROWS)
     names = sorted(
         str(getattr(name, "value", name))

@@ -1,16 +1,14 @@
 """The named fix of a release that has no registries of algorithms."""
 
 import shutil
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.fixes.support import Case, Part, Vendored
+from tests.fixes.support import TRAINING, Case, Vendored
+from tests.project.running import check_forked
 
-PART = Part(roles=("algorithms", "trainer_functions"))
 NAMES = ("get_adv_estimator_fn", "get_policy_loss_fn", "register_adv_est", "register_policy_loss")
 
 
@@ -38,7 +36,7 @@ def test_hooks_of_later_releases_can_register(case: Case, fixed: Vendored, broke
 def test_what_a_forks_core_algos_registers_itself_waits_for_the_registries(
     vendored: Callable[..., Vendored], tmp_path: Path, first: str
 ) -> None:
-    made = vendored("0.4.0", PART)
+    made = vendored("0.4.0", TRAINING)
     there = made.module("vendored.algorithms.core_algos").__file__
     assert there is not None
     shutil.copytree(Path(there).parents[2], tmp_path / made.package)
@@ -55,4 +53,4 @@ def test_what_a_forks_core_algos_registers_itself_waits_for_the_registries(
         "assert registries.get_adv_estimator_fn('grpo') is not core_algos.own_grpo\n"
         "assert registries.get_policy_loss_fn('other') is core_algos.own_other\n"
     )
-    subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=True)
+    check_forked(tmp_path, "-c", code)

@@ -3,10 +3,9 @@
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Rows, Vendored, calls_of, tiny_model
+from tests.fixes.support import Case, Rows, Vendored, calls_of, tiny_model
 from tests.fixes.workers import engine_outputs
 
-PART = Part(roles=("actor", "critic", "protocol"), features=("critic", "remove_padding"))
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
 
 

@@ -5,9 +5,8 @@ from types import SimpleNamespace
 import pytest
 import torch
 
-from tests.fixes.support import Case, Part, Rows, Vendored
+from tests.fixes.support import Case, Rows, Vendored
 
-PART = Part(roles=("actor", "algorithms", "critic", "protocol"), features=("critic", "remove_padding"))
 ROWS, LENGTH = 6, 5
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from extractor.cli.app import run as command
+from extractor.importers.adopt.locate import locate
 from extractor.pipeline.source import Source, directory
 from extractor.project import journal
 from extractor.values import limits
@@ -69,22 +70,26 @@ def wide(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.parametrize("tree", inputs.TREES)
 def test_anything_in_a_directory(tree: str, wide: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of a project, of a source, and of a fork."""
     project = create(wide / "toy", OLD_TREE, OLD)
     inputs.TREES[tree](project / "toy/custom")
     every_command(project, capsys)
 
-
-@pytest.mark.parametrize("tree", inputs.TREES)
-def test_anything_in_a_source(tree: str, wide: Path) -> None:
-    archives.write_tree(wide, {**archives.FILES, "LICENSE": b"a licence\n"})
-    inputs.TREES[tree](wide / "verl")
+    source = archives.write_tree(wide / "source", {**archives.FILES, "LICENSE": b"a licence\n"})
+    inputs.TREES[tree](source / "verl")
     with an_end():
-        found = _outcome(lambda: directory.read(wide))
+        found = _outcome(lambda: directory.read(source))
     if isinstance(found, SourceError):
         assert found.hint
     else:
         assert "verl/protocol.py" in found.files
         assert all(path.isprintable() for path in found.files)
+
+    (wide / "fork").mkdir()
+    inputs.TREES[tree](wide / "fork")
+    with pytest.raises(UsageError) as refused, an_end():
+        locate(wide / "fork", {})
+    assert refused.value.hint
 
 
 def _outcome(read: Callable[[], Source]) -> Source | SourceError:
@@ -92,16 +97,6 @@ def _outcome(read: Callable[[], Source]) -> Source | SourceError:
         return read()
     except SourceError as error:
         return error
-
-
-@pytest.mark.parametrize("tree", inputs.TREES)
-def test_anything_in_a_fork(tree: str, wide: Path) -> None:
-    from extractor.importers.adopt.locate import locate
-
-    inputs.TREES[tree](wide)
-    with pytest.raises(UsageError) as refused, an_end():
-        locate(wide, {})
-    assert refused.value.hint
 
 
 @pytest.mark.parametrize("name", inputs.PYTHON)

@@ -3,7 +3,6 @@
 import os
 import random
 import zlib
-from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -21,8 +20,9 @@ from tests.lifecycle.test_kills import sweep
 from tests.lifecycle.test_matrix import successors
 from tests.lifecycle.worlds import create, ready
 from tests.project.running import train
+from tests.releases import EVERYTHING
 
-ROUNDS = 5
+ROUNDS = 5 if EVERYTHING else 2
 EVERY_BREAK = [pytest.param(*step, marks=() if step == LONGEST else pytest.mark.thorough) for step in BREAKS]
 # A sweep kills at every so many calls.
 STRIDE = int(os.environ.get("VEXTRACT_KILL_STRIDE", "25"))
@@ -51,10 +51,9 @@ def with_settings(project: Path, tree: Tree, seed: int) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("old", "new"), EVERY_BREAK, ids=lambda choice: str(choice))
-def test_no_setting_is_lost(old: Choice, new: Choice, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_no_setting_is_lost(old: Choice, new: Choice, tmp_path: Path) -> None:
     before, after = generated(old).tree, generated(new).tree
     renamed = Renames(old.verl, new.verl)
-    counts: Counter[str] = Counter()
     for number in range(ROUNDS):
         project = create(tmp_path / f"toy{number}", before, options_of(old))
         tokens = with_settings(project, before, zlib.crc32(f"{old} {new} {number}".encode()))
@@ -73,15 +72,9 @@ def test_no_setting_is_lost(old: Choice, new: Choice, tmp_path: Path, capsys: py
             parked = project / "orphaned" / file
             if token in now:
                 assert now[token] & {was[token], renamed(was[token])}, (token, was[token])
-                counts["renamed" if was[token] not in now[token] else "kept"] += 1
-            elif any(token in config[path].read_text() for path in conflicts if path in config):
-                counts["conflict"] += 1
-            else:
+            elif not any(token in config[path].read_text() for path in conflicts if path in config):
                 assert token in parked.read_text()
                 assert token in (project / f"orphaned/{file}.note").read_text()
-                counts["parked"] += 1
-    with capsys.disabled():
-        print(f"\nsettings, {old} -> {new}: {', '.join(f'{n} {what}' for what, n in sorted(counts.items()))}, 0 lost")
 
 
 def _settings(texts: dict[str, str], tree: Tree) -> list:
@@ -108,11 +101,11 @@ def edited(project: Path, tree: Tree) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(("old", "new"), [*BREAKS], ids=lambda choice: str(choice))
-def test_killed_anywhere(old: Choice, new: Choice, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_killed_anywhere(old: Choice, new: Choice, tmp_path: Path) -> None:
     original = create(tmp_path / "toy", generated(old).tree, options_of(old))
     edited(original, generated(old).tree)
     entry = ready(original, generated(new).tree, options_of(new), successors(old, new))
-    sweep(original, entry, f"{old} -> {new}", capsys, STRIDE)
+    sweep(original, entry, STRIDE)
 
 
 HOOK = """
@@ -165,25 +158,3 @@ def test_the_orphan_of_an_actor_names_what_took_its_part() -> None:
     assert "toy/vendored/workers/utils/padding.py" in found.paths
     assert found.users == ("toy/workers/actor.py",)
     assert not found.same
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-def test_a_setting_beside_a_key_of_ones_own(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Neighbouring lines of a config are no conflict, and a file that is in conflict is not read with its markers."""
-    project = create(tmp_path / "toy", generated(Choice("0.6.1")).tree, options_of(Choice("0.6.1")))
-    main = project / "config/ppo_trainer.yaml"
-    setting = "  norm_adv_by_std_in_grpo: true\n"
-    text = main.read_text()
-    assert setting in text
-    main.write_text(text.replace(setting, "  norm_adv_by_std_in_grpo: false\n  mine: 1\n"))
-    assert command(["upgrade", str(project), "--to", "0.7.1", "--allow-dirty"]) == 0
-    assert "\n  norm_adv_by_std_in_grpo: false\n  mine: 1\n" in main.read_text()
-    pyproject = project / "pyproject.toml"
-    pyproject.write_text(pyproject.read_text().replace('version = "0.1.0"', 'version = "0.2.0"'))
-    main.write_text(main.read_text().replace("# Steps to train for", "# My own words on the steps to train for"))
-    capsys.readouterr()
-    assert command(["upgrade", str(project), "--to", "0.9.1", "--dry-run", "-v"]) == 0
-    shown = capsys.readouterr().out
-    assert "not valid YAML" not in shown
-    assert "conflict  pyproject.toml" not in shown

@@ -1,5 +1,6 @@
 """A project from before some of its parts were features keeps those that its owner uses."""
 
+import shutil
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -51,23 +52,25 @@ def test_features_that_are_used_stay_and_others_go(verl: None, run: Run, tmp_pat
     assert run("upgrade", root).out.startswith("up to date")
 
 
-@pytest.mark.slow
-def test_settings_that_became_a_features_bring_it(verl: None, tmp_path: Path) -> None:
-    root = make(Configuration(NEWEST[-1]), tmp_path / "project").root
+def found_in(root: Path, added: dict[str, bytes]) -> Callable[[str, str], FormerParts]:
+    """Look at what a file of the owner's uses, in a project whose files once held more."""
     found = lock.read(root)
     emitted = {file.path: (root / file.path).read_bytes() for file in found.files}
-    emitted[f"{PACKAGE}/training/rollouts.py"] += b"reward_keys.IN_BACKGROUND\n"
-    emitted[f"{PACKAGE}/training/trainer.py"] += b"self.config.local.log_train_generations\n"
+    for path, code in added.items():
+        emitted[f"{PACKAGE}/{path}"] += code
+        (root / PACKAGE / path).write_bytes(emitted[f"{PACKAGE}/{path}"])
 
-    def find_parts(text: str) -> FormerParts:
-        (root / "config/mine.yaml").write_text(text)
+    def find(name: str, text: str) -> FormerParts:
+        (root / name).write_text(text)
         return find_former_parts(root, found, emitted, found.options, releases.load(found.options.verl))
 
-    assert find_parts("trainer: {save_freq: 1}\n") == FormerParts({}, ("overlap", "reward_logs"))
-    used = {"overlap": "config/mine.yaml", "reward_logs": "config/mine.yaml"}
-    assert find_parts("local: {log_train_generations: 2, reward: {in_background: true}}\n") == FormerParts(used, ())
+    return find
 
 
+SETTINGS = {
+    "training/rollouts.py": b"reward_keys.IN_BACKGROUND\n",
+    "training/trainer.py": b"self.config.local.log_train_generations\n",
+}
 STOOD_IN = {
     "data/datasets.py": b"def load_class",
     "run/checkpoint_files.py": b"def digest_of",
@@ -85,15 +88,15 @@ USES = {
 
 
 @pytest.mark.slow
-def test_uses_of_what_every_project_had_bring_its_feature(verl: None, tmp_path: Path) -> None:
+def test_settings_and_uses_bring_their_feature(verl: None, tmp_path: Path) -> None:
+    """Settings that became a feature's, and what every project had."""
     root = make(Configuration(NEWEST[-1]), tmp_path / "project").root
-    found = lock.read(root)
-    emitted = {file.path: (root / file.path).read_bytes() for file in found.files}
-    for path, code in STOOD_IN.items():
-        emitted[f"{PACKAGE}/{path}"] += code
-        (root / PACKAGE / path).write_bytes(emitted[f"{PACKAGE}/{path}"])
-    manifest = releases.load(found.options.verl)
+    twin = Path(shutil.copytree(root, tmp_path / "twin"))
+    find = found_in(root, SETTINGS)
+    assert find("config/mine.yaml", "trainer: {save_freq: 1}\n") == FormerParts({}, ("overlap", "reward_logs"))
+    used = {"overlap": "config/mine.yaml", "reward_logs": "config/mine.yaml"}
+    text = "local: {log_train_generations: 2, reward: {in_background: true}}\n"
+    assert find("config/mine.yaml", text) == FormerParts(used, ())
+    find = found_in(twin, STOOD_IN)
     for name, text in USES.items():
-        (root / "mine.py").write_text(f"{text}\n")
-        parts = find_former_parts(root, found, emitted, found.options, manifest)
-        assert parts == FormerParts({name: "mine.py"}, tuple(sorted(USES.keys() - {name})))
+        assert find("mine.py", f"{text}\n") == FormerParts({name: "mine.py"}, tuple(sorted(USES.keys() - {name})))

@@ -44,11 +44,15 @@ def test_a_conflict_names_all_sides() -> None:
     assert found.conflicts == 1
     assert found.data == b"1\n<<<<<<< yours\nmine\n||||||| base\n2\n=======\ntheirs\n>>>>>>> theirs\n3\n"
     assert find_left_markers(found.data, []) == [2, 4, 6, 8]
-
-
-def test_what_both_sides_did_alike_is_outside_of_the_conflict() -> None:
+    # What both sides did alike is outside of it.
     found = merge_lines(b"1\n2\n3\n", b"1\nsame\nmine\n3\n", b"1\nsame\ntheirs\n3\n", LABELS)
     assert found.data.startswith(b"1\nsame\n<<<<<<< yours\nmine\n")
+    # Markers that were there before are no conflict.
+    before = b"Title\n=======\n\n    <<<<<<< not at the start\n"
+    assert find_first_conflict(before) == 0
+    assert find_left_markers(before, [before]) == []
+    assert find_left_markers(before + b"=======\r\n>>>>>>> x\n", [before]) == [6]
+    assert find_left_markers(b"=======\n", []) == [1]
 
 
 def test_a_file_with_other_line_ends_merges() -> None:
@@ -83,14 +87,6 @@ def test_settings_of_the_user_do_not_matter(monkeypatch: pytest.MonkeyPatch, tmp
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.setenv("GIT_DIR", "/nowhere")
     assert merge_lines(b"1\n2\n3\n", b"1\nmine\n3\n", b"1\ntheirs\n3\n", LABELS).conflicts == 1
-
-
-def test_markers_that_were_there_before_are_no_conflict() -> None:
-    before = b"Title\n=======\n\n    <<<<<<< not at the start\n"
-    assert find_first_conflict(before) == 0
-    assert find_left_markers(before, [before]) == []
-    assert find_left_markers(before + b"=======\r\n>>>>>>> x\n", [before]) == [6]
-    assert find_left_markers(b"=======\n", []) == [1]
 
 
 def test_what_is_no_text() -> None:

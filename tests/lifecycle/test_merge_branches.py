@@ -1,5 +1,6 @@
 """Branches of a project at two releases, merged with Git."""
 
+import shutil
 import subprocess
 from pathlib import Path
 
@@ -9,19 +10,12 @@ from extractor.cli.app import run as command
 from extractor.project import base, lock
 from extractor.usecases import diff
 from tests.lifecycle.releases import Choice, generated, options_of
-from tests.lifecycle.worlds import create
+from tests.lifecycle.worlds import create, git
 
 pytestmark = pytest.mark.slow
 CORE, LOSSES = "toy/vendored/algorithms/core_algos.py", "toy/vendored/algorithms/losses.py"
 LINE = "    negative_approx_kl = log_prob - old_log_prob\n"
 NEW = "0.9.1"
-
-
-def git(root: Path, *arguments: str, code: int | None = 0) -> str:
-    who = ("-c", "user.name=n", "-c", "user.email=n@example.org")
-    done = subprocess.run(["git", *who, *arguments], cwd=root, capture_output=True, text=True, check=False)
-    assert code is None or done.returncode == code, done.stdout + done.stderr
-    return done.stdout + done.stderr
 
 
 def edit(root: Path, path: str, old: str, new: str) -> None:
@@ -31,11 +25,11 @@ def edit(root: Path, path: str, old: str, new: str) -> None:
     git(root, "commit", "-qam", new.strip())
 
 
-@pytest.fixture
-def root(tmp_path: Path, verl: None) -> Path:
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory, verl: None) -> Path:
     """`old` has two more edits at verl 0.6.1, `new` was upgraded and has others; one edit they have in common."""
     choice = Choice("0.6.1")
-    root = create(tmp_path / "team/toy", generated(choice).tree, options_of(choice))
+    root = create(tmp_path_factory.mktemp("merged") / "team/toy", generated(choice).tree, options_of(choice))
     git(root.parent, "init", "-q", "-b", "main")
     (root.parent / "beside.txt").write_text("one\n")
     git(root.parent, "add", "-A")
@@ -51,9 +45,15 @@ def root(tmp_path: Path, verl: None) -> Path:
     edit(root, LOSSES, "    metrics = {}\n", "    metrics = {}  # new\n")
     edit(root.parent, "beside.txt", "one", "two")
     git(root, "checkout", "-q", "old")
-    return root
+    return root.parent
 
 
+@pytest.fixture
+def root(team: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(team, tmp_path / "team")) / "toy"
+
+
+@pytest.mark.thorough
 def test_both_sides_edits_are_in_the_newer_release(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["merge", "new", "--project", str(root)]) == 0, capsys.readouterr()
     git(root, "commit", "-qm", "merged")
@@ -73,6 +73,18 @@ def test_both_sides_edits_are_in_the_newer_release(root: Path, capsys: pytest.Ca
 def test_a_merge_that_git_has_begun_conflicts_where_the_edits_meet(
     root: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    for arguments, said in (
+        ([], "no merge is going on"),
+        (["nowhere"], "Git knows no such commit"),
+        (["main"], "nothing to merge"),
+    ):
+        assert command(["merge", *arguments, "--project", str(root)]) == 2
+        assert said in capsys.readouterr().err
+    readme = (root / "README.md").read_bytes()
+    (root / "README.md").write_text("mine")
+    assert command(["merge", "new", "--project", str(root)]) == 2
+    assert "uncommitted changes" in capsys.readouterr().err
+    (root / "README.md").write_bytes(readme)
     common = LINE.replace("\n", "  # common\n")
     edit(root, CORE, common, LINE.replace("log_prob -", "2 * log_prob -"))
     assert command(["add", "critic", "--project", str(root)]) == 0
@@ -91,20 +103,10 @@ def test_a_merge_that_git_has_begun_conflicts_where_the_edits_meet(
     (shown,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("conflict"))
     assert shown.startswith(f"conflict  {CORE}  (line ")
     assert git(root, "diff", "--name-only", "--diff-filter=U").split() == [f"toy/{CORE}"]
+    assert "# new" in (root / LOSSES).read_text(encoding="utf-8")
+    assert "import math" in (root / "toy/custom/algorithms.py").read_text(encoding="utf-8")
+    assert (root.parent / "beside.txt").read_text() == "two\n"
     merged = lock.read(root).options
     assert (merged.verl, merged.features) == (NEW, ("critic",))
     git(root, "merge", "--abort")
     assert lock.read(root).options.verl == "0.6.1"
-
-
-def test_what_cannot_be_merged_is_said(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in (
-        ([], "no merge is going on"),
-        (["nowhere"], "Git knows no such commit"),
-        (["main"], "nothing to merge"),
-    ):
-        assert command(["merge", *arguments, "--project", str(root)]) == 2
-        assert said in capsys.readouterr().err
-    (root / "README.md").write_text("mine")
-    assert command(["merge", "new", "--project", str(root)]) == 2
-    assert "uncommitted changes" in capsys.readouterr().err

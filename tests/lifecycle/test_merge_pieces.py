@@ -288,18 +288,14 @@ def test_a_statement_that_its_owner_put_out_of_a_block_is_not_put_back() -> None
     conflicts("toy/x.py", LOOP, LOOP.replace("found += row", "found += 2 * row"), ours)
 
 
-@pytest.mark.parametrize("width", [1, 2, 3, 8])
-def test_indentation_says_nothing(width: int) -> None:
-    for text in (LOOP, SOURCE, Path(__file__).read_text(encoding="utf-8")):
+def test_indentation_says_nothing() -> None:
+    for text, width in itertools.product((LOOP, SOURCE, Path(__file__).read_text(encoding="utf-8")), (1, 3, 8)):
         plain = formatted(text.encode()).decode()
         other = formatted(text.encode(), f"--config=indent-width={width}").decode()
         assert reindent(plain) == plain
         assert statements.is_same_python(reindent(other), plain)
         assert not statements.is_same_python(other, plain)
-
-
-def test_what_is_no_python_keeps_its_indentation() -> None:
-    assert reindent("if 1:\n  x = (\n") == "if 1:\n  x = (\n"
+    assert reindent("if 1:\n  x = (\n") == "if 1:\n  x = (\n", "what is no Python keeps its own"
 
 
 @given(st.integers(0, len(SOURCE)), st.integers(0, 600), st.booleans(), st.booleans())
@@ -313,14 +309,11 @@ def test_any_part_of_a_module_can_be_taken_apart_or_not_at_all(
     assert all("\n" not in item.key for item in found)
 
 
-def test_lines_end_where_python_says_so() -> None:
-    base = LAID_OUT.replace("Says", "Says\u2028and\x0bmore\x85")
+def test_a_contradiction_in_another_layout_holds_the_statement_alone() -> None:
+    base = LAID_OUT.replace("Says", "Says\u2028and\x0bmore\x85")  # lines end where Python says so
     ours = NARROW.replace("Says", "Says\u2028and\x0bmore\x85").replace("> 3", "> 9")
     theirs = base.replace("mean()", "sum()")
     assert merged("toy/x.py", base, ours, theirs) == theirs.replace("> 3", "> 9")
-
-
-def test_a_contradiction_in_another_layout_holds_the_statement_alone() -> None:
     shown = conflicts("toy/x.py", LAID_OUT, NARROW.replace("> 3", "> 4"), LAID_OUT.replace("> 3", "> 5"))
     before, after = LAID_OUT.split("    if ratio.max() > 3:\n")
     assert shown == (
@@ -422,28 +415,18 @@ trainer:
 """
 
 
-@pytest.mark.parametrize(
-    "mine", ["from a import x, y  # mine \t\n", "# mine\nfrom a import x, y\n", "from a import y  # mine\n"]
-)
-def test_a_comment_of_ones_own_at_an_import_is_never_lost(mine: str) -> None:
-    found = merge_file("m.py", b"from a import x, y\n", mine.encode(), b"from a import y, z\n", LABELS)
-    assert b"# mine" in found.data
-    if not found.conflicts:
-        assert b"import y, z" in found.data
-
-
-def test_an_import_that_its_owner_took_out_stays_out() -> None:
-    base = "import logging\nimport os\n\na = logging.INFO\nb = 1\n"
-    ours, theirs = base.replace("import logging\n", ""), base.replace("b = 1", "b = 2")
-    assert merged("m.py", base, ours, theirs) == ours.replace("b = 1", "b = 2")
-
-
-def test_a_comment_that_comes_with_an_import_is_never_lost() -> None:
-    base, ours = "from a import (\n    x,\n    y,\n)\n", "from a import (\n    y,\n)\n"
-    found = merge_file(
-        "m.py", base.encode(), ours.encode(), b"from a import (\n    x,\n    y,  # noqa\n    z,\n)\n", LABELS
-    )
-    assert b"# noqa" in found.data
+def test_comments_at_imports_are_never_lost() -> None:
+    for mine in ("from a import x, y  # mine \t\n", "# mine\nfrom a import x, y\n", "from a import y  # mine\n"):
+        found = merge_file("m.py", b"from a import x, y\n", mine.encode(), b"from a import y, z\n", LABELS)
+        assert b"# mine" in found.data
+        assert found.conflicts or b"import y, z" in found.data
+    base, ours = b"from a import (\n    x,\n    y,\n)\n", b"from a import (\n    y,\n)\n"
+    theirs = b"from a import (\n    x,\n    y,  # noqa\n    z,\n)\n"
+    assert b"# noqa" in merge_file("m.py", base, ours, theirs, LABELS).data
+    # An import that its owner took out stays out.
+    plain = "import logging\nimport os\n\na = logging.INFO\nb = 1\n"
+    without, changed = plain.replace("import logging\n", ""), plain.replace("b = 1", "b = 2")
+    assert merged("m.py", plain, without, changed) == without.replace("b = 1", "b = 2")
 
 
 def test_yaml_by_key() -> None:
@@ -493,22 +476,21 @@ def test_toml_by_key_and_by_item() -> None:
     )
 
 
-@pytest.mark.parametrize("path", ["toy/x.py", "config/a.yaml", "pyproject.toml"])
-def test_what_cannot_be_taken_apart_is_merged_by_line(path: str) -> None:
+def test_what_cannot_be_taken_apart_is_merged_by_line() -> None:
     base, ours, theirs = b"(: [\n1\n2\n3\n", b"(: [\n1\n2\n4\n", b"{: [\n1\n2\n3\n"
-    assert merge_file(path, base, ours, theirs, LABELS).data == b"{: [\n1\n2\n4\n"
+    for path in ("toy/x.py", "config/a.yaml", "pyproject.toml"):
+        assert merge_file(path, base, ours, theirs, LABELS).data == b"{: [\n1\n2\n4\n"
 
 
 def test_line_ends_marks_and_bytes() -> None:
-    base, theirs = b"a = 1\nb = 2\n", b"a = 1\nb = 3\n"
-    assert merge_file("x.py", base, b"a = 4\r\nb = 2\r\n", theirs, LABELS).data == b"a = 4\r\nb = 3\r\n"
-    assert merge_file("x.py", base, b"\xef\xbb\xbfa = 4\nb = 2\n", theirs, LABELS).data == b"\xef\xbb\xbfa = 4\nb = 3\n"
-    assert merge_file("x.py", base, b"a = 4\nb = 2", theirs, LABELS).data == b"a = 4\nb = 3"
-    far = b"1\n2\n3\n"
-    assert (
-        merge_file("x.py", base + far, base + far + b"# \xe9\n", theirs + far, LABELS).data
-        == theirs + far + b"# \xe9\n"
-    )
+    base, theirs, far = b"a = 1\nb = 2\n", b"a = 1\nb = 3\n", b"1\n2\n3\n# \xe9\n"
+    for ours, wanted in (
+        (b"a = 4\r\nb = 2\r\n", b"a = 4\r\nb = 3\r\n"),
+        (b"\xef\xbb\xbfa = 4\nb = 2\n", b"\xef\xbb\xbfa = 4\nb = 3\n"),
+        (b"a = 4\nb = 2", b"a = 4\nb = 3"),
+    ):
+        assert merge_file("x.py", base, ours, theirs, LABELS).data == wanted
+    assert merge_file("x.py", base + far[:6], base + far, theirs + far[:6], LABELS).data == theirs + far
 
 
 NAMES = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)
@@ -529,13 +511,12 @@ def test_the_pieces_that_differ_are_those_that_were_edited(base: str, ours: str,
     assert find_changed(t, m) == find_changed(b, o) & find_changed(t, o)
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["toy/vendored/algorithms/core_algos.py", "toy/vendored/protocol.py", "config/ppo_trainer.yaml", "pyproject.toml"],
-)
 @pytest.mark.network
-def test_joined_again_the_pieces_give_the_file(path: str) -> None:
-    for release in ("0.6.1", ALL[-1]):
+def test_joined_again_the_pieces_give_the_file() -> None:
+    vendored = ("toy/vendored/algorithms/core_algos.py", "toy/vendored/protocol.py")
+    for release, path in itertools.product(
+        ("0.6.1", ALL[-1]), (*vendored, "config/ppo_trainer.yaml", "pyproject.toml")
+    ):
         data = {file.path: file.data for file in generated(Choice(release)).tree}[path].decode()
         assert "".join(piece.text for piece in split_pieces(path, data)) == data
 

@@ -15,53 +15,21 @@ __all__ = ["project"]
 
 Run = Callable[..., Result]
 LATE = "import toy.workers.shared_forward"
+ACTOR = "verl.workers.actor.dp_actor:DataParallelPPOActor"
+ADDED = ("verl.utils.seqlen_balancing:karmarkar_karp", "verl/utils/reward_score/geo3k.py")
 BALANCING = "toy/vendored/utils/seqlen_balancing.py"
 
 
-def done(result: Result) -> Result:
-    assert result.code == 0, result.err
-    return result
-
-
-def test_what_is_added_follows_upgrades_and_what_is_imported_stays(run: Run, project: Path) -> None:
-    added = ("verl.utils.seqlen_balancing:karmarkar_karp", "verl/utils/reward_score/geo3k.py")
-    done(run("add", *added, "--project", project))
+def test_what_is_added_or_imported_comes_along(run: Run, project: Path) -> None:
+    listed, brought = project / "vextract.toml", project / "toy/vendored/utils/reward_score/geo3k.py"
+    run("add", ACTOR, *ADDED, "--project", project, code=0)
     assert "def karmarkar_karp" in (project / BALANCING).read_text()  # although feature dynamic_bsz has it
-    text = (project / "vextract.toml").read_text()
+    text = listed.read_text()
     assert text.startswith("# What of verl")
-    assert "is a root (vextract.toml)" in done(run("explain", "karmarkar_karp", project)).out
-    done(run("add", added[0], "--project", project))
-    assert (project / "vextract.toml").read_text() == text  # it is there
+    assert "is a root (vextract.toml)" in run("explain", "karmarkar_karp", project, code=0).out
+    run("add", ADDED[0], "--project", project, code=0)
+    assert listed.read_text() == text  # it is there
 
-    hook = project / "toy/custom/reward_manager.py"
-    hook.write_text(hook.read_text() + "\nfrom ..vendored.utils.seqlen_balancing import karmarkar_karp\n")
-    done(run("remove", *added, "--project", project))
-    assert "def karmarkar_karp" in (project / BALANCING).read_text()
-    assert "the project's own code" in done(run("explain", "karmarkar_karp", project)).out
-    assert not (project / "toy/vendored/utils/reward_score/geo3k.py").exists()
-
-    done(run("add", added[1], "--project", project))
-    done(run("upgrade", project, "--to", "0.9.1"))
-    assert "def karmarkar_karp" in (project / BALANCING).read_text()
-    (project / "toy/vendored/utils/reward_score/geo3k.py").unlink()
-    done(run("sync", project, "--removed"))
-    assert (project / "toy/vendored/utils/reward_score/geo3k.py").exists()
-    assert "up to date" in done(run("upgrade", project)).out
-
-
-def test_a_manifest_changed_by_hand_is_said_and_followed(run: Run, project: Path) -> None:
-    (project / "vextract.toml").write_text('roots = ["verl.utils.seqlen_balancing"]\n')
-    assert "vextract upgrade --to 0.6.1" in done(run("status", project)).out
-    done(run("upgrade", project, "--to", "0.6.1"))
-    assert " edited" not in run("status", project).out
-    assert (project / BALANCING).exists()
-    (project / "vextract.toml").unlink()
-    assert "1 edited" in run("status", project).out
-    done(run("upgrade", project, "--to", "0.6.1"))
-    assert not (project / BALANCING).exists()
-
-
-def test_what_the_owner_imports_stays_and_what_it_lacks_is_named(run: Run, project: Path) -> None:
     ways = {
         "toy/custom/mine.py": "import toy.vendored.workers.dp_actor\n",
         "toy/custom/late.py": "def f():\n    from ..vendored.workers import hf_rollout\n    return hf_rollout\n",
@@ -71,8 +39,19 @@ def test_what_the_owner_imports_stays_and_what_it_lacks_is_named(run: Run, proje
     for path, text in ways.items():
         (project / path).parent.mkdir(exist_ok=True)
         (project / path).write_text(text)
+    hook = project / "toy/custom/reward_manager.py"
+    hook.write_text(hook.read_text() + "\nfrom ..vendored.utils.seqlen_balancing import karmarkar_karp\n")
+    refused = run("upgrade", project, "--to", "0.9.1", "--allow-dirty", code=2).err
+    assert "toy/custom/mine.py imports it" in refused
+    assert f"vextract.toml: {ACTOR} is not in verl 0.9.1" in refused
+    assert f"hint: `vextract remove {ACTOR}`" in refused
+    assert " edited" not in run("status", project).out
+
+    run("remove", ACTOR, ADDED[0], "--project", project, code=0)
+    assert "def karmarkar_karp" in (project / BALANCING).read_text()
+    assert "the project's own code" in run("explain", "karmarkar_karp", project, code=0).out
     before = (project / "toy/vendored/workers/dp_actor.py").read_bytes()
-    said = done(run("upgrade", project, "--to", "0.9.1", "--allow-dirty", "-v")).out
+    said = run("upgrade", project, "--to", "0.9.1", "--allow-dirty", "-v", code=0).out
     for path in ("toy/custom/mine.py", "lab/look.ipynb"):
         assert f"{path} imports it: yours now" in said
     assert (project / "toy/vendored/workers/dp_actor.py").read_bytes() == before
@@ -82,20 +61,25 @@ def test_what_the_owner_imports_stays_and_what_it_lacks_is_named(run: Run, proje
     assert not (project / "toy/vendored/workers/reward_manager/naive.py").exists()
     assert re.search(r"to change toy/vendored/workers/dp_actor.py:\d+ .*no longer in toy.shims.not_vendored", said)
     assert "to change toy/custom" not in said
+    assert "def karmarkar_karp" in (project / BALANCING).read_text()
+
+    brought.unlink()
+    run("sync", project, "--removed", code=0)
+    assert brought.exists()
+    run("remove", ADDED[1], "--project", project, code=0)
+    assert not brought.exists()
 
 
-def test_a_root_that_a_release_lacks_ends_an_upgrade_and_names_who_imports_it(run: Run, project: Path) -> None:
-    root = "verl.workers.actor.dp_actor:DataParallelPPOActor"
-    done(run("add", root, "--project", project))
-    (project / "toy/custom/mine.py").write_text("from toy.vendored.workers.dp_actor import DataParallelPPOActor\n")
-    refused = run("upgrade", project, "--to", "0.9.1", "--allow-dirty")
-    assert refused.code == 2
-    assert "toy/custom/mine.py imports it" in refused.err
-    assert f"vextract.toml: {root} is not in verl 0.9.1" in refused.err
-    assert f"hint: `vextract remove {root}`" in refused.err
-    assert " edited" not in run("status", project).out
-    done(run("remove", root, "--project", project))
-    assert "toy/custom/mine.py imports it: yours now" in done(run("upgrade", project, "--to", "0.9.1", "-v")).out
+def test_a_manifest_changed_by_hand_is_said_and_followed(run: Run, project: Path) -> None:
+    (project / "vextract.toml").write_text('roots = ["verl.utils.seqlen_balancing"]\n')
+    assert "vextract upgrade --to 0.6.1" in run("status", project, code=0).out
+    run("upgrade", project, "--to", "0.6.1", code=0)
+    assert "up to date" in run("upgrade", project, "--to", "0.6.1", code=0).out
+    assert (project / BALANCING).exists()
+    (project / "vextract.toml").unlink()
+    assert "1 edited" in run("status", project).out
+    run("upgrade", project, "--to", "0.6.1", code=0)
+    assert not (project / BALANCING).exists()
 
 
 @pytest.mark.usefixtures("verl")
@@ -119,17 +103,17 @@ why = "a format score is not wanted"
 module = "verl.utils.reward_score.gsm8k"
 edits = [{op = "replace", within = "compute_score", match = "format_score", with = "0.0"}]
 """)
-    done(run("new", tmp_path / "toy", "--verl", "0.9.1", "--manifest", manifest))
+    run("new", tmp_path / "toy", "--verl", "0.9.1", "--manifest", manifest, code=0)
     project = tmp_path / "toy"
     assert (project / "vextract.toml").read_text() == manifest.read_text()
     score = (project / "toy/vendored/scorers/gsm8k.py").read_text()
     assert "from toy.custom.solutions import extract_solution" in score
     assert "def extract_solution" not in score
     assert "return 0.0" in score
-    assert "gsm8k-plain-zero" in done(run("explain", "verl.utils.reward_score.gsm8k", project)).out
+    assert "gsm8k-plain-zero" in run("explain", "verl.utils.reward_score.gsm8k", project, code=0).out
     assert "def compute_rloo_outcome_advantage(" not in (project / "toy/vendored/algorithms/core_algos.py").read_text()
     shutil.rmtree(project / "toy/vendored/scorers")
-    done(run("sync", project, "--removed"))
+    run("sync", project, "--removed", code=0)
     assert (project / "toy/vendored/scorers/gsm8k.py").read_text() == score
 
 
@@ -151,8 +135,8 @@ def test_mistakes_are_named(run: Run, project: Path) -> None:
         assert (refused.code, said in refused.err) == (2, True), (text, refused.err)
         assert "hint: " in refused.err
     written.unlink()
-    assert run("remove", "verl.utils.fs:copy", "--project", project).code == 2
-    assert run("new", project / "x", "--manifest", project / "none.toml").code == 2
+    run("remove", "verl.utils.fs:copy", "--project", project, code=2)
+    run("new", project / "x", "--manifest", project / "none.toml", code=2)
     assert " edited" not in run("status", project).out
 
 

@@ -61,39 +61,29 @@ def _replace(pattern: str, new: str) -> Callable[[str], str]:
     return changed
 
 
-def _function(text: str, name: str) -> tuple[int, int, int]:
-    """Return the first, the last and the last statement's line of a function."""
-    node = next(item for item in ast.parse(text).body if isinstance(item, ast.FunctionDef) and item.name == name)
-    first = min([node.lineno, *(item.lineno for item in node.decorator_list)])
-    return first - 1, node.end_lineno or node.lineno, node.body[-1].lineno - 1
+def _in_function(name: str, change: Callable[[list[str], int], list[str]]) -> Callable[[str], str]:
+    """Change the lines of a function, told which of them is its last statement's first."""
+
+    def changed(before: str) -> str:
+        node = next(item for item in ast.parse(before).body if isinstance(item, ast.FunctionDef) and item.name == name)
+        first = min([node.lineno, *(item.lineno for item in node.decorator_list)]) - 1
+        lines, end = before.split("\n"), node.end_lineno or node.lineno
+        lines[first:end] = change(lines[first:end], node.body[-1].lineno - 1 - first)
+        return "\n".join(lines)
+
+    return changed
 
 
 def _without(name: str) -> Callable[[str], str]:
-    def changed(before: str) -> str:
-        first, end, _ = _function(before, name)
-        lines = before.split("\n")
-        return "\n".join((*lines[:first], *lines[end:]))
-
-    return changed
+    return _in_function(name, lambda lines, last: [])
 
 
 def _remark(name: str, mark: str) -> Callable[[str], str]:
-    def changed(before: str) -> str:
-        lines = before.split("\n")
-        lines.insert(_function(before, name)[2], f"    # {mark}")
-        return "\n".join(lines)
-
-    return changed
+    return _in_function(name, lambda lines, last: [*lines[:last], f"    # {mark}", *lines[last:]])
 
 
 def _renamed(name: str, old: str, new: str) -> Callable[[str], str]:
-    def changed(before: str) -> str:
-        first, end, _ = _function(before, name)
-        lines = before.split("\n")
-        lines[first:end] = [re.sub(rf"\b{old}\b", new, line) for line in lines[first:end]]
-        return "\n".join(lines)
-
-    return changed
+    return _in_function(name, lambda lines, last: [re.sub(rf"\b{old}\b", new, line) for line in lines])
 
 
 ALGORITHMS, TENSORS = "toy/vendored/algorithms/core_algos.py", "toy/vendored/utils/torch_functional.py"

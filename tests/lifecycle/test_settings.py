@@ -1,21 +1,16 @@
 """The owner's settings, carried to where a release has them."""
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 
-from extractor.pipeline import apply
 from extractor.pipeline.plan import Reason, Verdict
-from extractor.project import base, lock
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry, rename_own_settings
-from extractor.usecases.upgrade.verdicts import UpgradeInputs, carry_settings, look, plan_upgrade
-from extractor.values.tree import File, Tree
-from tests.lifecycle.worlds import LABELS, NEW, OLD, create, files_of, lock_of, ready, template, vendored
+from extractor.values.tree import Tree
+from tests.lifecycle.worlds import NEW, OLD, create, files_of, ready, template, vendored
 
 MAIN = "config/ppo_trainer.yaml"
 REWARD = "config/reward/reward.yaml"
@@ -112,68 +107,53 @@ def carried(edits: dict[str, tuple[str, str]]) -> tuple[CarriedSettings, dict[st
     return found, {path: data.decode() for path, data in found.theirs.items()}
 
 
-def test_a_value_under_another_name() -> None:
+def test_a_value_goes_where_its_key_is_now() -> None:
     found, new = carried({REWARD: ("path: null", "path: mine.py")})
     assert found.moved == (Moved("judge.path", "reward.function.path", "mine.py", REWARD, REWARD),)
     assert new == {REWARD: NEW_FILES[REWARD].replace("path: null", "path: mine.py")}
-
-
-def test_a_value_where_nothing_else_changed_leaves_the_rest_to_the_merge() -> None:
+    # Where nothing else changed the rest is left to the merge.
     found, new = carried({MAIN: ("size: 8", "size: 16")})
     assert found.moved == found.lost == ()
     assert new == {MAIN: NEW_FILES[MAIN].replace("size: 8", "size: 16")}
     assert found.ours[MAIN].decode() == OLD_FILES[MAIN]
-
-
-def test_remarks_of_the_owners_go_along_and_others_stay() -> None:
+    # Remarks of the owner's go along, others stay.
     _, new = carried({REWARD: ("  path: null", "  # Mine.\n  path: mine.py  # see there")})
     assert "    # The function.\n    # Mine.\n    path: mine.py  # see there\n    name: score\n" in new[REWARD]
     _, new = carried({REWARD: ("len: 0", "len: 4")})
     assert "      len: 4  # tokens\n" in new[REWARD]
 
 
-@pytest.mark.parametrize(
-    ("written", "expected"),
-    [
+def test_values_of_several_lines_and_sections() -> None:
+    for written, expected in (
         ("words:\n  - a\n  - c  # more", "      words:\n      - a\n      - c  # more\n"),
         ("words: |\n    a\n\n    b", "      words: |\n        a\n\n        b\n"),
         ("words: [a,\n    c]", "      words: [a,\n        c]\n"),
         ('words: "a: # b"', '      words: "a: # b"\n'),
         ("words:", "      words:\n"),
-    ],
-)
-def test_values_of_several_lines(written: str, expected: str) -> None:
-    _, new = carried({REWARD: ("words: [a, b]", written)})
-    assert new[REWARD].endswith(f"      len: 0  # tokens\n{expected}")
+    ):
+        _, new = carried({REWARD: ("words: [a, b]", written)})
+        assert new[REWARD].endswith(f"      len: 0  # tokens\n{expected}"), written
+    for written, weights in (
+        ("arguments:\n    weights:\n      form: 0.2", "    weights:\n      form: 0.2\n"),
+        ("arguments: {weights: {form: 0.2}}", "    weights: {form: 0.2}\n"),
+    ):
+        _, new = carried({REWARD: ("arguments: {}", written)})
+        assert new[REWARD] == NEW_FILES[REWARD] + weights
 
 
-@pytest.mark.parametrize(
-    "written",
-    ["arguments:\n    weights:\n      form: 0.2", "arguments: {weights: {form: 0.2}}"],
-    ids=["block", "braces"],
-)
-def test_a_value_that_became_a_section_on_both_sides(written: str) -> None:
-    _, new = carried({REWARD: ("arguments: {}", written)})
-    weights = "    weights:\n      form: 0.2\n" if "\n" in written else "    weights: {form: 0.2}\n"
-    assert new[REWARD] == NEW_FILES[REWARD] + weights
-
-
-def test_a_key_that_the_owner_added() -> None:
+def test_keys_that_the_owner_added() -> None:
     found, new = carried({GRPO: ("algorithm: grpo\n", "algorithm: grpo\nbuffer:\n  # Longer.\n  len: 7\n")})
     assert new[GRPO] == "algorithm: grpo\nreward:\n  arguments:\n    buffer:\n      # Longer.\n      len: 7\n"
     assert [item.new_key for item in found.moved] == ["reward.arguments.buffer.len"]
     assert found.ours[GRPO].decode() == OLD_FILES[GRPO]
-
-
-def test_keys_that_are_the_owners_stay_under_their_names() -> None:
+    # Those that are nobody else's stay under their names.
     found, new = carried({REWARD: ("  words: [a, b]\n", "  words: [a, b]\n  mine:\n    deep: 1\n")})
     assert "reward.arguments.buffer.mine.deep" in [item.new_key for item in found.moved]
     found, new = carried({MAIN: ("  gone: 1\n", "  gone: 1\n  mine: 2\n")})
     assert new[MAIN].endswith("actor:\n  mine: 2\n")
     assert found.lost == ()
     found, new = carried({MAIN: ("data:", "mine: 1\ndata:")})
-    assert new == {}
-    assert found.ours == {}
+    assert new == found.ours == {}
 
 
 def test_what_stands_in_several_places_of_the_config_takes_nothing_that_is_for_one() -> None:
@@ -203,14 +183,11 @@ def test_what_a_recipe_says_stays_in_it() -> None:
     assert list(found.theirs) == [recipe]
 
 
-def test_what_has_no_place_is_lost_and_says_so() -> None:
+def test_what_has_no_place_is_lost_and_references_follow() -> None:
     found, new = carried({MAIN: ("gone: 1", "gone: 2")})
     assert found.lost == (Lost("actor.gone", "2", MAIN),)
     assert new == {}
     assert found.ours[MAIN].decode() == OLD_FILES[MAIN]
-
-
-def test_references_follow() -> None:
     found, new = carried({REWARD: ("name: score", "name: ${judge.path}")})
     assert "    name: ${reward.function.path}\n" in new[REWARD]
     found, _ = carried({MAIN: ("env: {}", "env: {}\n  mine: ${oc.select:judge.path,3}")})
@@ -218,12 +195,8 @@ def test_references_follow() -> None:
     assert found.moved[0].referring
     found, _ = carried({MAIN: ("data:", "# Mine.\nmine: ${judge.path}\ndata:")})
     assert "# Mine.\nmine: ${reward.function.path}\ndata:" in found.ours[MAIN].decode()
-
-
-def test_another_default_is_left_to_the_owner() -> None:
-    base = {MAIN: b"a: 1\n"}
-    found = carry(base, {MAIN: b"a: 2\n"}, {MAIN: b"a: 3\n"}, renamed, {MAIN})
-    assert found == CarriedSettings()
+    # Another default is left to the owner.
+    assert carry({MAIN: b"a: 1\n"}, {MAIN: b"a: 2\n"}, {MAIN: b"a: 3\n"}, renamed, {MAIN}) == CarriedSettings()
 
 
 @pytest.mark.parametrize(
@@ -245,20 +218,10 @@ def trees() -> Iterator[Tree]:
     return (Tree.of([template(path, data) for path, data in side.items()]) for side in (BEFORE, AFTER))
 
 
-def upgraded(project: Path, old: Tree, new: Tree, back: bool = False) -> dict[str, tuple[Verdict, Reason, str]]:
-    there = lock.read(project)
-    found = look(project, {file.path for file in old} | {file.path for file in new})
-    sides = UpgradeInputs(there, base.read(project, there), new, found, {}, LABELS)
-    plan = plan_upgrade(carry_settings(sides, renamed_back if back else renamed))
-    apply.upgrade(
-        project,
-        plan,
-        {path: item.data for path, item in found.items()},
-        lock_data=lock.dump(lock_of(new, OLD if back else NEW)),
-        base_data=base.dump(base.collect_from_tree(new)),
-        title="there",
-    )
-    return {action.path: (action.verdict, action.reason, action.note) for action in plan.actions}
+def upgraded(project: Path, new: Tree, back: bool = False) -> dict[str, tuple[Verdict, Reason, str]]:
+    entry = ready(project, new, OLD if back else NEW, {}, renamed_back if back else renamed)
+    entry.run()
+    return {action.path: (action.verdict, action.reason, action.note) for action in entry.plan.actions}
 
 
 EDITS = {
@@ -276,10 +239,10 @@ def test_there_and_back_is_as_it_was(tmp_path: Path) -> None:
             text = text.replace(was, now, 1)
         (project / path).write_text(text)
     before = files_of(project)
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     assert verdicts[REWARD] == (Verdict.MERGE, Reason.BOTH, "")
     assert "    path: mine.py  # see there\n" in (project / REWARD).read_text()
-    upgraded(project, new, old, back=True)
+    upgraded(project, old, back=True)
     after = files_of(project)
     assert {path: after[path] for path in OLD_FILES} == {path: before[path] for path in OLD_FILES}
 
@@ -289,7 +252,7 @@ def test_the_file_of_a_lost_setting_is_parked(tmp_path: Path) -> None:
     project = create(tmp_path / "toy", old, OLD)
     edited = OLD_FILES[MAIN].replace("gone: 1", "gone: 2")
     (project / MAIN).write_text(edited)
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     note = f"a setting of yours has no place; your version is orphaned/{MAIN}"
     assert verdicts[MAIN] == (Verdict.MERGE, Reason.BOTH, note)
     assert (project / MAIN).read_text() == NEW_FILES[MAIN]
@@ -302,12 +265,12 @@ def test_a_config_file_that_is_gone(tmp_path: Path) -> None:
     new = Tree.of([template(MAIN, b"defaults: []\nreward:\n  function:\n    path: 1\n")])
     project = create(tmp_path / "toy", old, OLD)
     (project / "config/x.yaml").write_text("judge:\n  path: 3\n  old: 2\n")
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     assert verdicts["config/x.yaml"] == (Verdict.DELETE, Reason.CARRIED, "your settings are in other files")
     assert "    path: 3\n" in (project / MAIN).read_text()
     project = create(tmp_path / "other", old, OLD)
     (project / "config/x.yaml").write_text("judge:\n  path: 3\n  old: 4\n")
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     assert verdicts["config/x.yaml"][:2] == (Verdict.ORPHAN, Reason.GONE)
     assert "    path: 3\n" in (project / MAIN).read_text()
 
@@ -320,7 +283,7 @@ def test_nothing_is_put_where_something_of_the_owners_lies(tmp_path: Path) -> No
     project = create(tmp_path / "toy", old, OLD)
     (project / MAIN).write_text("defaults:\n  - x\na: 1\njudge:\n  path: 3\n")
     (project / "config/x.yaml").write_text("mine: 1\n")
-    verdicts = upgraded(project, old, new)
+    verdicts = upgraded(project, new)
     assert verdicts["config/x.yaml"][:2] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
     assert (project / "config/x.yaml").read_text() == "mine: 1\n"
     assert (project / MAIN).read_text().endswith("a: 1\nreward:\n  function:\n    path: 3\n")
@@ -398,56 +361,3 @@ def test_what_stands_in_a_section_that_takes_anything_goes_along() -> None:
 
     files, _ = rename_own_settings({"config/mine.yaml": text.encode()}, old, new, renamed)
     assert files == {"config/mine.yaml": text.replace("judge", "reward").encode()}
-
-
-def _config(optimizer: str, *files: File) -> Tree:
-    text = f"actor_rollout_ref:\n  actor:\n    optim:\n{optimizer}"
-    return Tree.of([template(MAIN, text.encode()), template("main.py", b"# a\n"), *files])
-
-
-def test_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is moved, lost, and left to the owner is said, in a dry run as well, and as JSON."""
-    from extractor.cli import upgrade
-    from extractor.cli.app import run
-    from extractor.pipeline import generate, source
-    from extractor.values import releases
-
-    new = _config("      lr_scheduler_type: constant\n")
-    monkeypatch.setattr(
-        generate, "generate", lambda *arguments: generate.Generated(new, SimpleNamespace(dropped={}), (), ())
-    )  # type: ignore[arg-type]
-    monkeypatch.setattr(source, "open_source", lambda *arguments, **options: Source)
-    monkeypatch.setattr(upgrade, "compare", lambda *arguments: None)
-    monkeypatch.setattr(releases, "list_supported", lambda: ("0.5.0", "0.6.0", "0.6.1"))
-
-    class Source:
-        kind, sha256 = "wheel", "a" * 64
-
-    old = "      warmup_style: {}\n      foo: {}\n"
-    project = create(tmp_path / "toy", _config(old.format("constant", 1)), OLD)
-    text = (project / MAIN).read_text()
-    (project / MAIN).write_text(text.replace("constant", "cosine").replace("foo: 1", "foo: 2"))
-    (project / "config/mine.yaml").write_text("actor_rollout_ref:\n  actor:\n    optim:\n      warmup_style: cosine\n")
-    (project / "config/flat.yaml").write_text("defaults: [mine]\nactor_rollout_ref: {actor: {optim: {foo: 3}}}\n")
-    optim = "actor_rollout_ref.actor.optim"
-    expected = f"""
-your settings
-  moved     {optim}.warmup_style: cosine  (now {optim}.lr_scheduler_type)
-  moved     {optim}.warmup_style: cosine  (now {optim}.lr_scheduler_type)
-  lost      {optim}.foo: 2  (verl 0.6.1 has no such setting)
-  to change config/flat.yaml:2  ({optim}.foo no longer exists)
-"""
-    assert run(["upgrade", str(project), "--dry-run"]) == 0
-    shown = capsys.readouterr().out
-    assert "(nothing was written)\n" in shown
-    assert shown.endswith(expected)
-    assert run(["upgrade", str(project), "--json"]) == 0
-    settings = json.loads(capsys.readouterr().out)["settings"]
-    assert [item["new_key"] for item in settings["moved"]] == [f"{optim}.lr_scheduler_type"] * 2
-    assert [(item["key"], item["value"]) for item in settings["lost"]] == [(f"{optim}.foo", "2")]
-    assert [(item["file"], item["line"]) for item in settings["to_change"]] == [("config/flat.yaml", 2)]
-    assert (project / MAIN).read_text().endswith("      lr_scheduler_type: cosine\n")
-    assert (project / f"orphaned/{MAIN}").exists()
-    mine = "actor_rollout_ref:\n  actor:\n    optim:\n      lr_scheduler_type: cosine\n"
-    assert (project / "config/mine.yaml").read_text() == mine
-    assert run(["upgrade", str(project), "--abort"]) != 0  # it is finished

@@ -27,6 +27,8 @@ from tests.lifecycle.worlds import (
     vendored,
 )
 
+Files = dict[str, bytes | None]
+
 
 def upgraded(project: Path, successors: dict[str, Successor] | None = MOVED) -> dict[str, tuple[Verdict, Reason]]:
     """Upgrade, check that the plan was kept to, and return its verdicts."""
@@ -58,61 +60,99 @@ def test_untouched(small: Path, tmp_path: Path) -> None:
     assert found == fresh
 
 
-def test_there_and_back(small: Path) -> None:
-    before = picture(small)
-    upgraded(small)
-    ready(small, OLD_TREE, OLD).run()
-    after = picture(small)
-    # A hook that has come stays: it is the owner's.
-    del after["toy/custom/loss.py"]
-    assert after == before
+OLD_ACTOR, NEW_ACTOR = "toy/old_place/actor.py", "toy/new_place/actor.py"
+ONE_CONFLICT = (
+    "<<<<<<< yours, on verl 0.5.0\nmine\n||||||| verl 0.5.0\nmain\n=======\nmain, changed\n>>>>>>> verl 0.6.1\n"
+)
+# What the owner has done, None for a file that is gone; the verdicts; and what is there afterwards.
+CASES: dict[str, tuple[Files, dict[str, tuple[Verdict, Reason]], Files]] = {
+    "edits that merge": (
+        {"toy/protocol.py": text("# mine", *TEN), "main.py": text("main", *TEN, "mine = 1")},
+        {"toy/protocol.py": (Verdict.MERGE, Reason.BOTH)},
+        {
+            "toy/protocol.py": text("# mine", *TEN, 11),
+            "main.py": text("main, changed", *TEN, "mine = 1"),
+            ".vextract/upgrade": None,
+        },
+    ),
+    "edits that conflict": (
+        {"main.py": text("mine", *TEN)},
+        {"main.py": (Verdict.CONFLICT, Reason.BOTH)},
+        {"main.py": ONE_CONFLICT.encode() + text(*TEN)},
+    ),
+    "an edit of what does not change": (
+        {"toy/stays.py": text("edited")},
+        {"toy/stays.py": (Verdict.KEEP, Reason.EDITED)},
+        {"toy/stays.py": text("edited")},
+    ),
+    "an edit that is what comes": (
+        {"Makefile": text("all: main")},
+        {"Makefile": (Verdict.KEEP, Reason.UNCHANGED)},
+        {"Makefile": text("all: main")},
+    ),
+    "an edit moves with its file": (
+        {OLD_ACTOR: text("# mine", ACTOR, *TEN)},
+        {OLD_ACTOR: (Verdict.DELETE, Reason.CARRIED), NEW_ACTOR: (Verdict.MERGE, Reason.CARRIED)},
+        {NEW_ACTOR: text("# mine", ACTOR, *TEN, "more"), OLD_ACTOR: None, "toy/old_place": None},
+    ),
+    "a layout of one's own is nothing to park": (
+        {"toy/gone.py": text("(gone)", *TEN).replace(b"\n", b"\r\n")},
+        {"toy/gone.py": (Verdict.DELETE, Reason.GONE)},
+        {"orphaned": None},
+    ),
+    "a place where something of the owner's lies takes no edits": (
+        {OLD_ACTOR: text("# mine", ACTOR, *TEN), NEW_ACTOR: text("my own")},
+        {OLD_ACTOR: (Verdict.ORPHAN, Reason.GONE), NEW_ACTOR: (Verdict.CONFLICT, Reason.IN_THE_WAY)},
+        {NEW_ACTOR: text("my own"), f"{NEW_ACTOR}.vextract-new": text(ACTOR, *TEN, "more")},
+    ),
+    "orphans do not replace each other": (
+        {"orphaned/toy/gone.py": text("an older one"), "toy/gone.py": text("edited")},
+        {"toy/gone.py": (Verdict.ORPHAN, Reason.GONE)},
+        {"orphaned/toy/gone.py": text("an older one"), "orphaned/toy/gone.py.2": text("edited")},
+    ),
+    "a file of the owner's in the way": (
+        {"toy/added.py": text("mine")},
+        {"toy/added.py": (Verdict.CONFLICT, Reason.IN_THE_WAY)},
+        {"toy/added.py": text("mine"), "toy/added.py.vextract-new": text("added")},
+    ),
+    "hooks are never written": (
+        {"toy/custom/loss.py": text("mine already")},
+        {"toy/custom/loss.py": (Verdict.KEEP, Reason.OWNED)},
+        {"toy/custom/loss.py": text("mine already"), "toy/custom/reward.py": text("# yours")},
+    ),
+    "a hook that its owner removed": (
+        {"toy/custom/reward.py": None},
+        {"toy/custom/reward.py": (Verdict.KEEP, Reason.REMOVED)},
+        {"toy/custom/reward.py": None},
+    ),
+    "no text": (
+        {"main.py": b"\0\1\2"},
+        {"main.py": (Verdict.CONFLICT, Reason.IN_THE_WAY)},
+        {"main.py": b"\0\1\2"},
+    ),
+}
 
 
-def test_edits_that_merge(small: Path) -> None:
-    (small / "toy/protocol.py").write_bytes(text("# mine", *TEN))
-    (small / "main.py").write_bytes(text("main", *TEN, "mine = 1"))
-    verdicts = upgraded(small)
-    assert verdicts["toy/protocol.py"] == (Verdict.MERGE, Reason.BOTH)
-    assert (small / "toy/protocol.py").read_bytes() == text("# mine", *TEN, 11)
-    assert (small / "main.py").read_bytes() == text("main, changed", *TEN, "mine = 1")
-    assert not (small / ".vextract/upgrade").exists()
-
-
-def test_edits_that_conflict(small: Path) -> None:
-    (small / "main.py").write_bytes(text("mine", *TEN))
-    assert upgraded(small)["main.py"] == (Verdict.CONFLICT, Reason.BOTH)
-    assert (small / "main.py").read_text() == (
-        "<<<<<<< yours, on verl 0.5.0\nmine\n||||||| verl 0.5.0\nmain\n=======\nmain, changed\n>>>>>>> verl 0.6.1\n"
-        + text(*TEN).decode()
-    )
-
-
-def test_an_edit_of_what_does_not_change_stays(small: Path) -> None:
-    (small / "toy/stays.py").write_bytes(text("edited"))
-    assert upgraded(small)["toy/stays.py"] == (Verdict.KEEP, Reason.EDITED)
-    assert (small / "toy/stays.py").read_bytes() == text("edited")
-
-
-def test_an_edit_that_is_what_comes(small: Path) -> None:
-    (small / "Makefile").write_bytes(text("all: main"))
-    assert upgraded(small)["Makefile"] == (Verdict.KEEP, Reason.UNCHANGED)
-
-
-def test_an_edit_moves_with_its_file(small: Path) -> None:
-    (small / "toy/old_place/actor.py").write_bytes(text("# mine", ACTOR, *TEN))
-    verdicts = upgraded(small)
-    assert verdicts["toy/old_place/actor.py"] == (Verdict.DELETE, Reason.CARRIED)
-    assert verdicts["toy/new_place/actor.py"] == (Verdict.MERGE, Reason.CARRIED)
-    assert (small / "toy/new_place/actor.py").read_bytes() == text("# mine", ACTOR, *TEN, "more")
-    assert not (small / "toy/old_place").exists()
+@pytest.mark.parametrize("case", CASES)
+def test_what_the_owner_has_done(small: Path, case: str) -> None:
+    before, verdicts, after = CASES[case]
+    for path, data in before.items():
+        if data is None:
+            (small / path).unlink()
+        else:
+            (small / path).parent.mkdir(parents=True, exist_ok=True)
+            (small / path).write_bytes(data)
+    found = upgraded(small)
+    assert {path: found[path] for path in verdicts} == verdicts
+    assert {path: (small / path).read_bytes() if (small / path).exists() else None for path in after} == after
 
 
 def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
     edited = text(ACTOR, *TEN, "mine is no Python")
-    (small / "toy/old_place/actor.py").write_bytes(edited)
+    (small / OLD_ACTOR).write_bytes(edited)
     verdicts = upgraded(small)
-    assert verdicts["toy/old_place/actor.py"] == (Verdict.ORPHAN, Reason.GONE)
-    assert verdicts["toy/new_place/actor.py"] == (Verdict.ADD, Reason.NEW)
+    assert verdicts[OLD_ACTOR] == (Verdict.ORPHAN, Reason.GONE)
+    assert verdicts[NEW_ACTOR] == (Verdict.ADD, Reason.NEW)
     assert (small / "orphaned/toy/old_place/actor.py").read_bytes() == edited
     assert (small / "orphaned/toy/old_place/actor.py.note").read_text() == (
         "toy/old_place/actor.py, as you had edited it: it was part of verl 0.5.0 and is not of verl 0.6.1.\n"
@@ -124,54 +164,6 @@ def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
         "\n"
         "--- a/toy/old_place/actor.py\n+++ b/toy/old_place/actor.py\n@@ -9,3 +9,4 @@\n 8\n 9\n 10\n+mine is no Python\n"
     )
-
-
-def test_a_layout_of_ones_own_is_nothing_to_park(small: Path) -> None:
-    (small / "toy/gone.py").write_bytes(text("(gone)", *TEN).replace(b"\n", b"\r\n"))
-    assert upgraded(small)["toy/gone.py"] == (Verdict.DELETE, Reason.GONE)
-    assert not (small / "orphaned").exists()
-
-
-def test_a_place_where_something_of_the_owners_lies_takes_no_edits(small: Path) -> None:
-    (small / "toy/old_place/actor.py").write_bytes(text("# mine", ACTOR, *TEN))
-    (small / "toy/new_place").mkdir()
-    (small / "toy/new_place/actor.py").write_bytes(text("my own"))
-    verdicts = upgraded(small)
-    assert verdicts["toy/old_place/actor.py"] == (Verdict.ORPHAN, Reason.GONE)
-    assert verdicts["toy/new_place/actor.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
-    assert (small / "toy/new_place/actor.py").read_bytes() == text("my own")
-    assert (small / "toy/new_place/actor.py.vextract-new").read_bytes() == text(ACTOR, *TEN, "more")
-
-
-def test_orphans_do_not_replace_each_other(small: Path) -> None:
-    (small / "orphaned/toy").mkdir(parents=True)
-    (small / "orphaned/toy/gone.py").write_bytes(text("an older one"))
-    (small / "toy/gone.py").write_bytes(text("edited"))
-    upgraded(small)
-    assert (small / "orphaned/toy/gone.py").read_bytes() == text("an older one")
-    assert (small / "orphaned/toy/gone.py.2").read_bytes() == text("edited")
-    assert (small / "orphaned/toy/gone.py.2.note").exists()
-
-
-def test_a_file_of_the_owners_in_the_way(small: Path) -> None:
-    (small / "toy/added.py").write_bytes(text("mine"))
-    assert upgraded(small)["toy/added.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
-    assert (small / "toy/added.py").read_bytes() == text("mine")
-    assert (small / "toy/added.py.vextract-new").read_bytes() == text("added")
-
-
-def test_hooks_are_never_written(small: Path) -> None:
-    (small / "toy/custom/loss.py").write_bytes(text("mine already"))
-    verdicts = upgraded(small)
-    assert verdicts["toy/custom/loss.py"] == (Verdict.KEEP, Reason.OWNED)
-    assert (small / "toy/custom/loss.py").read_bytes() == text("mine already")
-    assert (small / "toy/custom/reward.py").read_bytes() == text("# yours")
-
-
-def test_a_hook_that_its_owner_removed_does_not_come_back(small: Path) -> None:
-    (small / "toy/custom/reward.py").unlink()
-    assert upgraded(small)["toy/custom/reward.py"] == (Verdict.KEEP, Reason.REMOVED)
-    assert not (small / "toy/custom/reward.py").exists()
 
 
 @pytest.mark.parametrize(
@@ -196,40 +188,28 @@ def test_links_are_left_alone(small: Path, tmp_path: Path, path: str) -> None:
     (tmp_path / "elsewhere").write_bytes(text("behind a link"))
     (small / path).unlink()
     (small / path).symlink_to(tmp_path / "elsewhere")
-    entry = ready(small, NEW_TREE, NEW)
-    entry.run()
+    ready(small, NEW_TREE, NEW).run()
     assert (small / path).is_symlink()
     assert (tmp_path / "elsewhere").read_bytes() == text("behind a link")
     assert (small / f"{path}.vextract-new").exists() == (path == "Makefile")
 
 
-def test_what_is_no_text_is_left_alone(small: Path) -> None:
-    (small / "main.py").write_bytes(b"\0\1\2")
-    assert upgraded(small)["main.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
-    assert (small / "main.py").read_bytes() == b"\0\1\2"
-
-
 def test_a_directory_in_a_files_place(small: Path) -> None:
     (small / "Makefile").unlink()
     (small / "Makefile").mkdir()
-    entry = ready(small, NEW_TREE, NEW)
-    entry.run()
+    ready(small, NEW_TREE, NEW).run()
     assert (small / "Makefile").is_dir()
     assert (small / "Makefile.vextract-new").exists()
 
 
-def test_permissions_stay(small: Path) -> None:
+def test_permissions_and_what_lies_beside_a_removed_file_stay(small: Path) -> None:
     (small / "main.py").chmod(0o755)
     (small / "Makefile").chmod(0o444)
-    upgraded(small)
-    assert picture(small)["main.py"] == (0o755, text("main, changed", *TEN))
-    assert picture(small)["Makefile"] == (0o444, text("all: main"))
-
-
-def test_what_lies_beside_a_removed_file_stays(small: Path) -> None:
     (small / "toy/dropped/__pycache__").mkdir()
     (small / "toy/dropped/mine.txt").write_bytes(text("mine"))
     upgraded(small)
+    assert picture(small)["main.py"] == (0o755, text("main, changed", *TEN))
+    assert picture(small)["Makefile"] == (0o444, text("all: main"))
     assert sorted(os.listdir(small / "toy/dropped")) == ["__pycache__", "mine.txt"]
 
 

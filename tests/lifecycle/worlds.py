@@ -2,7 +2,8 @@
 
 import os
 import stat
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -98,6 +99,14 @@ def create(target: Path, tree: Tree, options: Options) -> Path:
     return target
 
 
+def git(root: Path, *arguments: str, code: int = 0) -> str:
+    """Run Git in a directory; return all that it says."""
+    who = ("-c", "user.name=n", "-c", "user.email=n@example.org", "-c", "commit.gpgsign=false")
+    done = subprocess.run(["git", *who, *arguments], cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == code, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
 def replace_once(path: Path, old: str, new: str) -> None:
     """Edit a file at the one place that has this text."""
     whole = path.read_text(encoding="utf-8")
@@ -136,7 +145,13 @@ class Ready:
         )
 
 
-def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, Successor] | None = None) -> Ready:
+def ready(
+    project: Path,
+    new: Tree,
+    options: Options,
+    successors: Mapping[str, Successor] | None = None,
+    renamed: Callable[[str], str | None] | None = None,
+) -> Ready:
     """Work out an upgrade to a tree."""
     old = lock.read(project)
     paths = {file.path for file in old.files} | {file.path for file in new}
@@ -144,7 +159,7 @@ def ready(project: Path, new: Tree, options: Options, successors: Mapping[str, S
     below = [path for path in (project / "orphaned").rglob("*") if path.is_file()]
     parked = {path.relative_to(project).as_posix(): path.read_bytes() for path in below}
     sides = UpgradeInputs(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
-    plan = plan_upgrade(carry_settings(sides, Renames(old.options.verl, options.verl)))
+    plan = plan_upgrade(carry_settings(sides, renamed or Renames(old.options.verl, options.verl)))
     return Ready(
         project,
         plan,

@@ -55,6 +55,10 @@ def test_a_project_knows_its_recipe_and_what_it_needs(made: Maker, recipe: str) 
     assert '"math-verify[antlr4_9_3]>=0.8"' in (root / "pyproject.toml").read_text()
     assert "math-verify==" in (root / "requirements.lock").read_text()
     assert "math-verify" not in (made("toy") / "pyproject.toml").read_text()
+    for words in ("check", "format --check"):  # types are checked by tests/project/test_trees.py
+        command = [sys.executable, "-m", "ruff", *words.split(), "."]
+        done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("recipe", MATHS)
@@ -71,15 +75,6 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
     places = ("toy/custom/", "toy/data/problems.py", "config/", "tests/", *generated)
     # Caches, checkpoints and the like are what other tests have left.
     assert [path for path in changed if not path.startswith((*places, ".", "checkpoints/"))] == []
-
-
-@pytest.mark.parametrize("recipe", MATHS)
-def test_its_own_checks_pass(made: Maker, recipe: str) -> None:
-    """Types are checked with those of other projects, by tests/project/test_trees.py."""
-    for words in ("check", "format --check"):
-        command = [sys.executable, "-m", "ruff", *words.split(), "."]
-        done = subprocess.run(command, cwd=made(recipe), capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(

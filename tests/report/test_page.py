@@ -66,7 +66,7 @@ def test_the_legend_hides_and_shows_runs(show: Show, comparison: Path) -> None:
     assert message == "no run is shown that has this"
 
 
-def test_the_mouse_reads_values(show: Show, comparison: Path) -> None:
+def test_the_mouse_and_the_keyboard_read_values(show: Show, comparison: Path) -> None:
     opened = show(comparison)
     opened.move_over(REWARD, 0.5)
     step, *lines = opened.tip(REWARD)
@@ -79,10 +79,6 @@ def test_the_mouse_reads_values(show: Show, comparison: Path) -> None:
     opened.page.locator('figure[data-chart="val-core/data/acc/mean@1"] .cursor').wait_for(state="attached")
     opened.page.mouse.move(2, 2)
     assert opened.tip(REWARD) == []
-
-
-def test_the_keyboard_reads_values(show: Show, comparison: Path) -> None:
-    opened = show(comparison)
     opened.chart(REWARD).focus()
     seen = []
     for key in ("Home", "ArrowRight", "Shift+ArrowRight", "End", "ArrowLeft"):
@@ -189,28 +185,25 @@ def test_samples_through_the_run(show: Show, comparison: Path) -> None:
     assert opened.shown("#count") == ["no sample fits"]
 
 
-def test_what_models_write_is_shown_as_it_is_and_does_nothing(show: Show, comparison: Path) -> None:
+def test_what_a_page_shows_and_how_wide_it_is(show: Show, comparison: Path) -> None:
+    """What models write is shown as it is and does nothing; every control has a name."""
     opened = show(comparison)
+    nameless = """parts => parts.filter(part => !(part.labels?.length || part.ariaLabel || part.textContent.trim()))
+                  .map(part => part.outerHTML)"""
+    assert opened.page.locator("input, select, button, figure, [tabindex]").evaluate_all(nameless) == []
     opened.page.locator("#mode").select_option("all")
     assert opened.page.locator("#cards .prompt").all_inner_texts() == ["What is 1+1?", NASTY]
     assert NASTY in opened.page.locator("#cards .answer p").nth(1).inner_text()
     assert opened.page.locator("img, #cards b:has-text('bold')").count() == 0
     assert opened.page.title() == "3 runs"
-
-
-def test_settings_that_differ(show: Show, comparison: Path) -> None:
-    opened = show(comparison)
     assert opened.shown("#config-table tbody tr") == ["optim.lr\t1e-06\t1e-5\tnone"]
     opened.page.get_by_label("only what differs").uncheck()
     assert len(opened.shown("#config-table tbody tr")) == 3
-
-
-@pytest.mark.parametrize("width", [320, 375, 768, 1440])
-def test_nothing_is_wider_than_the_window(show: Show, comparison: Path, width: int) -> None:
-    page = show(comparison, width=width).page
-    assert page.evaluate("document.documentElement.scrollWidth") == width
     rights = "all => all.map(part => part.getBoundingClientRect().right)"
-    assert max(page.locator("figure, .sample, .toolbar > *").evaluate_all(rights)) <= width
+    for width in (320, 375, 768, 1440):
+        opened.page.set_viewport_size({"width": width, "height": 900})
+        assert opened.page.evaluate("document.documentElement.scrollWidth") == width
+        assert max(opened.page.locator("figure, .sample, .toolbar > *").evaluate_all(rights)) <= width
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
@@ -220,13 +213,6 @@ def test_a_telephone(show: Show, comparison: Path, scheme: str) -> None:
     assert opened.tip(REWARD)[0].startswith("step ")
     brightness = opened.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (max(brightness) < 60) == (scheme == "dark")
-
-
-def test_every_control_has_a_name(show: Show, comparison: Path) -> None:
-    opened = show(comparison)
-    nameless = """parts => parts.filter(part => !(part.labels?.length || part.ariaLabel || part.textContent.trim()))
-                  .map(part => part.outerHTML)"""
-    assert opened.page.locator("input, select, button, figure, [tabindex]").evaluate_all(nameless) == []
 
 
 def test_an_empty_run(show: Show, report: Report, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """Named fixes edit exactly what they say, or fail."""
 
+from dataclasses import replace
+
 import pytest
 
 from extractor.values.errors import CheckFailed
@@ -60,10 +62,10 @@ def test_a_loop_is_dropped_by_its_first_line() -> None:
         emit(source, kept=(0,), fixes=(fix(Edit("drop_statement", "go", "for row in others")),))
 
 
-@pytest.mark.parametrize("count", [0, 2])
-def test_a_wrong_count_never_passes(count: int) -> None:
-    with pytest.raises(CheckFailed, match=r"fix 'repair', edit 1 \(drop_statement\).*found once"):
-        emit(SOURCE, fixes=(fix(Edit("drop_statement", None, "log(value)", count=count)),))
+def test_a_wrong_count_never_passes() -> None:
+    for count in (0, 2):
+        with pytest.raises(CheckFailed, match=r"fix 'repair', edit 1 \(drop_statement\).*found once"):
+            emit(SOURCE, fixes=(fix(Edit("drop_statement", None, "log(value)", count=count)),))
 
 
 def test_code_that_was_not_kept_needs_no_repair() -> None:
@@ -77,44 +79,28 @@ def test_imports_of_a_fix() -> None:
     assert text.startswith("from lib import Old, run\nfrom toy.shims.dtype import best\n")
 
 
-class TestSetArgument:
-    """A keyword argument gets a value, whether the call passed it or not."""
-
-    EDIT = Edit("set_argument", "count", "encode", replacement="False", keyword="as_dict")
-
-    def emitted(self, call: str, edit: Edit = EDIT) -> str:
-        source = f"""
-            from lib import encode
+SET = Edit("set_argument", "count", "encode", replacement="False", keyword="as_dict")
 
 
-            def count(text, **more):
-                return {call}
+def with_argument(call: str, edit: Edit = SET) -> str:
+    """The call, in a function beside another that is left alone."""
+    source = f"from lib import encode\n\n\ndef count(text, **more):\n    return {call}\n"
+    source += "\n\ndef elsewhere(text):\n    return encode(text)\n"
+    found = body(emit(source, fixes=(fix(edit),)))
+    assert found.endswith("return encode(text)\n")
+    return found.partition("    return ")[2].partition("\n")[0]
 
 
-            def elsewhere(text):
-                return encode(text)
-        """
-        found = body(emit(source, fixes=(fix(edit),)))
-        assert found.endswith("return encode(text)\n")
-        return found.partition("    return ")[2].partition("\n")[0]
-
-    @pytest.mark.parametrize(
-        ("call", "wanted"),
-        [
-            ("encode(text)", "encode(text, as_dict=False)"),
-            ("encode()", "encode(as_dict=False)"),
-            ("encode(text, **more)", "encode(text, as_dict=False, **more)"),
-            ("encode(text, as_dict=True, width=3)", "encode(text, as_dict=False, width=3)"),
-            ("len(encode(text))", "len(encode(text, as_dict=False))"),
-        ],
-    )
-    def test_argument_is_set(self, call: str, wanted: str) -> None:
-        assert self.emitted(call) == wanted
-
-    def test_no_such_call(self) -> None:
-        with pytest.raises(CheckFailed, match=r"set_argument\): `encode` was found 0 times within count"):
-            self.emitted("text.encode()")
-
-    def test_every_call_counts(self) -> None:
-        edit = Edit("set_argument", "count", "encode", replacement="False", count=2, keyword="as_dict")
-        assert self.emitted("encode(encode(text))", edit) == "encode(encode(text, as_dict=False), as_dict=False)"
+def test_a_keyword_argument_gets_a_value_whether_the_call_passed_it_or_not() -> None:
+    for call, wanted in (
+        ("encode(text)", "encode(text, as_dict=False)"),
+        ("encode()", "encode(as_dict=False)"),
+        ("encode(text, **more)", "encode(text, as_dict=False, **more)"),
+        ("encode(text, as_dict=True, width=3)", "encode(text, as_dict=False, width=3)"),
+        ("len(encode(text))", "len(encode(text, as_dict=False))"),
+    ):
+        assert with_argument(call) == wanted
+    with pytest.raises(CheckFailed, match=r"set_argument\): `encode` was found 0 times within count"):
+        with_argument("text.encode()")
+    twice = replace(SET, count=2)
+    assert with_argument("encode(encode(text))", twice) == "encode(encode(text, as_dict=False), as_dict=False)"

@@ -55,29 +55,21 @@ def test_twice_is_the_same() -> None:
     assert emit(SOURCE).text == emit(SOURCE).text
 
 
-def test_carriage_returns_stay() -> None:
+def test_line_ends_and_a_shebang() -> None:
     text = emit("from verl import Batch\r\nimport os\r\n\r\nx = Batch\r\n").text
     assert text.count("\r\n") == text.count("\n")
     assert text.endswith("from toy.protocol import Batch\r\n\r\nx = Batch\r\n")
-
-
-def test_mixed_line_ends_become_one_kind() -> None:
-    assert "\r" not in emit("x = 1\r\ny = 2\nz = 3\n").text
-
-
-def test_a_shebang_makes_way_for_the_header() -> None:
+    assert "\r" not in emit("x = 1\r\ny = 2\nz = 3\n").text, "mixed ends become one kind"
     text = emit("#!/usr/bin/env python\n# Licence.\nx = 1\n").text
     assert text.startswith("# vextract:vendored")
     assert text.endswith("\n# Licence.\nx = 1\n")
 
 
-def test_a_substitute_of_what_a_package_gives() -> None:
+def test_substitutes() -> None:
     source = "from zoo import ape, bear\n\nprint(ape, bear)\n"
     text = body(emit(source, substitutes=(Substitute(0, "bear", Target("shims.zoo", "bear")),)))
     assert text == "from zoo import ape\nfrom toy.shims.zoo import bear\n\nprint(ape, bear)\n"
-
-
-def test_a_substitute_that_is_imported_already() -> None:
+    # One that is imported already.
     source = "from toy.shims.timing import timer\n\ndef timer(): ...\n\ntimer()\n"
     text = body(emit(source, substitutes=(Substitute(1, "timer", Target("shims.timing", "timer")),)))
     assert text == "from toy.shims.timing import timer\n\ntimer()\n"

@@ -240,20 +240,14 @@ def test_a_used_name_that_was_not_kept_is_an_error_with_its_place() -> None:
     assert caught.value.hint
 
 
-def test_a_reexport_stays_and_says_why() -> None:
+def test_imports_of_packages_and_of_what_is_exported_again() -> None:
     text = body(emit("from verl.utils import tally\n", reexports=("tally",)))
     assert text == "from toy.utils.numbers import tally  # noqa: F401\n"
-
-
-def test_relative_imports_of_a_package() -> None:
     path = "verl/deep/pack/__init__.py"
     text = body(emit("from .near import help_out\nprint(help_out)\n", module="verl.deep.pack", path=path))
     assert text == "from toy.deep.pack.near import help_out\nprint(help_out)\n"
-
-
-def test_a_module_does_not_import_itself() -> None:
     text = body(emit("from verl.utils import tally\n\ndef tally(): ...\n", module="verl.utils.numbers"))
-    assert "import" not in text
+    assert "import" not in text, "a module does not import itself"
 
 
 def test_long_imports_are_laid_out_in_parentheses() -> None:

@@ -12,40 +12,32 @@ def module(text: str, path: str = "verl/pkg/mod.py") -> Module:
     return Index(TinySource({path: text}))[name_module(path)]
 
 
-def test_a_local_variable_does_not_name_the_module_symbol_it_shadows() -> None:
+def test_names_that_a_statement_uses() -> None:
+    # A local variable does not name the symbol of the module that it shadows.
     found = module("scale = 2\nshift = 1\ndef f(scale):\n    return scale + shift\n")
     assert list(found.uses(2).names) == ["shift"]
-
-
-def test_attribute_chains_follow_a_name() -> None:
     found = module("import verl.ops as F\ndef f(x):\n    return F.mean(F.inner.total(x), F)\n")
     assert found.uses(1).names == {"F": frozenset({("mean",), ("inner", "total"), ()})}
-
-
-def test_string_annotations_are_names_too() -> None:
     found = module("def f(x: 'Batch', y: list['Other.Inner']) -> 'Result | None': ...\n")
     assert {"Batch", "Other", "Result"} <= set(found.uses(0).names)
-
-
-def test_imports_inside_functions_are_lazy() -> None:
     found = module("def f():\n    from .sub import g\n    return g()\n")
     (lazy,) = found.uses(0).imports
     assert (lazy.module, lazy.name, lazy.line) == ("verl.pkg.sub", "g", 2)
+    # Statements that share a line are kept apart.
+    found = module("a = first(); b = second()\n")
+    assert [list(found.uses(number).names) for number in (0, 1)] == [["first"], ["second"]]
 
 
-@pytest.mark.parametrize(
-    ("path", "statement", "expected"),
-    [
+def test_relative_imports_become_absolute() -> None:
+    for path, statement, expected in (
         ("verl/pkg/mod.py", "from . import x", "verl.pkg"),
         ("verl/pkg/mod.py", "from .. import x", "verl"),
         ("verl/pkg/mod.py", "from ..other.deep import x", "verl.other.deep"),
         ("verl/pkg/__init__.py", "from . import x", "verl.pkg"),
         ("verl/pkg/__init__.py", "from .mod import x", "verl.pkg.mod"),
         ("verl/pkg/__init__.py", "from ..other import x", "verl.other"),
-    ],
-)
-def test_relative_imports_become_absolute(path: str, statement: str, expected: str) -> None:
-    assert module(statement, path).imports["x"].module == expected
+    ):
+        assert module(statement, path).imports["x"].module == expected, (path, statement)
 
 
 def test_an_effect_on_a_local_name_is_told_from_other_effects() -> None:
@@ -60,14 +52,10 @@ def test_an_effect_on_a_local_name_is_told_from_other_effects() -> None:
     ]
 
 
-def test_a_name_imported_in_two_ways_belongs_to_the_block_that_chooses() -> None:
+def test_blocks() -> None:
     found = module("if fast():\n    from a import f, g\nelse:\n    from b import f\n    from a import g\n")
-    assert found.statements[0].binds == ("f",)
-
-
-def test_a_main_guard_does_nothing_for_an_importer() -> None:
-    found = module("if __name__ == '__main__':\n    run()\n")
-    assert not found.statements[0].effect
+    assert found.statements[0].binds == ("f",), "a name that is imported in two ways is that of the block"
+    assert not module("if __name__ == '__main__':\n    run()\n").statements[0].effect
 
 
 def test_decorators_that_fill_a_registry_are_recognised() -> None:
@@ -94,12 +82,6 @@ def cache(function):
 """
     )
     assert found.registering == {"register": frozenset({"TABLE"}), "Registry": frozenset({"Registry._items"})}
-
-
-def test_statements_that_share_a_line_are_kept_apart() -> None:
-    found = module("a = first(); b = second()\n")
-    assert list(found.uses(0).names) == ["first"]
-    assert list(found.uses(1).names) == ["second"]
 
 
 def test_source_that_is_no_python_is_an_error_with_file_and_line() -> None:

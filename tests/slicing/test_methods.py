@@ -71,12 +71,9 @@ def test_the_names_of_templates_count() -> None:
     ]
 
 
-def test_what_the_owner_uses_is_asked_for() -> None:
+def test_what_the_owner_uses_and_what_the_manifest_names_stays() -> None:
     code = ENGINE.replace("{use}", "return engine.run()")
     assert dropped(code, methods=("verl.a:Engine.initialize",)) == ["Engine._only_for_initialize"]
-
-
-def test_a_class_that_the_manifest_names_stays_whole() -> None:
     assert dropped(ENGINE.replace("{use}", "return engine"), whole=("verl.a:Eng*",)) == []
 
 
@@ -93,12 +90,10 @@ def start(first: First, second: Second):
 
 
 def test_what_a_method_calls_on_itself_is_not_that_of_a_stranger() -> None:
+    """It may be where `self` is bound again."""
     assert dropped(TWO) == ["Second.stop"]
-
-
-@pytest.mark.parametrize("bound", ["self = other", "work(lambda self: self.stop())"])
-def test_it_may_be_where_self_is_bound_again(bound: str) -> None:
-    assert dropped(TWO.replace("return self.stop()", f"{bound}; self.stop()")) == []
+    for bound in ("self = other", "work(lambda self: self.stop())"):
+        assert dropped(TWO.replace("return self.stop()", f"{bound}; self.stop()")) == [], bound
 
 
 FAMILY = """
@@ -142,25 +137,23 @@ def start():
 """
 
 
-@pytest.mark.parametrize(
-    ("module", "name", "gone"),
-    [("torch.nn", "Module", []), ("torch.utils.data", "Dataset", ["Mine.forward"]), ("abc", "ABC", ["Mine.forward"])],
-)
-def test_what_a_class_outside_may_call_stays(module: str, name: str, gone: list[str]) -> None:
-    assert dropped(OUTSIDE.format(module=module, name=name)) == gone
+def test_what_a_class_outside_may_call_stays() -> None:
+    for module, name, gone in (
+        ("torch.nn", "Module", []),
+        ("torch.utils.data", "Dataset", ["Mine.forward"]),
+        ("abc", "ABC", ["Mine.forward"]),
+    ):
+        assert dropped(OUTSIDE.format(module=module, name=name)) == gone, name
 
 
-@pytest.mark.parametrize(
-    ("use", "gone"),
-    [
+def test_a_name_of_another_package_is_no_use_of_a_method() -> None:
+    for use, gone in (
         ("return torch.x.run(path.run, engine)", True),
         ("return torch.x(engine).run()", False),
         ("torch = engine; torch.run()", False),
-    ],
-)
-def test_a_name_of_another_package_is_no_use_of_a_method(use: str, gone: bool) -> None:
-    code = "import torch\nfrom os import path\n" + ENGINE.replace("{use}", use)
-    assert ("Engine.run" in dropped(code)) == gone
+    ):
+        code = "import torch\nfrom os import path\n" + ENGINE.replace("{use}", use)
+        assert ("Engine.run" in dropped(code)) == gone, use
 
 
 DECORATED = """
@@ -185,23 +178,13 @@ def start(engine: Engine):
 """
 
 
-@pytest.mark.parametrize(
-    ("decorator", "stays"),
-    [
-        ("register('x')", True),
-        ("elsewhere.validator", True),
-        ("timed", False),
-        ("staticmethod", False),
-        ("functools.cache", False),
-    ],
-)
-def test_a_method_that_is_registered_stays(decorator: str, stays: bool) -> None:
-    assert ("Engine.run" not in dropped(DECORATED.replace("DECORATOR", decorator))) == stays
-
-
-def test_a_property_stays_with_its_setter_where_it_is_read() -> None:
+def test_a_method_that_is_registered_stays() -> None:
+    """A property stays with its setter where it is read."""
+    for decorator in ("register('x')", "elsewhere.validator"):
+        assert "Engine.run" not in dropped(DECORATED.replace("DECORATOR", decorator)), decorator
+    for decorator in ("timed", "staticmethod", "functools.cache"):
+        assert dropped(DECORATED.replace("DECORATOR", decorator)) == ["Engine.run", "Engine.size"], decorator
     code = DECORATED.replace("DECORATOR", "timed")
-    assert dropped(code) == ["Engine.run", "Engine.size"]
     assert dropped(code.replace("return TABLE", "return engine.size")) == ["Engine.run"]
 
 

@@ -24,9 +24,8 @@ def test_only_what_the_root_reaches_is_kept() -> None:
 def test_edges_lead_back_to_a_root() -> None:
     files = {"verl/a.py": "def f(): return g()\ndef g(): return h()\ndef h(): ...\n"}
     edges = slice_files(files, manifest({"algorithms": ("verl.a:f",)})).edges
-    assert edges["verl.a:h"].origin == "verl.a:g"
-    assert edges["verl.a:g"].origin == "verl.a:f"
-    assert (edges["verl.a:f"].origin, edges["verl.a:f"].how) == ("role algorithms", "root")
+    assert [edges[f"verl.a:{name}"].origin for name in "hgf"] == ["verl.a:g", "verl.a:f", "role algorithms"]
+    assert edges["verl.a:f"].how == "root"
 
 
 def test_imports_lead_to_where_a_symbol_is_defined() -> None:
@@ -79,13 +78,11 @@ def test_other_effects_of_a_touched_module_stay_and_are_listed() -> None:
     assert found.effects == ("verl/a.py:2",)
 
 
-@pytest.mark.parametrize("opted_in", [False, True])
-def test_effects_of_a_package_file_need_the_manifest(opted_in: bool) -> None:
+def test_effects_of_a_package_file_need_the_manifest() -> None:
     files = {"verl/pkg/__init__.py": "patch()\ndef f(): ...\n"}
-    rules = manifest({"x": ("verl.pkg:f",)}, keep_effects=("verl.pkg",) if opted_in else ())
-    assert kept(slice_files(files, rules))["pkg/__init__.py"] == (
-        ["patch()", "def f(): ..."] if opted_in else ["def f(): ..."]
-    )
+    for modules, stays in (((), []), (("verl.pkg",), ["patch()"])):
+        found = slice_files(files, manifest({"x": ("verl.pkg:f",)}, keep_effects=modules))
+        assert kept(found)["pkg/__init__.py"] == [*stays, "def f(): ..."]
 
 
 REGISTRY = """
@@ -106,15 +103,11 @@ def test_registrants_of_a_touched_module_are_kept_with_their_registry() -> None:
     assert found.edges["verl.a:one"].how == "registers"
 
 
-@pytest.mark.parametrize(
-    ("reads", "stays"), [("register('other')", False), ("TABLE['one']", True), ("get('one')", True)]
-)
-def test_a_registry_that_nothing_looks_into_keeps_nothing(reads: str, stays: bool) -> None:
-    files = {
-        "verl/a.py": f"{REGISTRY}\n@register('one')\ndef one(): ...\n\n@register('root')\ndef root():\n    {reads}\n"
-    }
-    found = slice_files(files, manifest({"part": ("verl.a:root",)}))
-    assert ("verl.a:one" in found.edges) == stays
+def test_a_registry_that_nothing_looks_into_keeps_nothing() -> None:
+    for reads, stays in (("register('other')", False), ("TABLE['one']", True), ("get('one')", True)):
+        code = f"{REGISTRY}\n@register('one')\ndef one(): ...\n\n@register('root')\ndef root():\n    {reads}\n"
+        found = slice_files({"verl/a.py": code}, manifest({"part": ("verl.a:root",)}))
+        assert ("verl.a:one" in found.edges) == stays, reads
 
 
 @pytest.mark.parametrize(("reads", "stays"), [("pass", False), ("Registry.new('one')", True)])
@@ -237,17 +230,14 @@ def test_a_missing_module_fails_where_it_is_needed_at_once_and_warns_where_it_is
     lazy = {"verl/a.py": "def f():\n    from verl.gone import g\n    return g()\n"}
     (warning,) = slice_files(lazy, manifest({"x": ("verl.a:f",)})).warnings
     assert warning.startswith("verl/a.py:2 imports verl.gone.g lazily")
+    unused = {"verl/a.py": "from verl.gone import g\ndef f(): ...\ndef other(): return g()\n"}
+    assert kept(slice_files(unused, manifest({"x": ("verl.a:f",)})))["a.py"] == ["def f(): ..."]
 
 
-def test_a_missing_module_that_nothing_kept_uses_is_no_matter() -> None:
-    files = {"verl/a.py": "from verl.gone import g\ndef f(): ...\ndef other(): return g()\n"}
-    assert kept(slice_files(files, manifest({"x": ("verl.a:f",)})))["a.py"] == ["def f(): ..."]
-
-
-@pytest.mark.parametrize("symbol", ["verl.a:nothing", "verl.nowhere:f"])
-def test_a_root_that_does_not_exist_is_an_error_that_names_the_role(symbol: str) -> None:
-    with pytest.raises(UsageError, match=f"role algorithms: {symbol} does not exist"):
-        slice_files({"verl/a.py": "def f(): ...\n"}, manifest({"algorithms": (symbol,)}))
+def test_a_root_that_does_not_exist_is_an_error_that_names_the_role() -> None:
+    for symbol in ("verl.a:nothing", "verl.nowhere:f"):
+        with pytest.raises(UsageError, match=f"role algorithms: {symbol} does not exist"):
+            slice_files({"verl/a.py": "def f(): ...\n"}, manifest({"algorithms": (symbol,)}))
 
 
 def test_a_star_import_is_looked_through() -> None:

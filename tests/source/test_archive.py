@@ -36,85 +36,71 @@ def test_wheel(tmp_path: Path) -> None:
     assert source.lines == 3
 
 
-@pytest.mark.parametrize(
-    ("name", "mode", "problem"),
-    [
-        ("/etc/passwd", 0, "unsafe path"),
-        ("verl/../../evil.py", 0, "unsafe path"),
-        ("../evil.py", 0, "unsafe path"),
-        ("verl//evil.py", 0, "unsafe path"),
-        ("C:/evil.py", 0, "unsafe path"),
-        ("verl\\..\\evil.py", 0, "unsafe path"),
-        ("verl/a\nb.py", 0, "unsafe path"),
-        ("verl/link.py", stat.S_IFLNK | 0o777, "link or a device"),
-        ("verl/device.py", stat.S_IFCHR | 0o666, "link or a device"),
-        ("verl/protocol.py", 0, "stands twice"),
-    ],
+HOSTILE = (
+    ("/etc/passwd", 0, "unsafe path"),
+    ("verl/../../evil.py", 0, "unsafe path"),
+    ("../evil.py", 0, "unsafe path"),
+    ("verl//evil.py", 0, "unsafe path"),
+    ("C:/evil.py", 0, "unsafe path"),
+    ("verl\\..\\evil.py", 0, "unsafe path"),
+    ("verl/a\nb.py", 0, "unsafe path"),
+    ("verl/link.py", stat.S_IFLNK | 0o777, "link or a device"),
+    ("verl/device.py", stat.S_IFCHR | 0o666, "link or a device"),
+    ("verl/protocol.py", 0, "stands twice"),
 )
+
+
 @pytest.mark.filterwarnings("ignore:Duplicate name")
-def test_hostile_wheel(tmp_path: Path, name: str, mode: int, problem: str) -> None:
-    data = archives.wheel(more=[(zip_member(name, mode), b"evil")])
-    with pytest.raises(SourceError, match=problem) as caught:
-        open_wheel(tmp_path, data)
-    assert caught.value.code == 3
-    assert caught.value.hint
+def test_hostile_wheel(tmp_path: Path) -> None:
+    for name, mode, problem in HOSTILE:
+        data = archives.wheel(more=[(zip_member(name, mode), b"evil")])
+        with pytest.raises(SourceError, match=problem) as caught:
+            open_wheel(tmp_path, data)
+        assert caught.value.code == 3
+        assert caught.value.hint
     assert sorted(path.name for path in tmp_path.rglob("*")) == [archives.WHEEL]
 
 
-def test_wheel_that_unpacks_to_too_much(tmp_path: Path) -> None:
+def test_archives_are_capped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SourceError, match=r"verl/bomb unpacks to 33,554,432 bytes"):
         open_wheel(tmp_path, archives.wheel({**archives.FILES, "verl/bomb": bytes(2**25)}))
+    for limit, most, problem in (("MAX_UNPACKED", 50, "unpacks to more"), ("MAX_MEMBERS", 4, "more than 4 files")):
+        with monkeypatch.context() as patch:
+            patch.setattr(limits, limit, most)
+            with pytest.raises(SourceError, match=problem):
+                open_wheel(tmp_path, archives.wheel())
 
 
-@pytest.mark.parametrize(
-    ("limit", "most", "problem"), [("MAX_UNPACKED", 50, "unpacks to more"), ("MAX_MEMBERS", 4, "more than 4 files")]
-)
-def test_archives_are_capped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, most: int, problem: str
-) -> None:
-    monkeypatch.setattr(limits, limit, most)
-    with pytest.raises(SourceError, match=problem):
-        open_wheel(tmp_path, archives.wheel())
-
-
-@pytest.mark.parametrize("keep", [0, 1, 100, 0.5, 0.9])
-def test_truncated(tmp_path: Path, keep: float) -> None:
+def test_damaged(tmp_path: Path) -> None:
     data = archives.wheel()
-    with pytest.raises(SourceError, match="damaged archive"):
-        open_wheel(tmp_path, data[: int(keep * len(data)) if isinstance(keep, float) else keep])
+    member = bytearray(archives.wheel({**archives.FILES, "verl/big.py": bytes(range(256)) * 16}))
+    member[member.index(b"verl/big.py") + 40] ^= 0xFF
+    for damaged in (*(data[:keep] for keep in (0, 1, 100, len(data) // 2, 9 * len(data) // 10)), bytes(member)):
+        with pytest.raises(SourceError, match="damaged archive"):
+            open_wheel(tmp_path, damaged)
 
 
-def test_wheel_with_a_damaged_member(tmp_path: Path) -> None:
-    data = bytearray(archives.wheel({**archives.FILES, "verl/big.py": bytes(range(256)) * 16}))
-    data[data.index(b"verl/big.py") + 40] ^= 0xFF
-    with pytest.raises(SourceError, match="damaged archive"):
-        open_wheel(tmp_path, bytes(data))
-
-
-def test_source_that_is_not_utf8(tmp_path: Path) -> None:
+def test_a_file_that_is_not_utf8_or_not_there(tmp_path: Path) -> None:
     source = open_wheel(tmp_path, archives.wheel({**archives.FILES, "verl/latin.py": b"# one\n# caf\xe9\n"}))
     with pytest.raises(SourceError, match=r"^verl/latin\.py:2: not UTF-8"):
         source.read("verl/latin.py")
-
-
-def test_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match=r"verl 0\.6\.1 has no file verl/nothing\.py"):
-        open_wheel(tmp_path, archives.wheel()).read("verl/nothing.py")
+        source.read("verl/nothing.py")
 
 
-@pytest.mark.parametrize(
-    ("change", "problem"),
-    [
-        ({"verl/__init__.py": None}, "it has no verl/__init__.py"),
-        ({"verl/version/version": None}, "verl/version/version is missing"),
-        ({"verl/version/version": b"latest\n"}, "no release number"),
-        ({"verl/version/version": b"0.5.0\n"}, r"verl 0\.5\.0, not 0\.6\.1"),
-    ],
+CHANGES: tuple[tuple[dict[str, bytes | None], str], ...] = (
+    ({"verl/__init__.py": None}, "it has no verl/__init__.py"),
+    ({"verl/version/version": None}, "verl/version/version is missing"),
+    ({"verl/version/version": b"latest\n"}, "no release number"),
+    ({"verl/version/version": b"0.5.0\n"}, r"verl 0\.5\.0, not 0\.6\.1"),
 )
-def test_archive_that_is_not_that_verl(tmp_path: Path, change: dict[str, bytes | None], problem: str) -> None:
-    files = {path: data for path, data in {**archives.FILES, **change}.items() if data is not None}
-    with pytest.raises(SourceError, match=problem):
-        open_wheel(tmp_path, archives.wheel(files))
+
+
+def test_archive_that_is_not_that_verl(tmp_path: Path) -> None:
+    for change, problem in CHANGES:
+        files = {path: data for path, data in {**archives.FILES, **change}.items() if data is not None}
+        with pytest.raises(SourceError, match=problem):
+            open_wheel(tmp_path, archives.wheel(files))
 
 
 def test_materialise(tmp_path: Path) -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.usecases.verify import subject
 from extractor.usecases.verify.dropped_methods import check_left_out
@@ -37,49 +35,41 @@ def check(folder: Path, hook: str = "", *, former: bool = False, test: str = "",
     return check_left_out(subject.read(small(folder / "toy", files, hooks=("toy/hook.py",), changes=changes)))
 
 
-@pytest.mark.parametrize(
-    ("code", "line"),
-    [
-        ({"start": "engine.stop()"}, 11),
-        ({"start": "getattr(engine, 'stop')"}, 11),
-        ({"start": "getattr(engine, 'st' + kind)"}, 0),
-        ({"start": "getattr(engine, 'sto' + kind)"}, 11),
-        ({"start": "getattr(engine, f'{kind}top')"}, 11),
-        ({"start": "partial(engine, stop=1)"}, 11),
-        ({"start": "torch.stop(engine)"}, 0),
-        ({"run": "self.stop()"}, 4),
-        ({"run": "super().stop()"}, 4),
-        ({"go": "self.stop()"}, 0),
-        ({"go": "self.engine.stop()"}, 9),
-    ],
+LINES = (
+    ({"start": "engine.stop()"}, 11),
+    ({"start": "getattr(engine, 'stop')"}, 11),
+    ({"start": "getattr(engine, 'st' + kind)"}, 0),
+    ({"start": "getattr(engine, 'sto' + kind)"}, 11),
+    ({"start": "getattr(engine, f'{kind}top')"}, 11),
+    ({"start": "partial(engine, stop=1)"}, 11),
+    ({"start": "torch.stop(engine)"}, 0),
+    ({"run": "self.stop()"}, 4),
+    ({"run": "super().stop()"}, 4),
+    ({"go": "self.stop()"}, 0),
+    ({"go": "self.engine.stop()"}, 9),
+    # A method that the owner has written anew is there.
+    ({"start": "engine.stop()\nEngine.stop = None\nclass Engine:\n    def stop(self): ..."}, 0),
 )
-def test_a_line_of_verls_code_that_names_it_is_a_failure(tmp_path: Path, code: dict[str, str], line: int) -> None:
-    found = check(tmp_path, **code)
-    assert found.status is (CheckStatus.FAILED if line else CheckStatus.OK), found
-    if line:
-        assert found.details[0] == f"toy/engine.py:{line}: `stop` may be Engine.stop, which toy/engine.py lacks"
 
 
-def test_the_header_of_a_former_project_says_it_too(tmp_path: Path) -> None:
-    found = check(tmp_path, start="engine.stop()", former=True)
+def test_a_line_of_verls_code_that_names_it_is_a_failure(tmp_path: Path) -> None:
+    for number, (code, line) in enumerate(LINES):
+        found = check(tmp_path / str(number), **code)
+        assert found.status is (CheckStatus.FAILED if line else CheckStatus.OK), code
+        said = f"toy/engine.py:{line}: `stop` may be Engine.stop, which toy/engine.py lacks"
+        assert not line or found.details[0] == said
+    found = check(tmp_path / "former", start="engine.stop()", former=True)  # whose header says it
     assert found.details[0] == "toy/engine.py:14: `stop` may be Engine.stop, which toy/engine.py lacks"
 
 
-def test_a_name_in_the_owners_own_code_is_reported(tmp_path: Path) -> None:
-    found = check(tmp_path, "def play(env):\n    env.stop()")
+def test_names_in_the_owners_own_code_and_in_tests(tmp_path: Path) -> None:
+    found = check(tmp_path / "hook", "def play(env):\n    env.stop()")
     assert found.status is CheckStatus.REPORTED
     assert found.details[0].startswith("toy/hook.py:2: ")
     assert "vextract upgrade" in found.details[-1]
-
-
-def test_a_method_that_the_owner_has_written_anew_is_there(tmp_path: Path) -> None:
-    code = {"start": "engine.stop()\nEngine.stop = None\nclass Engine:\n    def stop(self): ..."}
-    assert check(tmp_path, **code).status is CheckStatus.OK
-
-
-@pytest.mark.parametrize(
-    ("line", "status"),
-    [("run(folder / 'stop')", "ok"), ("engine.stop()", "failed"), ("patch.setattr(engine, 'stop', 1)", "failed")],
-)
-def test_most_strings_of_tests_are_no_names(tmp_path: Path, line: str, status: str) -> None:
-    assert check(tmp_path, test=line).status.value == status
+    for line, status in (
+        ("run(folder / 'stop')", "ok"),
+        ("engine.stop()", "failed"),
+        ("patch.setattr(engine, 'stop', 1)", "failed"),
+    ):
+        assert check(tmp_path / line.replace("/", ""), test=line).status.value == status, line

@@ -1,13 +1,15 @@
 """All checks on real projects: nothing differs as they are emitted, and a change of one character is found."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from extractor.pipeline.source import Source
-from extractor.usecases.verify import Check, CheckStatus, Report, run_verify
-from tests.project.support import make
-from tests.releases import newest_release
+from extractor.usecases.verify import Check, CheckStatus, Report, interpreter, run_verify
+from tests.lifecycle.worlds import replace_once
+from tests.project.support import Configuration, make
+from tests.releases import ALL, NEWEST
 from tests.verify.projects import mutate, with_what_computes
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
@@ -44,14 +46,43 @@ LEAST = {
 LACKING = {release: {"protocol.combine", "protocol.make"} for release in ("0.4.0", "0.4.1")}
 
 
-@pytest.mark.parametrize("release", newest_release())
+CORE = "toy/vendored/algorithms/core_algos.py"
+SLOW = ("dataset", "models", "engine")  # what trains, or reads files: two thirds of the time
+
+
+@pytest.fixture
+def _quick_cases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the slow cases out."""
+    driver = Path(shutil.copytree(interpreter.DRIVER, tmp_path / "driver"))
+    for name in SLOW:
+        replace_once(driver / "run.py", f', "{name}"', "")
+    monkeypatch.setattr(interpreter, "DRIVER", driver)
+
+
+@pytest.mark.usefixtures("_quick_cases")
+def test_a_wrong_character_is_found_and_the_rest_is_as_upstream(tmp_path: Path, python: str) -> None:
+    made = make(Configuration(NEWEST[-1]), tmp_path / "project")
+    mutate(made.root, CORE, "compute_grpo_outcome_advantage", "default", "2e-06")
+    found = checks(run_verify(made.root, source=made.source, python=python))
+    assert " ".join(found) == "imports ray methods hashes base importable parity coverage"
+    assert {name for name, check in found.items() if not check.ok} == {"parity"}
+    assert found["hashes"].details == (f"edited: {CORE} (vendored)",)
+    declared = "declared.verl.trainer.ppo.core_algos"  # the number is a default
+    assert families(found["parity"], "differs") == {"core_algos.advantage", "trainer_functions", declared}
+    assert not families(found["parity"], "fails here only") | families(found["parity"], "fails on both")
+    assert equal(found["parity"]) >= 1200
+    (line,) = [line for line in found["coverage"].details if line.startswith(CORE)]
+    assert "not covered" not in line
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", ALL)
 def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, python: str) -> None:
     made = make(with_what_computes(release), tmp_path / "project")
     said: list[str] = []
     report = run_verify(made.root, source=made.source, python=python, strict=True, progress=said.append)
     found = checks(report)
     assert report.ok, [(check.name, check.summary, check.details) for check in report.checks if not check.ok]
-    assert " ".join(found) == "imports ray methods hashes base importable parity coverage"
     assert families(found["parity"], "fails on both") == LACKING.get(release, set())
     for path in (
         "vendored/algorithms/core_algos.py",
@@ -68,11 +99,11 @@ def test_a_project_computes_what_upstream_does(release: str, tmp_path: Path, pyt
 @pytest.mark.thorough
 def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, python: str) -> None:
     """Several at once, since each run takes half a minute: each must show in its own family of cases."""
-    core, reduce = "toy/vendored/algorithms/core_algos.py", "toy/vendored/utils/metric/utils.py"
-    mutate(copy_0_6_1, core, "compute_grpo_outcome_advantage", "number")
-    mutate(copy_0_6_1, "toy/vendored/utils/torch_functional.py", "masked_var", "number", -1)
-    mutate(copy_0_6_1, "toy/vendored/workers/dp_critic.py", "compute_values", "product", -1)
-    mutate(copy_0_6_1, "toy/vendored/data/rl_dataset.py", "__getitem__", "true", -1)
+    reduce = "toy/vendored/utils/metric/utils.py"
+    mutate(copy_0_6_1, CORE, "compute_grpo_outcome_advantage", "default", "2e-06")
+    mutate(copy_0_6_1, "toy/vendored/utils/torch_functional.py", "masked_var", "constant", "2", -1)
+    mutate(copy_0_6_1, "toy/vendored/workers/dp_critic.py", "compute_values", "operator", "/", -1)
+    mutate(copy_0_6_1, "toy/vendored/data/rl_dataset.py", "__getitem__", "constant", "False", -1)
     text = (copy_0_6_1 / reduce).read_text(encoding="utf-8")
     (copy_0_6_1 / reduce).write_text(f"{text}\nraise ImportError('broken')\n", encoding="utf-8")
 
@@ -93,6 +124,6 @@ def test_changes_are_found_and_named(copy_0_6_1: Path, verl_0_6_1: Source, pytho
     }
     (named,) = [line for line in found["parity"].details if "core_algos.advantage[grpo/outcome]" in line]
     assert "elements differ, by at most" in named
-    assert named.endswith(f"({core} is edited)")
+    assert named.endswith(f"({CORE} is edited)")
     # What does not touch the changes stays equal.
     assert not differing & {"protocol.make", "core_algos.kl_penalty", "core_algos.agg_loss", "torch_functional.padding"}

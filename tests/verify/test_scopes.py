@@ -1,8 +1,6 @@
 import ast
 import textwrap
 
-import pytest
-
 from extractor.usecases.verify.scopes import Analysis
 
 
@@ -20,45 +18,38 @@ def leads(text: str, name: str) -> list[tuple[str, str | None]]:
     return sorted({(item.module, item.name) for use in uses for item in use.imports}, key=str)
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "def f(a, *b, c=1, **d):\n    return a, b, c, d",
-        "x = [i for i in range(3) if i]",
-        "x = {k: v for k, v in {}.items()}",
-        "f = lambda y: y",
-        "class A:\n    z = 1\n    w = z",
-        "try:\n    pass\nexcept ValueError as error:\n    print(error)",
-        "def f():\n    global made\n    made = 1\ndef g():\n    return made",
-        "def outer():\n    n = 0\n    def inner():\n        nonlocal n\n        n += 1\n    return inner",
-        "if (n := 3):\n    print(n)",
-        "x = [y for a in b if (y := a)]\nb = []\nprint(y)",
-        "match 3:\n    case [first, *rest]:\n        print(first, rest)",
-        "match 3:\n    case {'a': v, **more}:\n        print(v, more)",
-        "with open(__file__) as file:\n    print(file, __name__)",
-        "from m import *\nprint(anything)",
-        "import a.b.c\nprint(a)",
-        "def f():\n    return later()\ndef later():\n    return 1",
-        "for i in range(3):\n    del i",
-    ],
+BOUND = (
+    "def f(a, *b, c=1, **d):\n    return a, b, c, d",
+    "x = [i for i in range(3) if i]",
+    "x = {k: v for k, v in {}.items()}",
+    "f = lambda y: y",
+    "class A:\n    z = 1\n    w = z",
+    "try:\n    pass\nexcept ValueError as error:\n    print(error)",
+    "def f():\n    global made\n    made = 1\ndef g():\n    return made",
+    "def outer():\n    n = 0\n    def inner():\n        nonlocal n\n        n += 1\n    return inner",
+    "if (n := 3):\n    print(n)",
+    "x = [y for a in b if (y := a)]\nb = []\nprint(y)",
+    "match 3:\n    case [first, *rest]:\n        print(first, rest)",
+    "match 3:\n    case {'a': v, **more}:\n        print(v, more)",
+    "with open(__file__) as file:\n    print(file, __name__)",
+    "from m import *\nprint(anything)",
+    "import a.b.c\nprint(a)",
+    "def f():\n    return later()\ndef later():\n    return 1",
+    "for i in range(3):\n    del i",
 )
-def test_bound_names_are_known(text: str) -> None:
-    assert unknown(text) == []
+UNBOUND = {
+    "print(missing)": ["missing"],
+    "class A:\n    z = 1\n    def f(self):\n        return z": ["z"],
+    "x = [i for i in range(3)]\nprint(i)": ["i"],
+    "def f():\n    inner = 1\nprint(inner)": ["inner"],
+    "@decorator\ndef f(x: Annotation = default): ...": ["Annotation", "decorator", "default"],
+    "ray.get(1)": ["ray"],
+}
 
 
-@pytest.mark.parametrize(
-    ("text", "names"),
-    [
-        ("print(missing)", ["missing"]),
-        ("class A:\n    z = 1\n    def f(self):\n        return z", ["z"]),
-        ("x = [i for i in range(3)]\nprint(i)", ["i"]),
-        ("def f():\n    inner = 1\nprint(inner)", ["inner"]),
-        ("@decorator\ndef f(x: Annotation = default): ...", ["Annotation", "decorator", "default"]),
-        ("ray.get(1)", ["ray"]),
-    ],
-)
-def test_unbound_names_are_found(text: str, names: list[str]) -> None:
-    assert unknown(text) == names
+def test_names_that_are_bound_and_that_are_not() -> None:
+    for text in (*BOUND, *UNBOUND):
+        assert unknown(text) == UNBOUND.get(text, []), text
 
 
 def test_a_name_leads_to_its_import_unless_something_nearer_binds_it() -> None:
@@ -66,11 +57,8 @@ def test_a_name_leads_to_its_import_unless_something_nearer_binds_it() -> None:
     assert leads("from ray import get as fetch\nfetch(1)", "fetch") == [("ray", "get")]
     assert leads("import ray\ndef f(ray):\n    return ray.get(1)", "ray") == []
     assert leads("def f():\n    import ray\n    return lambda: ray.get(1)", "ray") == [("ray", None)]
-
-
-def test_both_branches_of_a_conditional_import_count() -> None:
-    text = "try:\n    from a import x\nexcept ImportError:\n    from b import x\nprint(x)"
-    assert leads(text, "x") == [("a", "x"), ("b", "x")]
+    either = "try:\n    from a import x\nexcept ImportError:\n    from b import x\nprint(x)"
+    assert leads(either, "x") == [("a", "x"), ("b", "x")]
 
 
 def test_relative_imports_become_absolute() -> None:

@@ -2,8 +2,6 @@
 
 from pathlib import Path
 
-import pytest
-
 from extractor.usecases.verify import subject
 from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.usecases.verify.hashes import check_base, check_hashes
@@ -30,55 +28,45 @@ def test_a_closed_project_passes(tmp_path: Path) -> None:
     assert check_base(found).status is CheckStatus.OK
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("from toy.none import x\n", "toy/core.py:1: imports toy.none, which does not exist"),
-        ("def f():\n    from toy.none import x\n", "toy/core.py:2: imports toy.none, which does not exist"),
-        ("from toy.protocol import Gone\n", "toy/core.py:1: imports Gone from toy.protocol, which does not define it"),
-        ("import toy.none\n", "toy/core.py:1: imports toy.none, which does not exist"),
-        (
-            "import toy.utils.maths as m\n\ndef f():\n    return m.gone\n",
-            "toy/core.py:4: uses toy.utils.maths.gone, which does not exist",
-        ),
-        (
-            "from toy.utils import maths\n\ndef f():\n    return maths.gone\n",
-            "toy/core.py:4: uses toy.utils.maths.gone, which does not exist",
-        ),
-        ("import toy.utils.maths\n\ntoy.utils.none.f()\n", "toy/core.py:3: uses toy.utils.none, which does not exist"),
-        ("from .protocol import Gone\n", "toy/core.py:1: imports Gone from toy.protocol, which does not define it"),
-        ("import verl\n", "toy/core.py:1: imports verl"),
-        ("def f():\n    from verl.utils import x\n", "toy/core.py:2: imports verl.utils"),
-        ("import ray\n", "toy/core.py:1: imports ray"),
-        ("import pandas\n", "toy/core.py:1: imports pandas, which pyproject.toml does not require"),
-        ("def f():\n    return gone\n", "toy/core.py:2: gone is defined nowhere"),
-        ("def f(:\n", "cannot be parsed: toy/core.py:1: invalid syntax"),
-    ],
+OPEN = (
+    ("from toy.none import x\n", "toy/core.py:1: imports toy.none, which does not exist"),
+    ("def f():\n    from toy.none import x\n", "toy/core.py:2: imports toy.none, which does not exist"),
+    ("from toy.protocol import Gone\n", "toy/core.py:1: imports Gone from toy.protocol, which does not define it"),
+    ("import toy.none\n", "toy/core.py:1: imports toy.none, which does not exist"),
+    (
+        "import toy.utils.maths as m\n\ndef f():\n    return m.gone\n",
+        "toy/core.py:4: uses toy.utils.maths.gone, which does not exist",
+    ),
+    (
+        "from toy.utils import maths\n\ndef f():\n    return maths.gone\n",
+        "toy/core.py:4: uses toy.utils.maths.gone, which does not exist",
+    ),
+    ("import toy.utils.maths\n\ntoy.utils.none.f()\n", "toy/core.py:3: uses toy.utils.none, which does not exist"),
+    ("from .protocol import Gone\n", "toy/core.py:1: imports Gone from toy.protocol, which does not define it"),
+    ("from toy.mine import x\n", "toy/core.py:1: imports toy.mine, which does not exist"),
+    ("import verl\n", "toy/core.py:1: imports verl"),
+    ("def f():\n    from verl.utils import x\n", "toy/core.py:2: imports verl.utils"),
+    ("import ray\n", "toy/core.py:1: imports ray"),
+    ("import pandas\n", "toy/core.py:1: imports pandas, which pyproject.toml does not require"),
+    ("def f():\n    return gone\n", "toy/core.py:2: gone is defined nowhere"),
+    ("def f(:\n", "cannot be parsed: toy/core.py:1: invalid syntax"),
 )
-def test_an_open_project_fails_and_says_where(tmp_path: Path, text: str, problem: str) -> None:
-    files = {**GOOD, "toy/core.py": text, "main.py": "x = 1\n"}
-    check = check_imports(subject.read(small(tmp_path / "p", files)), None)
-    assert check.status is CheckStatus.FAILED
-    assert check.details == (problem,)
 
 
-def test_what_every_module_has_can_be_imported(tmp_path: Path) -> None:
-    root = small(
-        tmp_path / "p", {**GOOD, "toy/core.py": "from toy.utils import __name__ as name\n\nx = name\n", "main.py": ""}
-    )
+def test_an_open_project_fails_and_says_where(tmp_path: Path) -> None:
+    for number, (text, problem) in enumerate(OPEN):
+        files = {**GOOD, "toy/core.py": text, "main.py": "x = 1\n"}
+        check = check_imports(subject.read(small(tmp_path / str(number), files)), None)
+        assert (check.status, check.details) == (CheckStatus.FAILED, (problem,))
+
+
+def test_what_may_be_imported(tmp_path: Path) -> None:
+    text = "from toy.utils import __name__ as name\nfrom toy.mine import x\n\nx(name)\n"
+    root = small(tmp_path / "p", {**GOOD, "toy/core.py": text, "main.py": ""})
+    (root / "toy/mine.py").write_text("def x(): ...\n", encoding="utf-8")  # which the owner added
     assert check_imports(subject.read(root), None).status is CheckStatus.OK
-
-
-def test_a_file_that_the_owner_added_can_be_imported(tmp_path: Path) -> None:
-    root = small(tmp_path / "p", {**GOOD, "toy/core.py": "from toy.mine import x\n\nx()\n", "main.py": ""})
-    assert check_imports(subject.read(root), None).status is CheckStatus.FAILED
-    (root / "toy/mine.py").write_text("def x(): ...\n", encoding="utf-8")
-    assert check_imports(subject.read(root), None).status is CheckStatus.OK
-
-
-def test_lazy_and_guarded_imports_may_be_optional(tmp_path: Path) -> None:
     text = "try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n\ndef f():\n    import vllm\n"
-    check = check_imports(subject.read(small(tmp_path / "p", {"toy/core.py": text})), None)
+    check = check_imports(subject.read(small(tmp_path / "optional", {"toy/core.py": text})), None)
     assert check.status is CheckStatus.OK
     assert check.details == ("imported only where they are used, and not required: flash_attn, vllm",)
 
@@ -89,27 +77,23 @@ def test_of_hooks_only_imports_of_the_project_are_checked(tmp_path: Path) -> Non
     assert check_imports(subject.read(root), None).details == (f"{path}:2: imports toy.none, which does not exist",)
 
 
-@pytest.mark.parametrize(
-    ("text", "problem"),
-    [
-        ("import ray\nray.init()\n", "toy/core.py:2: uses ray.init"),
-        ("from ray.util import placement_group as pg\n\ndef f():\n    return pg()\n", "toy/core.py:4: uses pg"),
-        ("def f():\n    return ray.get(1)\n", "toy/core.py:2: uses ray.get"),
-        ("import importlib\nimportlib.import_module('ray.util')\n", "toy/core.py:2: imports ray.util by name"),
-    ],
-)
-def test_names_that_lead_to_ray_are_found(tmp_path: Path, text: str, problem: str) -> None:
-    check = check_ray_free(subject.read(small(tmp_path / "p", {"toy/core.py": text})))
-    assert check.status is CheckStatus.FAILED
-    assert problem in check.details
-
-
-def test_words_do_not_lead_to_ray(tmp_path: Path) -> None:
+def test_names_that_lead_to_ray_are_found_and_words_are_not(tmp_path: Path) -> None:
+    for number, (text, problem) in enumerate(
+        (
+            ("import ray\nray.init()\n", "toy/core.py:2: uses ray.init"),
+            ("from ray.util import placement_group as pg\n\ndef f():\n    return pg()\n", "toy/core.py:4: uses pg"),
+            ("def f():\n    return ray.get(1)\n", "toy/core.py:2: uses ray.get"),
+            ("import importlib\nimportlib.import_module('ray.util')\n", "toy/core.py:2: imports ray.util by name"),
+        )
+    ):
+        check = check_ray_free(subject.read(small(tmp_path / str(number), {"toy/core.py": text})))
+        assert check.status is CheckStatus.FAILED
+        assert problem in check.details
     text = '"""Without ray."""\n# ray.get\n\ndef f(ray):\n    """Runs ray."""\n    return ray.get("ray worker")\n'
     assert check_ray_free(subject.read(small(tmp_path / "p", {"toy/core.py": text}))).status is CheckStatus.OK
 
 
-def test_edits_are_reported_and_fail_only_if_strict(tmp_path: Path) -> None:
+def test_edited_missing_and_damaged_files(tmp_path: Path) -> None:
     project = small(tmp_path / "p", GOOD)
     (project / "toy/core.py").write_text("x = 1\n", encoding="utf-8")
     found = subject.read(project)
@@ -117,17 +101,9 @@ def test_edits_are_reported_and_fail_only_if_strict(tmp_path: Path) -> None:
     assert (check.status, check.details) == (CheckStatus.REPORTED, ("edited: toy/core.py (vendored)",))
     assert check.ok
     assert check_hashes(found, strict=True).status is CheckStatus.FAILED
-
-
-def test_a_missing_file_fails(tmp_path: Path) -> None:
-    project = small(tmp_path / "p", GOOD)
     (project / "toy/core.py").unlink()
     check = check_hashes(subject.read(project), strict=False)
     assert (check.status, check.details) == (CheckStatus.FAILED, ("missing: toy/core.py",))
-
-
-def test_a_damaged_base_fails_with_a_hint(tmp_path: Path) -> None:
-    project = small(tmp_path / "p", GOOD)
     (project / ".vextract/base.zip").write_bytes(b"PK")
     check = check_base(subject.read(project))
     assert check.status is CheckStatus.FAILED

@@ -16,8 +16,8 @@ from tests.walk.support import HAVE, environment
 PAGES = sorted(path for pattern in ("*.md", "docs/**/*.md", "examples/**/*.md") for path in REPOSITORY.glob(pattern))
 # Those that take longest are for `make test-all`. A project is made, set up, trained and exported in each run.
 _LONG = (
-    "adopting algorithms environments models own-manifest processes provenance python recipes releases report rewards "
-    "servers slicing tutorial upgrading verl which-file-wins"
+    "adopting algorithms environments from-a-run models own-manifest processes provenance python recipes releases "
+    "report rewards servers slicing tutorial upgrading verl which-file-wins"
 )
 LONG = {"README.md", *(f"docs/{name}.md" for name in _LONG.split())}
 # What is installed already.

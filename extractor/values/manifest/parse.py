@@ -68,7 +68,8 @@ def parse_manifest(data: Mapping[str, object], file: str) -> Manifest:
         whole=top.symbols("whole", optional=True),
         renamed_keys=_read_renamed_keys(top.table("renamed_keys", optional=True)),
     )
-    for key, names in (("engines", manifest.engines), ("algorithms", manifest.algorithms)):
+    tables = {key: [item.name for item in found] for key, found in (("roles", manifest.roles), ("features", parts))}
+    for key, names in {"engines": manifest.engines, "algorithms": manifest.algorithms, **tables}.items():
         for name in names:
             if not re.fullmatch(r"\w+", name):
                 raise top.error(key, f"holds {name!r}", hint="name them as their templates are named")
