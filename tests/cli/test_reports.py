@@ -46,8 +46,7 @@ def test_versions_of_a_name_and_as_json(run) -> None:
     assert {"name", "summary", "algorithms", "engines", "needs", "requirements"} == set(report[0]["features"][0])
 
 
-@pytest.mark.usefixtures("verl")
-def test_a_feature_says_what_it_adds_and_needs(run) -> None:
+def test_a_feature_says_what_it_adds_and_needs(run, verl) -> None:
     told = run("versions", "rollout_correction").out.splitlines()[1]
     added = re.match(
         r"  adds (\d+) lines of ours and ([\d,]+) of verl's in a project of [\d.]+; needs nothing else", told
