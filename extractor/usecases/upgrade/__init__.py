@@ -134,6 +134,10 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
     options, generated = _generate(options, source, manifest, code, old)
+    if users := find_users(project, old, code, {file.path for file in generated.tree}):
+        there = (path for path in users if (project / path).is_file())  # which become the owner's
+        kept = (OwnerCode(path, readers.read_text(project / path)) for path in there)
+        options, generated = _generate(options, source, manifest, (*code, *kept), old)
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     found = look(project, {file.path for file in old.files} | {file.path for file in tree})
