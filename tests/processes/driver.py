@@ -207,7 +207,7 @@ def main() -> None:
     shards.HuggingFaceStorageReader = Counting
     default = load_config(Path("config"), ["scale=toy"])
     for phase in json.loads(Path(sys.argv[1]).read_text()):
-        Path(phase["directory"]).mkdir(parents=True)
+        Path(phase["directory"]).mkdir(parents=True, exist_ok=True)
         for name, origin in phase["resumed"].items():
             shutil.copytree(origin, Path(phase["directory"]) / name)
         processes = forked(phase["processes"], process, phase, default)

@@ -16,7 +16,7 @@ from extractor.values import releases
 from extractor.values.modules import is_package, name_module, resolve_absolute
 from extractor.values.tree import Tree
 from tests.project.support import CONFIGURATIONS, Configuration, Maker
-from tests.releases import EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release, source_of
+from tests.releases import ALL, EVERYTHING, LAST_WITH_ENGINES_IN_PROCESS, NEWEST, source_of
 
 pytestmark = pytest.mark.usefixtures("verl")
 
@@ -70,19 +70,22 @@ def test_every_module_can_be_imported(failures: dict[str, dict[str, list[str]]],
     assert failures[str(configuration)] == {}
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("feature", [feature.name for feature in releases.load(NEWEST[-1]).features])
-def test_a_feature_alone_imports_only_what_is_there(feature: str) -> None:
-    manifest = releases.load(NEWEST[-1])
-    options = Configuration(NEWEST[-1], features=(feature,)).options(manifest)
-    assert find_missing(generate(options, source_of(NEWEST[-1]), manifest).tree) == []
+ONE_FEATURE = [Configuration(NEWEST[-1], features=(one.name,)) for one in releases.load(NEWEST[-1]).features]
+ALL_FEATURES = [Configuration(release, everything=True) for release in ALL]
 
 
-@pytest.mark.parametrize("release", newest_release(LAST_WITH_ENGINES_IN_PROCESS))
-def test_all_features_import_only_what_is_there(release: str) -> None:
-    manifest = releases.load(release)
-    options = Configuration(release, everything=True).options(manifest)
-    assert find_missing(generate(options, source_of(release), manifest).tree) == []
+@pytest.mark.parametrize(
+    "configuration",
+    [
+        Configuration(NEWEST[-1], everything=True),
+        *(pytest.param(item, marks=pytest.mark.thorough) for item in (*ALL_FEATURES[:-1], *ONE_FEATURE)),
+    ],
+    ids=lambda item: "-".join((str(item), *item.features)),
+)
+def test_a_feature_alone_and_all_of_them_import_only_what_is_there(configuration: Configuration) -> None:
+    manifest = releases.load(configuration.release)
+    tree = generate(configuration.options(manifest), source_of(configuration.release), manifest).tree
+    assert find_missing(tree) == []
 
 
 def find_missing(tree: Tree) -> list[str]:

@@ -13,6 +13,7 @@ from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 pytestmark = pytest.mark.slow
 
 GIB = 2**30
+EVERYTHING = Configuration(NEWEST[-1], everything=True)
 # Qwen2.5-7B's config.json, without the keys that no size depends on.
 QWEN_7B = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -56,10 +57,9 @@ def planned(root: Path, *arguments: str) -> tuple[int, dict[str, list[float]], s
 
 
 def test_seven_billion_weights_on_eight_devices(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
-    code, table, text = planned(
-        root, "--processes", "8", "--memory", "80", model(tmp_path, QWEN_7B), *OF_7B, "algorithm.use_kl_in_reward=true"
-    )
+    root = made(EVERYTHING).root
+    settings = ("preset=grpo", "algorithm.use_kl_in_reward=true")
+    code, table, text = planned(root, "--processes", "8", "--memory", "80", model(tmp_path, QWEN_7B), *OF_7B, *settings)
     assert code == 0, text
     assert "it fits" in text
     phases = re.search(r"^ +(gen.*)$", text, re.M)
@@ -79,7 +79,7 @@ def test_seven_billion_weights_on_eight_devices(made: Maker, tmp_path: Path) -> 
 
 
 def test_a_teacher_is_counted(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
+    root = made(EVERYTHING).root
     student, teacher = (tmp_path / name for name in ("student", "teacher"))
     for folder in (student, teacher):
         folder.mkdir()
@@ -98,7 +98,7 @@ def test_a_teacher_is_counted(made: Maker, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_primes_model_and_reference_are_counted(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
+    root = made(EVERYTHING).root
     arguments = ("--memory", "300", model(tmp_path, QWEN_7B), *OF_7B, "preset=prime")
     code, table, text = planned(root, *arguments, "actor_rollout_ref.ref.fsdp_config.model_dtype=bf16")
     assert code == 0, text
@@ -110,7 +110,7 @@ def test_primes_model_and_reference_are_counted(made: Maker, tmp_path: Path) -> 
 
 
 def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("logits_in_pieces",))).root
+    root = made(EVERYTHING).root
     room = ("--memory", "0.45", "local.device=cuda", "data.train_batch_size=64", "data.max_response_length=512")
     sizes = ("actor_rollout_ref.rollout.n=8", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64")
     more = ("actor_rollout_ref.actor.ppo_mini_batch_size=64", "local.max_logits_mb=null")
@@ -132,6 +132,7 @@ def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp
     assert code == 0, text
 
 
+@pytest.mark.thorough
 def test_vllm_has_its_share_of_the_device_while_it_writes(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(LAST_WITH_ENGINES_IN_PROCESS, "vllm", everything=True)).root
     device = ("local.device=cuda", "--processes", "8", "--memory", "80", "preset=grpo", "data.train_batch_size=64")
@@ -148,7 +149,7 @@ def test_vllm_has_its_share_of_the_device_while_it_writes(made: Maker, tmp_path:
 
 @pytest.mark.thorough
 def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
+    root = made(EVERYTHING).root
     dynamic = (
         "preset=grpo",
         "actor_rollout_ref.actor.use_dynamic_bsz=true",
@@ -167,7 +168,7 @@ def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_pieces_of_logits_are_larger_on_a_gpu(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("logits_in_pieces",))).root
+    root = made(EVERYTHING).root
     wide = model(tmp_path, {**SMALL, "vocab_size": 150_000})
     sizes = ("data.train_batch_size=64", "data.max_response_length=256", "local.device=cuda", wide)
     sizes = (*sizes, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")
@@ -207,7 +208,7 @@ NO_PLAN = (
 
 
 def test_what_no_plan_can_be_made_of_is_said(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("logits_in_pieces",))).root
+    root = made(EVERYTHING).root
     for arguments, message in NO_PLAN:
         done = inside(root, "plan", *arguments)
         assert (done.returncode, message in done.stderr, "hint: " in done.stderr) == (2, True, True), done.stderr

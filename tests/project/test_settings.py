@@ -30,7 +30,6 @@ print(json.dumps(found))
 """
 # Runs that between them read what a project with a critic, an implicit reward model and a teacher reads.
 RUNS = (
-    "algorithm.adv_estimator=grpo",
     "algorithm.adv_estimator=rloo local.prime.enable=true local.prime.filter_truncate=true",
     "preset=distill distillation.distillation_loss.topk=4 distillation.distillation_loss.loss_mode=forward_kl_topk",
     "algorithm.adv_estimator=gae actor_rollout_ref.rollout.multi_turn.enable=true",
@@ -315,24 +314,26 @@ def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:
 
 
 def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
-    preset = project / "config" / "preset" / "grpo.yaml"
-    shipped = preset.read_text()
-    for line, said in (
-        ("trainer:\n  totl_epochs: 3\n", "did you mean trainer.total_epochs?"),
-        ("trainer:\n  nnodes: 2\n", "torchrun --nnodes 2"),
-        ("actor_rollout_ref:\n  rollout:\n    tensor_model_parallel_size: 4\n", "--engine vllm"),
-        (
-            "reward_model:\n  reward_manager: naive\n",
-            "sets reward_model.reward_manager, which is called reward.reward_manager.name in this release of verl\n"
-            "hint: rename it there\n",
-        ),
-    ):
-        preset.write_text(f"# @package _global_\n{line}")
-        done = check_python(
-            project, "main.py", "--cfg", code=2
-        )  # a fork has torch imported: names are then checked later
-        assert said in done.stderr
-    preset.write_text(shipped)
+    said = {
+        "trainer:\n  totl_epochs: 3\n": "did you mean trainer.total_epochs?",
+        "trainer:\n  nnodes: 2\n": "torchrun --nnodes 2",
+        "actor_rollout_ref:\n  rollout:\n    tensor_model_parallel_size: 4\n": "--engine vllm",
+        "reward_model:\n  reward_manager: naive\n": "sets reward_model.reward_manager, which is called "
+        "reward.reward_manager.name in this release of verl\nhint: rename it there\n",
+    }
+    code = """
+        import json, sys
+        from pathlib import Path
+        from main import main
+        for text in json.load(sys.stdin):
+            Path("config/preset/grpo.yaml").write_text("# @package _global_\\n" + text)
+            assert main(["--cfg"]) == 2, text
+            print("=" * 9, file=sys.stderr)
+    """
+    # A fork has torch imported: names are then checked later.
+    done = check_python(project, "-c", textwrap.dedent(code), stdin=json.dumps([*said]))
+    for text, shown in zip(said, done.stderr.split("=" * 9), strict=False):
+        assert said[text] in shown, (text, shown)
 
 
 PLAIN = Configuration(NEWEST[-1], "hf")

@@ -15,7 +15,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.project.running import check_forked, check_python, forked, overrides, python, train
+from tests.project.running import check_forked, check_python, forked, overrides, train
 from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
 from tests.releases import NEWEST, newest_release
 
@@ -157,7 +157,7 @@ def test_a_python_without_the_packages_is_told_from_the_projects(made: Maker) ->
 def test_a_file_that_was_removed_is_told_from_a_missing_package(made: Maker, tmp_path: Path) -> None:
     root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
     (root / PACKAGE / "vendored/protocol.py").unlink()
-    done = python(root, "-B", "main.py")
+    done = forked(root, "main.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         f"\nerror: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync --removed`"

@@ -16,7 +16,7 @@ from extractor.usecases.verify import subject
 from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.values.tree import FileKind
 from tests.project.support import CONFIGURATIONS, PACKAGE, REPOSITORY, Configuration, Maker, vextract
-from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
+from tests.releases import NEWEST, newest_release
 
 pytestmark = [pytest.mark.usefixtures("verl"), pytest.mark.filterwarnings("ignore:invalid escape sequence")]
 
@@ -47,25 +47,11 @@ def test_our_files_are_whole(made: Maker, configuration: Configuration) -> None:
 
 def checked(root: Path, *command: str) -> None:
     done = subprocess.run([sys.executable, "-m", *command], cwd=root, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout[-3000:]
+    assert done.returncode == 0, (command, done.stdout[-3000:])
 
 
-@every_configuration
-@pytest.mark.parametrize(
-    "command",
-    [
-        "ruff check --isolated --no-cache --select=F --output-format=concise .",  # in upstream's files as in ours
-        "ruff check --no-cache .",
-        "ruff format --no-cache --check .",
-    ],
-)
-def test_its_own_checks_pass(made: Maker, configuration: Configuration, command: str) -> None:
-    """As the project's pyproject.toml sets them; and no file has an unused import or an unknown name."""
-    checked(made(configuration).root, *command.split())
-
-
-# What has the least, the most, and the code of older releases; the others share nearly all files with these.
-TYPED = {f"{NEWEST[-1]}-hf-default", f"{NEWEST[-1]}-vllm-everything", f"{LAST_WITH_ENGINES_IN_PROCESS}-hf-default"}
+# What has the least, and the most; the others share nearly all files with these.
+TYPED = {f"{NEWEST[-1]}-hf-default", f"{NEWEST[-1]}-vllm-everything"}
 
 
 @pytest.mark.parametrize(
@@ -82,10 +68,9 @@ def test_its_types_are_right(
     checked(made(configuration).root, "mypy", f"--cache-dir={tmp_path_factory.getbasetemp() / 'mypy'}")
 
 
-SHORT, LONG = "a", "z" * 60
-THOROUGH = [
+NAMES = [
     Configuration(NEWEST[-1], engine, package=package, recipe=recipe)
-    for package in (SHORT, "m" * 20, "m" * 30, "m" * 41, "m" * 50, LONG)
+    for package in ("a", "m" * 20, "m" * 30, "m" * 41, "m" * 50, "z" * 60)
     for engine, recipe in (("hf", "multiturn"), ("vllm", "toy"), ("sglang", "gsm8k"), ("hf", "reasoning"))
 ]
 
@@ -93,16 +78,17 @@ THOROUGH = [
 @pytest.mark.parametrize(
     "configuration",
     [
-        Configuration(NEWEST[-1], "hf", everything=True, package=LONG),
-        Configuration(NEWEST[-1], "sglang", recipe="multiturn"),
-        *(pytest.param(configuration, marks=pytest.mark.thorough) for configuration in THOROUGH),
+        *CONFIGURATIONS,
+        Configuration(NEWEST[-1], "hf", everything=True, package="z" * 60),
+        *(pytest.param(configuration, marks=pytest.mark.thorough) for configuration in NAMES),
     ],
     ids=lambda configuration: f"{configuration}-{configuration.recipe}-{len(configuration.package)}",
 )
 def test_ruff_finds_nothing_whatever_the_length_of_the_package_s_name(
     made: Maker, configuration: Configuration
 ) -> None:
-    for words in ("check --output-format=concise", "format --diff"):
+    """By the project's own settings; and no file, upstream's or ours, has an unused import or an unknown name."""
+    for words in ("check --isolated --select=F", "check", "format --diff"):
         checked(made(configuration).root, "ruff", *words.split(), "--no-cache", ".")
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes.launching import TORCHRUN
 from tests.project.running import answer_of, forked, overrides, python
-from tests.project.support import PACKAGE, Configuration, Maker, copy_of
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,8 @@ def refusal(function):
 
 @pytest.fixture(scope="module", params=newest_release())
 def project(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_of(made(Configuration(request.param, "hf", everything=True)), tmp_path_factory.mktemp("parts"))
+    configuration = Configuration(request.param, features=(*TOGETHER, "critic"))
+    return copy_of(made(configuration), tmp_path_factory.mktemp("parts"))
 
 
 def run(root: Path, program: str, *launcher: str) -> Any:
