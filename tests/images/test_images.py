@@ -47,14 +47,14 @@ REFUSED = (
     ],
 )
 def test_a_step_is_upstreams_and_what_plain_transformers_computes(
-    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path, kind: str, settings: list[str]
+    run: Run, project: Callable[..., Path], tmp_path: Path, kind: str, settings: list[str]
 ) -> None:
     """Rows with one image, two and none; images as PIL and bytes. Others are refused before a model is loaded."""
     for name in ("experimental/agent_loop/agent_loop.py", "utils/model.py", "utils/tokenizer/tokenizer.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(source_of(NEWEST[-1]).files[f"verl/{name}"])
     root = project(NEWEST[-1])
-    done = run(root, HERE / "driver.py", "compare", model(kind), tmp_path / "run", tmp_path, *FEW, *settings)
+    done = run(root, HERE / "driver.py", "compare", tmp_path / kind, tmp_path / "run", tmp_path, *FEW, *settings)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["as_upstream"] == [True] * 4

@@ -55,7 +55,7 @@ def test_a_run_goes_on_as_it_was(project: Path, effect: str) -> None:
 
 def test_a_function_that_seeds_does_not_repeat_the_responses(project: Path) -> None:
     more = ("actor_rollout_ref.actor.optim.lr=0", "trainer.rollout_data_dir=rows", "trainer.total_training_steps=3")
-    more += ("data.train_batch_size=80", "data.shuffle=false")
+    more += ("data.train_batch_size=24", "data.shuffle=false")
     written = []
     for effect in ("torch.manual_seed(0)", "torch.manual_seed(0)", "pass"):
         done = check_forked(project, *settings(project, effect, *more))
