@@ -13,7 +13,8 @@ import pytest
 from benchmarks.sizes import limit_of
 from extractor.project import lock
 from extractor.usecases.verify import subject
-from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
+from extractor.usecases.verify.closed_imports import check_importable, check_imports, check_ray_free
+from extractor.values import releases
 from extractor.values.tree import FileKind
 from tests.project.support import CONFIGURATIONS, PACKAGE, REPOSITORY, Configuration, Maker, vextract
 from tests.releases import NEWEST, newest_release
@@ -92,12 +93,29 @@ def test_ruff_finds_nothing_whatever_the_length_of_the_package_s_name(
         checked(made(configuration).root, "ruff", *words.split(), "--no-cache", ".")
 
 
-@every_configuration
+ONE_FEATURE = [Configuration(NEWEST[-1], features=(one.name,)) for one in releases.load(NEWEST[-1]).features]
+
+
+@pytest.mark.parametrize(
+    "configuration",
+    [*CONFIGURATIONS, *(pytest.param(configuration, marks=pytest.mark.thorough) for configuration in ONE_FEATURE)],
+    ids=str,
+)
 def test_no_name_leads_to_ray_or_verl_and_every_import_resolves(made: Maker, configuration: Configuration) -> None:
     project = made(configuration)
     read = subject.read(project.root)
     for check in (check_ray_free(read), check_imports(read, project.source)):
         assert check.ok, (check.summary, *check.details)
+
+
+@pytest.mark.thorough  # tests/verify has one that has most
+@pytest.mark.parametrize(
+    "configuration", [item for item in CONFIGURATIONS if item.engine == "hf" and not item.everything], ids=str
+)
+def test_every_module_can_be_imported(made: Maker, configuration: Configuration) -> None:
+    """Where nothing is installed but what the project requires."""
+    check = check_importable(subject.read(made(configuration).root), sys.executable)
+    assert check.ok, (check.summary, *check.details)
 
 
 @every_configuration
