@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -157,25 +158,6 @@ MISTAKES = {
 }
 
 
-def test_a_mistake_is_answered_before_anything_slow_is_imported(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
-    code = """
-        import contextlib, io, json, sys
-        from main import main
-        found = {}
-        for mistake in json.load(sys.stdin):
-            with contextlib.redirect_stderr(io.StringIO()) as shown:
-                assert main([mistake]) == 2, mistake
-            found[mistake] = shown.getvalue()
-        assert not {"torch", "transformers", "numpy"} & sys.modules.keys()
-        print(json.dumps(found))
-    """
-    done = check_python(root, "-c", textwrap.dedent(code), stdin=json.dumps(sorted(MISTAKES)))
-    for mistake, shown in json.loads(done.stdout).items():
-        assert MISTAKES[mistake] in shown, shown
-        assert "\nhint: " in shown, shown
-
-
 # What people bring from elsewhere, and what they get wrong; the hint, as it is typed, is taken.
 TYPED = {
     "learning_rate=1e-3": "actor_rollout_ref.actor.optim.lr=1e-3",
@@ -215,23 +197,37 @@ def _typed(mistake: str, hint: str) -> str:
     return words[0] if "=" in words[0] or words[0].startswith("-") else f"{mistake.partition('=')[0]}={words[0]}"
 
 
-def test_hints_are_taken_as_they_are_typed(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
-    code = "import json, sys, main\nfor word in json.load(sys.stdin):\n    print('=' * 9, file=sys.stderr)\n    "
-    code += "print('code', main.main([word, *sys.argv[1:]]), file=sys.stderr)"
-    refused = forked(root, "-c", code, stdin=json.dumps([*TYPED])).stderr.split("=" * 9)[1:]
-    hints = [shown.partition("\nhint: ")[2].partition("\n")[0] for shown in refused]
-    for mistake, shown, hint in zip(TYPED, refused, hints, strict=True):
-        assert "\ncode 2\n" in shown, mistake
-        assert TYPED[mistake] in hint, shown
-    words = [_typed(mistake, hint) for mistake, hint in zip(TYPED, hints, strict=True)]
-    taken = forked(root, "-c", code, "--cfg", stdin=json.dumps(words)).stderr.split("=" * 9)[1:]
+def test_a_mistake_is_answered_at_once_with_a_hint_that_is_taken_as_it_is_typed(made: Maker) -> None:
+    """Before anything slow is imported."""
+    root = made(Configuration(NEWEST[-1])).root
+    script = """
+        import contextlib, io, json, sys
+        from main import main
+        found = []
+        for word in json.load(sys.stdin):
+            with contextlib.redirect_stderr(io.StringIO()) as shown, contextlib.redirect_stdout(io.StringIO()):
+                code = main([word, *sys.argv[1:]])
+            found.append([code, shown.getvalue()])
+        assert not {"torch", "transformers", "numpy"} & sys.modules.keys()
+        print(json.dumps(found))
+    """
+
+    def said_of(words: Iterable[str], *more: str) -> list[tuple[int, str]]:
+        done = check_python(root, "-c", textwrap.dedent(script), *more, stdin=json.dumps([*words]))
+        return [(code, shown) for code, shown in json.loads(done.stdout)]
+
+    typed = []
+    for (mistake, expected), (code, shown) in zip(
+        {**MISTAKES, **TYPED}.items(), said_of([*MISTAKES, *TYPED]), strict=True
+    ):
+        hint = shown.partition("\nhint: ")[2].partition("\n")[0]
+        assert (code, bool(hint)) == (2, True), mistake
+        assert expected in (hint if mistake in TYPED else shown), shown
+        if mistake in TYPED:
+            typed.append(_typed(mistake, hint))
     lacking = "names 'wandb', which is not a logger here\nhint: vextract add trackers"
-    assert not [
-        f"{word}: {shown}"
-        for word, shown in zip(words, taken, strict=True)
-        if "code 0" not in shown and lacking not in shown
-    ]
+    for word, (code, shown) in zip(typed, said_of(typed, "--cfg"), strict=True):
+        assert code == 0 or lacking in shown, (word, shown)
 
 
 def test_a_config_of_any_path_goes_over_the_projects(project: Path, tmp_path: Path) -> None:

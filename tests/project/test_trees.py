@@ -1,7 +1,8 @@
-"""What is true of every generated tree, without running it."""
+"""What is true of every generated tree, without running it; and in hard places."""
 
 import ast
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -16,7 +17,7 @@ from extractor.usecases.verify import subject
 from extractor.usecases.verify.closed_imports import check_importable, check_imports, check_ray_free
 from extractor.values import releases
 from extractor.values.tree import FileKind
-from tests.project.support import CONFIGURATIONS, PACKAGE, REPOSITORY, Configuration, Maker, vextract
+from tests.project.support import CONFIGURATIONS, PACKAGE, REPOSITORY, Configuration, Maker, files_of, vextract
 from tests.releases import NEWEST, newest_release
 
 pytestmark = [pytest.mark.usefixtures("verl"), pytest.mark.filterwarnings("ignore:invalid escape sequence")]
@@ -215,3 +216,106 @@ def test_a_clone_where_git_changes_line_ends_has_no_edits(made: Maker, tmp_path:
     subprocess.run(clone, check=True)
     found = vextract("status", "--json", cwd=tmp_path / "clone")
     assert json.loads(found.stdout)["drift"] is False, found.stdout
+
+
+# From the top down. A layer in brackets is not there in all projects; those of one line may import each other.
+LAYERS = (
+    "(export)",
+    "(api)",
+    "training",
+    "custom",
+    "workers",
+    "data",
+    "run",
+    "settings",
+    "tracking",
+    "output",
+    "hooks",
+    "absent",
+    "registries",
+    "rewards",
+    "errors",
+    "shims : vendored",
+)
+CONTRACTS = """
+[importlinter]
+root_package = {package}
+
+[importlinter:contract:order]
+name = Each folder imports only what stands below it
+type = layers
+containers = {package}
+exhaustive = True
+layers =
+    {layers}
+# 0.4.0 has no registries of its own: what stands for them comes in late.
+ignore_imports =
+    {package}.shims.registries -> {package}.registries
+unmatched_ignore_imports_alerting = none
+
+[importlinter:contract:circles]
+name = No circles within a folder
+type = acyclic_siblings
+ancestors =
+    {folders}
+"""
+
+
+@pytest.mark.parametrize("release", newest_release("0.4.0"))
+def test_each_folder_imports_only_what_stands_below_it(made: Maker, release: str, tmp_path: Path) -> None:
+    root = made(Configuration(release)).root
+    own = sorted(path.name for path in (root / PACKAGE).iterdir() if (path / "__init__.py").is_file())
+    contracts = tmp_path / "contracts.ini"
+    contracts.write_text(
+        CONTRACTS.format(
+            package=PACKAGE,
+            layers="\n    ".join(LAYERS),
+            folders="\n    ".join(f"{PACKAGE}.{name}" for name in own if name not in ("vendored", "shims")),
+        )
+    )
+    done = subprocess.run(
+        [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache", "--config", contracts],
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+HARD = ["with space", "ünïcode 模型", "quote's & $dollar;", "-dash"]
+
+
+def test_a_project_that_was_moved_and_renamed(project: Path, tmp_path: Path) -> None:
+    """It can be restored, explained and imported."""
+    moved = tmp_path / "somewhere else" / "ümbenannt"
+    moved.parent.mkdir()
+    shutil.move(project, moved)
+    before = files_of(moved)
+    for name in ("algorithms/core_algos.py", "protocol.py"):
+        (moved / PACKAGE / "vendored" / name).unlink()
+    done = vextract("sync", "--offline", cwd=moved)
+    assert done.returncode == 0, done.stderr
+    assert f"restored  {PACKAGE}/vendored/protocol.py" in done.stdout
+    assert files_of(moved) == before
+    done = vextract("explain", "compute_advantage", str(moved), "--offline", cwd=moved.parent)
+    assert done.returncode == 0, done.stderr
+    assert f"in       {PACKAGE}/vendored/algorithms/trainer_functions.py" in done.stdout
+    assert "warning" not in done.stderr
+    code = f"import {PACKAGE}.shims.stand_ins as module; print(module.__file__)"
+    shown = subprocess.run([sys.executable, "-c", code], cwd=moved, capture_output=True, check=True).stdout
+    assert Path(os.fsdecode(shown.strip())) == moved / PACKAGE / "shims/stand_ins.py"
+
+
+@pytest.mark.parametrize("name", HARD)
+def test_hard_names(name: str, project: Path, tmp_path: Path) -> None:
+    """What `vextract sync` does for every command: find the project, read it, write into it."""
+    target = tmp_path / name
+    project.rename(target)
+    (target / PACKAGE / "vendored/protocol.py").unlink()
+    for arguments, cwd in (([], target), (["--", name], tmp_path), ([str(target)], Path("/"))):
+        (target / PACKAGE / "vendored/protocol.py").unlink(missing_ok=True)
+        done = vextract("sync", "--offline", *arguments, cwd=cwd)
+        assert done.returncode == 0, done.stderr
+        assert (target / PACKAGE / "vendored/protocol.py").exists()

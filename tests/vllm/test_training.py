@@ -11,7 +11,7 @@ import pytest
 from tests.processes.launching import TORCHRUN
 from tests.project.running import check_forked, check_python, overrides, python, train
 from tests.project.support import Configuration, make
-from tests.project.test_sampling import DRIVER, check
+from tests.project.test_rollouts import DRIVER, check
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
 
 pytestmark = [pytest.mark.slow, pytest.mark.vllm]
@@ -208,3 +208,51 @@ def test_without_vllm_or_its_model_the_project_says_what_to_do(
     done = check_forked(root, "main.py", f"actor_rollout_ref.model.path={tmp_path / 'nothing'}", code=2)
     assert "hint: check actor_rollout_ref.model.path" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+ADAPTERS = Path(__file__).with_name("adapter_driver.py")
+SERVER = "actor_rollout_ref.rollout.mode=async"
+MERGED = "actor_rollout_ref.model.lora.merge=true"
+
+
+@pytest.mark.parametrize(
+    ("release", "overrides"),
+    [
+        (NEWEST[-1], ()),
+        (NEWEST[-1], (MERGED,)),
+        (NEWEST[-1], (MERGED, "local.quantization.load_in_4bit=true")),
+        (NEWEST[-1], (SERVER,)),
+        (NEWEST[-1], (SERVER, MERGED)),
+        (LAST_WITH_ENGINES_IN_PROCESS, ()),
+    ],
+)
+@pytest.mark.thorough
+def test_vllm_writes_with_the_adapter(verl: None, tmp_path: Path, release: str, overrides: tuple[str, ...]) -> None:
+    pytest.importorskip("vllm")
+    configuration = Configuration(release, "vllm", features=("episodes", "lora", "qlora"), package="adapted")
+    root = make(configuration, tmp_path / "project").root
+    done = check_python(root, "-c", ADAPTERS.read_text(encoding="utf-8"), str(tmp_path / "work"), *overrides)
+    rows = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    assert len(rows) == 3
+    assert max(row["off"] for row in rows) < 1e-4
+    assert sum(row["others"] for row in rows) == 0
+    assert all(row["changed"] for row in rows)
+
+
+TEAM = Path(__file__).with_name("team_driver.py")
+
+
+@pytest.mark.thorough
+def test_processes_may_ask_more_or_less_often_and_draw_with_the_numbers_of_the_first(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    root = make(Configuration(NEWEST[-1], "vllm"), tmp_path / "project").root
+    check_python(root, str(TEAM), "toy", str(tmp_path))
+    first, second = (json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(2))
+    assert first["calls"] == second["calls"] == [["a", "b", "e", "f", "g"], ["c"], ["d"]]
+    asked = [[(prompt, sampling) for prompt, sampling, _ in answer] for answer in first["answers"] + second["answers"]]
+    own, other = "sampling of 0", "sampling of 1"
+    assert asked == [[("a", own), ("b", own)], [("c", own)], [("d", own)], [("e", other), ("f", other), ("g", other)]]
+    numbers = [number for answer in first["answers"] + second["answers"] for _, _, number in answer]
+    assert len(set(numbers)) == len(numbers)
+    assert first["moved"]
+    assert not second["moved"], "its own numbers are for what it alone draws"
