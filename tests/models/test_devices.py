@@ -16,34 +16,29 @@ DEVICES, ASYNC = "local.devices", "actor_rollout_ref.rollout.mode=async"
 REFERENCE = "+actor_rollout_ref.ref.model.path"
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ((f"{DEVICES}.policy=gpu1",), "policy is 'gpu1', which is no device"),
-        ((f"{DEVICES}.rollout=cuda:1",), "rollout is cuda:1, and torch finds no such device"),
-        ((f"{DEVICES}.reference=nothing",), "reference is nothing, and torch finds no such device"),
-        ((f"{DEVICES}.rollout=cpu", ASYNC), "local.server.devices"),
-        (
-            (f"{DEVICES}.policy=cpu", ASYNC, "local.server.url=null", "local.server.devices=null"),
-            "nothing says which devices the server has",
-        ),
-        ((f"{DEVICES}.reference=cpu", f"{MODEL}.lora_rank=4"), "the reference is the policy without it"),
-    ],
-)
-def test_devices_that_cannot_be(config: Callable[..., Any], settings: tuple[str, ...], message: str) -> None:
-    assert message in refusal(lambda: check(config(*settings)))
+IMPOSSIBLE = {
+    (f"{DEVICES}.policy=gpu1",): "policy is 'gpu1', which is no device",
+    (f"{DEVICES}.rollout=cuda:1",): "rollout is cuda:1, and torch finds no such device",
+    (f"{DEVICES}.reference=nothing",): "reference is nothing, and torch finds no such device",
+    (f"{DEVICES}.rollout=cpu", ASYNC): "local.server.devices",
+    (
+        *(f"{DEVICES}.policy=cpu", ASYNC),
+        *("local.server.url=null", "local.server.devices=null"),
+    ): "nothing says which devices the server has",
+    (f"{DEVICES}.reference=cpu", f"{MODEL}.lora_rank=4"): "the reference is the policy without it",
+}
 
 
-def test_devices_of_several_processes(config: Callable[..., Any]) -> None:
-    problems = module("settings.placement").placement_problems
-    assert "2 processes, each of which has a GPU of its own" in next(problems(config(f"{DEVICES}.policy=cuda:0"), 2))[0]
-    assert list(problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
-
-
-def test_a_gpu_is_not_there_where_all_are_hidden(config: Callable[..., Any]) -> None:
-    hidden = module("settings.placement").hidden_devices
-    assert "local.device=cpu hides all GPUs" in next(hidden(config(f"{DEVICES}.rollout=cuda:1")))[0]
-    assert list(hidden(config(f"{DEVICES}.rollout=cpu"))) == []
+def test_devices_that_cannot_be(config: Callable[..., Any]) -> None:
+    for settings, message in IMPOSSIBLE.items():
+        assert message in refusal(lambda settings=settings: check(config(*settings))), settings
+    placement = module("settings.placement")
+    (problem, *_), *_ = placement.placement_problems(config(f"{DEVICES}.policy=cuda:0"), 2)
+    assert "2 processes, each of which has a GPU of its own" in problem
+    assert list(placement.placement_problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
+    (problem, *_), *_ = placement.hidden_devices(config(f"{DEVICES}.rollout=cuda:1"))
+    assert "local.device=cpu hides all GPUs" in problem
+    assert list(placement.hidden_devices(config(f"{DEVICES}.rollout=cpu"))) == []
 
 
 ON_DEVICES = f"""

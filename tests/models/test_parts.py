@@ -113,10 +113,29 @@ def check(config: Any) -> None:
     module("training.assembly").check_config(config, 1)
 
 
-@pytest.fixture
-def changed(model_path: Path, tmp_path: Path) -> Path:
-    """A copy of the toy model, for changing."""
-    return Path(shutil.copytree(model_path, tmp_path / "changed"))
+def learn(policy: Any, ids: torch.Tensor) -> None:
+    """Do a large step."""
+    policy.module(ids).logits.logsumexp(-1).mean().backward()
+    for group in policy.optimizer.param_groups:
+        group["lr"] = 0.05
+    policy.optimizer.step()
+    policy.optimizer.zero_grad()
+
+
+def logits_if_merged(policy: Any, config: Any, ids: torch.Tensor) -> torch.Tensor:
+    """The logits of a policy, which are those of a plain model with its weights, under a plain model's names."""
+    from transformers import AutoModelForCausalLM
+
+    merged = AutoModelForCausalLM.from_config(config)
+    merged.load_state_dict(dict(policy.full_weights()))
+    logits: torch.Tensor = policy.module.eval()(ids).logits
+    torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
+    return logits
+
+
+def save_adapter(policy: Any, folder: Path, ranks: Any) -> None:
+    for write in module("workers.shared_parts").parts_of(policy, ranks, sharded=True, copies=True):
+        write(folder, ranks)
 
 
 def edit(file: Path, **values: Any) -> None:
@@ -202,7 +221,6 @@ EMPTY = "class Rows(Dataset):\n    def __len__(self):\n        return 0\n"
 OF_A_BASE = """class Base(Dataset):
     def __init__(self, data_files, config, {}):
         raise ValueError(sorted({{**locals(), **locals().get('y', {{}})}}))
-
 
 class Rows(Base):
     def __init__(self, *args, **kwargs):
@@ -327,22 +345,6 @@ def test_settings_that_no_policy_can_be_made_with(config: Make, policy: Make) ->
     assert "a sequence may have 10 tokens" in refusal(lambda: module("settings.setting_checks").check_sizes(made))
 
 
-def test_attention_is_what_is_configured(policy: Make) -> None:
-    for attention in ("sdpa", "eager"):
-        made = policy(f"{MODEL}.override_config.attn_implementation={attention}")
-        assert made.module.config._attn_implementation == attention
-
-
-def test_texts_need_no_chat_template(config: Make, changed: Path, ranks: Any) -> None:
-    (changed / "chat_template.jinja").unlink()
-    made = config(f"{MODEL}.path={changed}", "data.train_batch_size=4")
-    tokenizer = module("workers.models").load_tokenizer(made.actor_rollout_ref.model, ranks)
-    train, _ = module("data.datasets").build_datasets(made, tokenizer)
-    row = train[0]
-    text = tokenizer.decode(row["input_ids"][row["attention_mask"].bool()])
-    assert text.replace(" ", "").rstrip("=").isdigit(), text
-
-
 def test_the_optimizer_gets_its_settings(policy: Make) -> None:
     made = policy(f"{OPTIM}.betas=[0.8,0.95]", f"{OPTIM}.weight_decay=0.2", f"{OPTIM}.lr=0.003").optimizer
     (group,) = made.param_groups
@@ -368,11 +370,7 @@ def test_only_the_adapter_is_trained_and_saved(policy: Make, ranks: Any, tmp_pat
     before = {name: weight.clone() for name, weight in made.module.named_parameters()}
     ids = torch.arange(4, 16).reshape(2, 6)
     for _ in range(2):
-        made.module(ids).logits.logsumexp(-1).mean().backward()
-        for group in made.optimizer.param_groups:
-            group["lr"] = 0.05
-        made.optimizer.step()
-        made.optimizer.zero_grad()
+        learn(made, ids)
     changed = {name for name, weight in made.module.named_parameters() if not torch.equal(weight, before[name])}
     assert len(changed) == 4
     assert all("lora_" in name for name in changed)
@@ -380,14 +378,10 @@ def test_only_the_adapter_is_trained_and_saved(policy: Make, ranks: Any, tmp_pat
     assert {name.rsplit(".", 2)[1] for name, _ in made.adapter_weights()} == {"lora_A", "lora_B"}
 
     frozen = {name: weight.clone() for name, weight in made.module.named_parameters()}
-    merged = AutoModelForCausalLM.from_config(made.module.config)
-    merged.load_state_dict(dict(made.full_weights()))  # strict: the names of a model without an adapter
-    logits = made.module.eval()(ids).logits
-    torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
+    logits = logits_if_merged(made, made.module.config, ids)
     assert all(torch.equal(weight, frozen[name]) for name, weight in made.module.named_parameters())
 
-    for write in module("workers.shared_parts").parts_of(made, ranks, sharded=True, copies=True):
-        write(tmp_path / "adapter", ranks)
+    save_adapter(made, tmp_path / "adapter", ranks)
     start = AutoModelForCausalLM.from_pretrained(made.lora.base_model_name_or_path)
     assert not torch.allclose(start.eval()(ids).logits, logits, atol=1e-3)
     with module("workers.lora").without_adapter(made.module):
@@ -405,7 +399,6 @@ def test_only_the_adapter_is_trained_and_saved(policy: Make, ranks: Any, tmp_pat
 
 def test_an_adapter_beside_weights_in_4_bits(policy: Make, ranks: Any, tmp_path: Path) -> None:
     """It computes, and learns, what one beside the same weights does where they are unpacked; nothing else changes."""
-    from transformers import AutoModelForCausalLM
 
     chosen = f"{MODEL}.target_modules=[q_proj,v_proj]"  # the other layers are packed as well
     packed, dense = policy(f"{MODEL}.lora_rank=4", chosen, IN_4_BITS), policy(f"{MODEL}.lora_rank=4", chosen)
@@ -431,24 +424,17 @@ def test_an_adapter_beside_weights_in_4_bits(policy: Make, ranks: Any, tmp_path:
         for made in (packed, dense):
             with torch.no_grad():
                 made.module.eval()(ids)  # a layout that bitsandbytes has for inference must not stay
-            made.module.train()(ids).logits.logsumexp(-1).mean().backward()
-            for group in made.optimizer.param_groups:
-                group["lr"] = 0.05
-            made.optimizer.step()
-            made.optimizer.zero_grad()
+            made.module.train()
+            learn(made, ids)
     for (name, left), (_, right) in zip(_trained(packed), _trained(dense), strict=True):
         torch.testing.assert_close(left, right, atol=1e-6, rtol=0)
         assert not torch.equal(left, before[name])
     frozen = {name: weight for name, weight in packed.module.named_parameters() if not weight.requires_grad}
     assert all(torch.equal(weight, before[name]) for name, weight in frozen.items())
 
-    merged = AutoModelForCausalLM.from_config(dense.module.config)
-    merged.load_state_dict(dict(packed.full_weights()))  # strict: the names of a model that is not packed
-    logits = packed.module.eval()(ids).logits
-    torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
+    logits = logits_if_merged(packed, dense.module.config, ids)
 
-    for write in module("workers.shared_parts").parts_of(packed, ranks, sharded=True, copies=True):
-        write(tmp_path / "adapter", ranks)
+    save_adapter(packed, tmp_path / "adapter", ranks)
     again = policy(f"{MODEL}.lora_adapter_path={tmp_path / 'adapter'}", IN_4_BITS)
     torch.testing.assert_close(again.module.eval()(ids).logits, logits, atol=0, rtol=0)
     assert {file.name for file in (tmp_path / "adapter").glob("*.safetensors")} == {"adapter_model.safetensors"}
@@ -483,10 +469,7 @@ def test_an_adapter_of_experts_is_merged_whole(
             if "lora_B" in name:
                 weight.normal_(std=0.05)
     assert any("experts" in name for name, _ in _trained(made))
-    merged = AutoModelForCausalLM.from_config(config)
-    merged.load_state_dict(dict(made.full_weights()))
-    ids = torch.arange(4, 16).reshape(2, 6)
-    torch.testing.assert_close(merged.eval()(ids).logits, made.module.eval()(ids).logits, atol=1e-5, rtol=0)
+    logits_if_merged(made, config, torch.arange(4, 16).reshape(2, 6))
 
 
 def _trained(policy: Any) -> list[tuple[str, torch.Tensor]]:

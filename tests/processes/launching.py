@@ -9,7 +9,6 @@ import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -31,35 +30,14 @@ def overrides(*groups: Sequence[str]) -> list[str]:
     return list({setting.partition("=")[0]: setting for group in groups for setting in group}.values())
 
 
-@dataclass(frozen=True)
-class Phase:
-    """Cases of driver.py that some processes run together.
-
-    Attributes:
-        directory: where each case gets a directory of its name.
-        processes: how many there are.
-        cases: settings by name.
-        resumed: directories of earlier runs, copied to that of a case beforehand.
-    """
-
-    directory: str
-    processes: int
-    cases: dict[str, list[str]]
-    resumed: dict[str, str] = field(default_factory=dict)
+# Cases of driver.py that some processes run together: a directory, how many there are, settings by name, and
+# directories of earlier runs, copied to that of a case beforehand.
+Phase = tuple[str, int, dict[str, list[str]], dict[str, str]]
 
 
 def drive(root: Path, phases: Sequence[Phase], directory: Path) -> None:
     """Run phases one after the other, in directories below this one."""
-    described = [
-        {
-            "directory": str(directory / phase.directory),
-            "processes": phase.processes,
-            "cases": phase.cases,
-            "resumed": {name: str(directory / origin) for name, origin in phase.resumed.items()},
-        }
-        for phase in phases
-    ]
-    run_driver(root, DRIVER, described, directory)
+    run_driver(root, DRIVER, phases, directory)
 
 
 def run_driver(root: Path, driver: Path, what: object, directory: Path, timeout: float = 600) -> str:

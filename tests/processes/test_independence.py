@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.processes.launching import SCORE, Phase, drive, overrides, saved
+from tests.processes.launching import SCORE, drive, overrides, saved
 
 pytestmark = pytest.mark.slow
 
@@ -146,7 +146,7 @@ def runs(project: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: 
     for directory, processes, settings, resumed in phases:
         chosen = {name: case for name, case in settings.items() if not is_quick or (name in QUICK and processes < 4)}
         if chosen:
-            asked.append(Phase(directory, processes, chosen, {name: resumed[name] for name in resumed.keys() & chosen}))
+            asked.append((directory, processes, chosen, {name: resumed[name] for name in resumed.keys() & chosen}))
     drive(project, asked, root)
     return root
 

@@ -14,7 +14,7 @@ import pytest
 import torch
 import yaml
 
-from tests.processes.launching import TORCHRUN, Phase, drive, overrides, started
+from tests.processes.launching import TORCHRUN, drive, overrides, started
 from tests.project.running import SMALL, environment
 
 pytestmark = pytest.mark.slow
@@ -192,7 +192,7 @@ EVERYTHING = (
 @pytest.mark.thorough
 @pytest.mark.parametrize("more", [(), EVERYTHING], ids=["grpo", "everything"])
 def test_memory_does_not_grow(project: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
-    drive(project, [Phase("2", 2, {"long": overrides(SMALL, SETTINGS, more)})], tmp_path)
+    drive(project, [("2", 2, {"long": overrides(SMALL, SETTINGS, more)}, {})], tmp_path)
     for rank in range(2):
         steps = torch.load(tmp_path / f"2/long/steps-{rank}.pt", weights_only=False)
         memory = [step["memory"] / 2**20 for step in steps]
@@ -217,25 +217,21 @@ from ..vendored.algorithms.core_algos import compute_grpo_outcome_advantage
 
 save, write_data = torch.save, HuggingFaceStorageWriter.write_data
 
-
 @register_adv_est("before_saving")
 def before_saving(token_level_rewards, response_mask, index, **_):
     shorten(6)
     return compute_grpo_outcome_advantage(token_level_rewards, response_mask, index)
-
 
 def slowly(*arguments, **settings):
     if "optimizer.pt" in str(arguments[1]) and dist.get_world_size() > 1 and not SHARED:
         time.sleep(9)
     save(*arguments, **settings)
 
-
 def wait_and_write(self, plan, planner):
     if dist.get_rank() == 1 and "weights" in str(self.path) and "step_2" in str(self.path):
         time.sleep(9)
         print("the share of rank 1 is written", flush=True)
     return write_data(self, plan, planner)
-
 
 torch.save, HuggingFaceStorageWriter.write_data = slowly, wait_and_write
 """

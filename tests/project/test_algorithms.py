@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from tests.project.running import SMALL, check_forked, overrides
+from tests.project.running import SMALL, check_forked, metrics_of, overrides
 from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import NEWEST, newest_release
 
@@ -27,7 +27,6 @@ from {PACKAGE}.hooks import import_hooks
 from {PACKAGE}.registries import ADV_ESTIMATOR_REGISTRY, compute_advantage
 from {PACKAGE}.vendored.protocol import DataProto
 
-
 def advantages(algorithm, prompts):
     scores, tokens = torch.tensor([1.0, 0.0, 1.0, 1.0])[:, None], torch.ones(4, 1)
     tensors = dict.fromkeys(("token_level_scores", "token_level_rewards"), scores)
@@ -43,14 +42,12 @@ def advantages(algorithm, prompts):
     settings = {{name: algorithm[name] for name in ("adv_estimator", "gamma", "lam", "norm_adv_by_std_in_grpo")}}
     return compute_advantage(batch, num_repeat=1, config=algorithm, **settings).batch["advantages"]
 
-
 def of_one(algorithm, compared):
     try:
         alone = advantages(algorithm, "abcd")
     except (AssertionError, ValueError):
         return "none"
     return "same" if torch.allclose(alone, compared) else "other" if alone.any() else "none"
-
 
 import_hooks()
 found, default = {{}}, load_config()  # to compose one takes half a second
@@ -121,7 +118,7 @@ def gradient(root: Path, loss: str, rows: int) -> tuple[float, str]:
         f"trainer.default_local_dir={folder}",
     )
     done = check_forked(root, "main.py", *settings)
-    (row,) = (json.loads(line) for line in (folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines())
+    (row,) = metrics_of(folder)
     return row["actor/grad_norm"], done.stderr
 
 
@@ -153,7 +150,6 @@ def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(made: Maker,
 STEEP = """
 
 from ..vendored.algorithms.core_algos import get_policy_loss_fn, register_policy_loss  # noqa: E402
-
 
 @register_policy_loss("steep")
 def steep(log_prob, **inputs):

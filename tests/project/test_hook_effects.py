@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import SMALL, check_forked, forked, overrides, started
+from tests.project.running import SMALL, check_forked, forked, metrics_of, overrides, started
 
 pytestmark = pytest.mark.slow
 
@@ -52,7 +52,7 @@ def test_a_run_goes_on_as_it_was(project: Path, effect: str) -> None:
     done = check_forked(project, *settings(project, effect))
     assert [said for said in EFFECTS[effect] if said not in done.stderr] == []
     assert (project / "run/global_step_2").is_dir()
-    assert len((project / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()) == 2
+    assert len(metrics_of(project / "run")) == 2
 
 
 def test_a_function_that_seeds_does_not_repeat_the_responses(project: Path) -> None:
@@ -94,7 +94,7 @@ def test_what_ends_a_job_leaves_the_step_its_samples(project: Path) -> None:
     code, shown = process.wait(120), (project / "output").read_text(encoding="utf-8")
     assert code == 130, shown[-3000:]
     assert "ended its process" not in shown
-    rows = [json.loads(line) for line in metrics.read_text(encoding="utf-8").splitlines()]
+    rows = metrics_of(project / "run")
     assert rows
     assert all(row.get("reward/unscored/mean", 0) == 0 for row in rows)
 
@@ -187,7 +187,7 @@ def seen(project: Path, done: subprocess.CompletedProcess[str]) -> list[tuple[fl
     """Of each step, the share of samples that were scored in the main thread, and their mean score."""
     assert done.returncode == 0, done.stderr
     assert "interrupted" not in done.stderr
-    rows = [json.loads(line) for line in (project / "run/metrics.jsonl").read_text().splitlines()]
+    rows = metrics_of(project / "run")
     shutil.rmtree(project / "run")
     return [(row["reward/here/mean"], row["critic/score/mean"]) for row in rows]
 

@@ -9,10 +9,9 @@ import pytest
 
 from extractor.pipeline.generate import complete, list_recipes
 from extractor.pipeline.render import map_templates, render_config
-from extractor.pipeline.render.layers import UNTIL, list_engine_layers, list_engine_modes, list_layers, map_files
-from extractor.pipeline.render.long_imports import wrap_imports
+from extractor.pipeline.render.layers import UNTIL, list_engine_layers, list_engine_modes, map_files
 from extractor.pipeline.render.presets import ESTIMATOR, LOSS, match_preset, read_presets
-from extractor.pipeline.render.shims import select_shims, slice_module
+from extractor.pipeline.render.shims import select_shims
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import rename_keys
 from extractor.values.configtree.yaml_text import UnsupportedYaml
@@ -80,15 +79,6 @@ def test_no_template_names_a_template() -> None:
     ]
     assert len(files) > 300
     assert [str(path) for path in files if heads.match(path.read_text(encoding="utf-8"))] == []
-
-
-def test_of_several_templates_the_nearest_release_wins() -> None:
-    manifest, options = next(item for item in EVERY if item[0].release == "0.6.1")
-    assert map_templates(manifest, options)["toy/workers/actor.py"] == (
-        "base/__package__/workers/actor.py",
-        "until/0.7.1/base/__package__/workers/actor.py",
-    )
-    assert "tests/test_reward_managers.py" not in map_files(["base", "until/0.7.0/base"], "toy")
 
 
 @pytest.mark.parametrize(
@@ -230,27 +220,6 @@ def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
         )
 
 
-def test_a_hook_is_one_file(copied: Path) -> None:
-    hook = copied / "templates/base/__package__/custom/mine.py"
-    hook.write_text("# vextract:hook  yours: written once, never touched by an upgrade\n")
-    newest = releases.list_supported()[-1]
-    manifest = releases.load(newest)
-    options = Options("toy", newest)
-    assert map_templates(manifest, options)["toy/custom/mine.py"] == ("base/__package__/custom/mine.py",)
-
-
-def test_what_engine_and_feature_share_is_there_once() -> None:
-    newest = releases.list_supported()[-1]
-    loaded = releases.load(newest)
-    for engine in loaded.engines:
-        options = complete(Options("toy", newest, engine=engine, features=("episodes",)), loaded)
-        layers = list_layers(loaded, options)
-        assert len({*layers}) == len(layers)
-        assert layers.index("engine/seeds") < layers.index("feature/episodes")
-        assert ("engine/server" in layers) == (engine != "hf")
-    assert "engine/seeds" not in list_layers(loaded, Options("toy", newest, engine="hf"))
-
-
 TEXT = '''"""Two animals."""
 
 from __future__ import annotations
@@ -274,13 +243,6 @@ def lion() -> NoReturn:
 '''
 
 
-def test_what_nobody_imports_is_left_out_with_its_imports() -> None:
-    found = slice_module(TEXT, {"bear"})
-    assert "lion" not in found
-    assert "import os\nfrom typing import Any\n\nLEGS = 4\n\n\ndef bear" in found
-    assert slice_module(TEXT, {"bear", "lion"}) == TEXT
-
-
 def test_shims_bring_what_they_import_and_visitors_bring_no_module() -> None:
     shims = {f"p/shims/{name}.py": text for name, text in (("__init__", '"""S."""\n'), ("zoo", TEXT))}
     shims["p/shims/others.py"] = "zebra = ValueError()\n\n\nhorse = 1\n"
@@ -290,14 +252,3 @@ def test_shims_bring_what_they_import_and_visitors_bring_no_module() -> None:
     assert {*found} == {*shims}
     assert found["p/shims/zoo.py"] == TEXT
     assert found["p/shims/others.py"] == "zebra = ValueError()\n"
-
-
-def test_an_import_that_is_too_long_gets_a_name_a_line() -> None:
-    package = "p" * 70
-    long = f"    from {package}.settings.loading import ConfigError, load_config, notes_on\n"
-    assert wrap_imports(f"import os\n{long}x = 1\n") == (
-        f"import os\n    from {package}.settings.loading import (\n"
-        "        ConfigError,\n        load_config,\n        notes_on,\n    )\nx = 1\n"
-    )
-    short = long.replace(package, "p")
-    assert wrap_imports(short) == short

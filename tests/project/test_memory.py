@@ -106,8 +106,7 @@ def test_kernels_that_add_up_in_one_order(
     assert first == second
 
 
-def test_more_processes_than_gpus(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+def test_more_processes_than_gpus(root: Path) -> None:
     shown = printed(root, ONE_TOO_MANY, LOCAL_RANK="1", RANK="1", WORLD_SIZE="2")
     assert "process 2 of this machine has no GPU of its own: torch finds 1" in "\n".join(shown)
 

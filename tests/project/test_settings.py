@@ -197,9 +197,8 @@ def _typed(mistake: str, hint: str) -> str:
     return words[0] if "=" in words[0] or words[0].startswith("-") else f"{mistake.partition('=')[0]}={words[0]}"
 
 
-def test_a_mistake_is_answered_at_once_with_a_hint_that_is_taken_as_it_is_typed(made: Maker) -> None:
+def test_a_mistake_is_answered_at_once_with_a_hint_that_is_taken_as_it_is_typed(root: Path) -> None:
     """Before anything slow is imported."""
-    root = made(Configuration(NEWEST[-1])).root
     script = """
         import contextlib, io, json, sys
         from main import main
@@ -256,6 +255,7 @@ def test_a_config_of_any_path_goes_over_the_projects(project: Path, tmp_path: Pa
         ("trainer: {totl_epochs: 3}\n", "did you mean trainer.total_epochs=3?"),
         ("a: [\n", "is not valid YAML"),
         ("- a\n", "holds no settings"),
+        ("trainer: {total_training_steps: many}\n", "trainer.total_training_steps is 'many'"),
     ):
         own.write_text(text)
         done = check_forked(project, "main.py", "--cfg", "--config", str(own), code=2)
@@ -311,6 +311,7 @@ def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:
 
 def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
     said = {
+        "algorithm:\n  adv_estimator: [grpo\n": "not valid YAML",
         "trainer:\n  totl_epochs: 3\n": "did you mean trainer.total_epochs?",
         "trainer:\n  nnodes: 2\n": "torchrun --nnodes 2",
         "actor_rollout_ref:\n  rollout:\n    tensor_model_parallel_size: 4\n": "--engine vllm",
@@ -413,9 +414,8 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
     assert "toy/custom" in done.stderr
 
 
-def test_a_response_that_is_alone(made: Maker) -> None:
+def test_a_response_that_is_alone(root: Path) -> None:
     """The project finds out by itself which of upstream's estimators compare the responses to a prompt."""
-    root = made(Configuration(NEWEST[-1], "hf")).root
     check = (
         "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.training.assembly import check_config\n"
         "from toy.hooks import import_hooks\nfrom toy.settings.setting_checks import check_sizes\nimport_hooks()\n"
@@ -431,14 +431,13 @@ def test_a_response_that_is_alone(made: Maker) -> None:
     assert [line.partition(":")[0] for line in said] == ["note"] * len(noted) + ["refused"] * len(refused)
 
 
-def test_a_mode_that_the_owner_adds_to_the_algorithms_is_one(made: Maker, tmp_path: Path) -> None:
-    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
-    core = root / "toy/vendored/algorithms/core_algos.py"
+def test_a_mode_that_the_owner_adds_to_the_algorithms_is_one(project: Path) -> None:
+    core = project / "toy/vendored/algorithms/core_algos.py"
     text, known = core.read_text(), 'if loss_agg_mode == "token-mean":'
     assert text.count(known) == 1
     core.write_text(text.replace(known, f'if loss_agg_mode == "of-mine":\n        return loss_mat.sum()\n    {known}'))
     mode = "actor_rollout_ref.actor.loss_agg_mode"
-    (known, _), (code, shown) = answers_to(root, f"{mode}=of-mine", f"{mode}=of-min")
+    (known, _), (code, shown) = answers_to(project, f"{mode}=of-mine", f"{mode}=of-min")
     assert (known, code, f"{mode} is 'of-min'" in shown) == (0, 2, True)
 
 
@@ -472,8 +471,7 @@ def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Pa
     assert "trackio is not installed" in error
 
 
-def test_a_reader_that_leaves_early_is_no_error(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+def test_a_reader_that_leaves_early_is_no_error(root: Path) -> None:
     code = """
         import os, subprocess, sys
         reading, writing = os.pipe()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.processes.launching import TORCHRUN
-from tests.project.running import check_forked, check_python, overrides, python, train
+from tests.project.running import check_forked, check_python, metrics_of, overrides, python, train
 from tests.project.support import Configuration, make
 from tests.project.test_rollouts import DRIVER, check
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.vllm]
 
 # Our code of the engine differs between these; all others share it, and the project's own tests run with each.
 VARIANTS = ["0.5.0", LAST_WITH_ENGINES_IN_PROCESS, NEWEST[-1]]
+Projects = Callable[[str], Path]  # of a release
 # All responses of a step are to the same prompt, so that only chance tells them apart.
 ONE_PROMPT = (
     "data.shuffle=false",
@@ -28,7 +29,7 @@ ONE_PROMPT = (
 
 
 @pytest.fixture(scope="module")
-def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Projects:
     """A project of each release, made once."""
     pytest.importorskip("vllm")
     known: dict[str, Path] = {}
@@ -44,8 +45,8 @@ def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[
 
 
 def metrics(root: Path) -> list[dict[str, Any]]:
-    (file,) = root.glob("checkpoints/*/*/metrics.jsonl")
-    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+    (run,) = root.glob("checkpoints/*/*")
+    return metrics_of(run)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +57,7 @@ def metrics(root: Path) -> list[dict[str, Any]]:
     ],
 )
 def test_the_engine_agrees_with_transformers_after_every_update(
-    projects: Callable[[str], Path], release: str, models: str, count: int
+    projects: Projects, release: str, models: str, count: int
 ) -> None:
     """The project's own tests of its rollout: greedy tokens and log-probabilities, tied and untied, and failures."""
     done = check_python(projects(release), "-m", "pytest", "-x", "tests/test_rollout.py", "-k", models)
@@ -66,16 +67,14 @@ def test_the_engine_agrees_with_transformers_after_every_update(
 @pytest.mark.parametrize("release", VARIANTS)
 @pytest.mark.parametrize("mode", ["sync", "async"])
 @pytest.mark.thorough
-def test_rollouts_are_what_the_config_says(
-    projects: Callable[[str], Path], tmp_path: Path, release: str, mode: str
-) -> None:
+def test_rollouts_are_what_the_config_says(projects: Projects, tmp_path: Path, release: str, mode: str) -> None:
     done = check_python(projects(release), "-c", DRIVER, str(tmp_path), f"actor_rollout_ref.rollout.mode={mode}")
     check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", VARIANTS)
-def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
+def test_the_toy_task_is_learned(projects: Projects, tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     check_python(
         root,
@@ -95,7 +94,7 @@ def test_the_toy_task_is_learned(projects: Callable[[str], Path], tmp_path: Path
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
-def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_path: Path, release: str) -> None:
+def test_processes_draw_different_samples(projects: Projects, tmp_path: Path, release: str) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     first, second = _parts(_trained_by(2, root, *ONE_PROMPT), 2)
     assert first != second
@@ -104,7 +103,7 @@ def test_processes_draw_different_samples(projects: Callable[[str], Path], tmp_p
 @pytest.mark.parametrize("release", OF_BOTH_KINDS)
 @pytest.mark.thorough
 def test_processes_that_hold_one_model_write_the_responses_of_all_of_them(
-    projects: Callable[[str], Path], tmp_path: Path, release: str
+    projects: Projects, tmp_path: Path, release: str
 ) -> None:
     """Every update reaches each part of the model; the responses are those that one process draws."""
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
@@ -117,7 +116,7 @@ def test_processes_that_hold_one_model_write_the_responses_of_all_of_them(
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
 def test_two_models_that_two_processes_each_hold_draw_different_samples(
-    projects: Callable[[str], Path], tmp_path: Path, release: str
+    projects: Projects, tmp_path: Path, release: str
 ) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     together = "actor_rollout_ref.rollout.tensor_model_parallel_size=2"
@@ -178,9 +177,7 @@ def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path,
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
-def test_a_resumed_run_is_the_run_that_was_not_interrupted(
-    projects: Callable[[str], Path], tmp_path: Path, release: str
-) -> None:
+def test_a_resumed_run_is_the_run_that_was_not_interrupted(projects: Projects, tmp_path: Path, release: str) -> None:
     """vLLM draws from the random numbers of its process, which a checkpoint holds."""
     rows = []
     for lengths in ((2,), (1, 2)):
@@ -197,7 +194,7 @@ def test_a_resumed_run_is_the_run_that_was_not_interrupted(
 
 @pytest.mark.parametrize("release", OF_BOTH_KINDS)
 def test_without_vllm_or_its_model_the_project_says_what_to_do(
-    projects: Callable[[str], Path], tmp_path: Path, release: str
+    projects: Projects, tmp_path: Path, release: str
 ) -> None:
     root = Path(shutil.copytree(projects(release), tmp_path / "project"))
     hidden = "import sys; sys.modules['vllm'] = None; from main import main; sys.exit(main(sys.argv[1:]))"
