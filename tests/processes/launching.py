@@ -3,8 +3,6 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
@@ -17,12 +15,13 @@ from safetensors.torch import load_file
 from torch.distributed.checkpoint import HuggingFaceStorageReader
 
 from tests.project import forked
+from tests.project.forked import Forked
 from tests.project.running import environment
 
 DRIVER = Path(__file__).with_name("driver.py")
 SCORE = Path(__file__).with_name("score.py")
 # No two tests use the same port: torchrun finds a free one.
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
 
 
 def overrides(*groups: Sequence[str]) -> list[str]:
@@ -66,57 +65,38 @@ def saved(directory: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-class Started:
-    """A command that is running.
+class Started(Forked):
+    """A project's process that is running, and what it has printed, both streams."""
 
-    Attributes:
-        process: the command itself.
-        log: what it has printed, both streams.
-    """
-
-    def __init__(self, arguments: Sequence[str], cwd: Path, root: Path, log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], root: Path, log: Path) -> None:
         self.log = log
-        with log.open("w") as file:
-            self.process = subprocess.Popen(
-                arguments, cwd=cwd, env=environment(root), stdout=file, stderr=file, start_new_session=True
-            )
+        super().__init__(arguments, cwd=root, env=environment(root), files=[Path(os.devnull), log, log])
 
     def text(self) -> str:
-        return self.log.read_text()
+        return self.log.read_text() if self.log.exists() else ""
 
     def wait_for(self, text: str, seconds: float = 120) -> None:
         """Wait until it has printed something."""
         deadline = time.monotonic() + seconds
         while text not in self.text():
-            assert self.process.poll() is None or text in self.text(), self.text()[-4000:]
+            assert self.poll() is None or text in self.text(), self.text()[-4000:]
             assert time.monotonic() < deadline, f"no {text!r} in {seconds} s:\n{self.text()[-4000:]}"
             time.sleep(0.1)
 
-    def wait(self, seconds: float = 120) -> int:
-        return self.process.wait(seconds)
-
     def workers(self) -> list[int]:
         """The processes that it has started, in the order of their ranks."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         return sorted(int(child) for child in children.split())
-
-    def kill(self) -> None:
-        """Kill it and what it has started, if they are still there."""
-        try:
-            workers = self.workers()
-        except OSError:
-            workers = []
-        for process in (*workers, self.process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        self.process.wait()
 
 
 @contextmanager
-def started(arguments: Sequence[str], root: Path, log: Path, cwd: Path | None = None) -> Iterator[Started]:
-    """Start a command, and see to it that nothing of it is left."""
-    running = Started(arguments, cwd or root, root, log)
+def started(arguments: Sequence[str], root: Path, log: Path) -> Iterator[Started]:
+    """Start Python with some arguments, and see to it that nothing of it is left."""
+    running = Started(arguments, root, log)
     try:
         yield running
     finally:
+        with suppress(OSError):
+            for worker in running.workers():  # they lead sessions of their own
+                os.kill(worker, signal.SIGKILL)
         running.kill()

@@ -54,7 +54,7 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_until_it_is_told_to_st
     with started(arguments, project, tmp_path / "resumed.log") as running:
         running.wait_for(f"step {saved + 2}/")
         assert f"resuming from {run / f'global_step_{saved}'}" in running.text()
-        running.process.send_signal(signal.SIGINT)
+        running.send_signal(signal.SIGINT)
         assert running.wait(60) != 0
         text = running.text()
     assert "stopping after this step" in text
@@ -87,7 +87,7 @@ def test_a_second_machine_needs_nothing_but_the_project_and_its_loss_is_noticed(
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     torchrun = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"),
+        *("-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"),
         *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=test"),
     ]
     runs = [tmp_path / "first", tmp_path / "second"]

@@ -103,7 +103,7 @@ def test_a_recipe_keeps_its_settings(verl: None, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_two_processes_give_the_weights_of_one(project: Path, found: dict[str, Any]) -> None:
-    _driven(project, *TORCHRUN[1:], "--nproc-per-node", "2")
+    _driven(project, *TORCHRUN, "--nproc-per-node", "2")
     (other,) = (project / "runs/ranks").glob("global_step_4")
     one, two = (load_file(path / "actor/model.safetensors") for path in (Path(found["whole"]), other))
     assert max(float((one[name] - two[name]).abs().max()) for name in one) < 1e-6

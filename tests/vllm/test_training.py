@@ -133,7 +133,7 @@ def _trained_by(processes: int, root: Path, *settings: str) -> list[str]:
     given = overrides(
         f"trainer.rollout_data_dir={samples}", "actor_rollout_ref.rollout.calculate_log_probs=true", *settings
     )
-    check_python(root, *TORCHRUN[1:], f"--nproc-per-node={processes}", "main.py", *given)
+    check_python(root, *TORCHRUN, f"--nproc-per-node={processes}", "main.py", *given)
     rows = metrics(root)
     assert [row["step"] for row in rows] == [1, 2]
     assert max(row["training/rollout_probs_diff_max"] for row in rows) < 1e-4

@@ -167,7 +167,7 @@ LORA = "actor_rollout_ref.model.lora_rank=4"
     [(1, []), *(pytest.param(2, more, marks=pytest.mark.thorough) for more in ([], [LORA]))],
 )
 def test_a_trainer_goes_back_to_a_checkpoint(project: Path, processes: int, more: list[str]) -> None:
-    launcher = [*TORCHRUN[1:], f"--nproc-per-node={processes}"] if processes > 1 else []
+    launcher = [*TORCHRUN, f"--nproc-per-node={processes}"] if processes > 1 else []
     found = run(project, f"NAME, MORE = 'back_of_{processes}_{len(more)}', {more}\n{BACK}", *launcher)
     assert found[:4] == [True, True, "global_step_4", "global_step_4"]
     assert "is not a global_step_N directory" in found[4]
@@ -187,7 +187,7 @@ def test_one_trainer_follows_another_in_several_processes(project: Path) -> None
         if os.environ["RANK"] == "0":
             print(json.dumps(steps))
         """,
-        *TORCHRUN[1:],
+        *TORCHRUN,
         "--nproc-per-node=2",
     )
     assert found == [2, 2]
