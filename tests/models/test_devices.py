@@ -1,45 +1,13 @@
 """Which device each part of a run computes on. No GPU is needed: see `device.cpp` for the devices that stand in."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.models.test_parts import MODEL, check, config, default, model_path, module, ranks, refusal, root
 from tests.project.running import check_python, overrides
 from tests.project.support import PACKAGE, Configuration, make
-
-__all__ = ["config", "default", "model_path", "ranks", "root"]  # fixtures
-DEVICES, ASYNC = "local.devices", "actor_rollout_ref.rollout.mode=async"
-REFERENCE = "+actor_rollout_ref.ref.model.path"
-
-
-IMPOSSIBLE = {
-    (f"{DEVICES}.policy=gpu1",): "policy is 'gpu1', which is no device",
-    (f"{DEVICES}.rollout=cuda:1",): "rollout is cuda:1, and torch finds no such device",
-    (f"{DEVICES}.reference=nothing",): "reference is nothing, and torch finds no such device",
-    (f"{DEVICES}.rollout=cpu", ASYNC): "local.server.devices",
-    (
-        *(f"{DEVICES}.policy=cpu", ASYNC),
-        *("local.server.url=null", "local.server.devices=null"),
-    ): "nothing says which devices the server has",
-    (f"{DEVICES}.reference=cpu", f"{MODEL}.lora_rank=4"): "the reference is the policy without it",
-}
-
-
-def test_devices_that_cannot_be(config: Callable[..., Any]) -> None:
-    for settings, message in IMPOSSIBLE.items():
-        assert message in refusal(lambda settings=settings: check(config(*settings))), settings
-    placement = module("settings.placement")
-    (problem, *_), *_ = placement.placement_problems(config(f"{DEVICES}.policy=cuda:0"), 2)
-    assert "2 processes, each of which has a GPU of its own" in problem
-    assert list(placement.placement_problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
-    (problem, *_), *_ = placement.hidden_devices(config(f"{DEVICES}.rollout=cuda:1"))
-    assert "local.device=cpu hides all GPUs" in problem
-    assert list(placement.hidden_devices(config(f"{DEVICES}.rollout=cpu"))) == []
-
 
 ON_DEVICES = f"""
 import json, os, sys, torch

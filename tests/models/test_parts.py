@@ -161,6 +161,8 @@ BAD_FILES: list[tuple[str, str | bytes | None, str, str]] = [
     ("null.jsonl", '{"prompt": null, ' + ROW, "row 0: null", "drop the row"),
     ("number.jsonl", '{"prompt": 3, ' + ROW, "row 0: neither text nor a list of messages", "write text"),
     ("role.jsonl", '{"prompt": [{"content": "1="}], ' + ROW, "row 0, message 0: it has no role", '"role": "user"'),
+    ("no_chat.jsonl", '{"prompt": [], ' + ROW, "row 0: there is no message", ""),
+    ("no_truth.jsonl", '{"prompt": "1=", "reward_model": null}', "row 0: neither reward_model nor", "ground_truth"),
     ("none.jsonl", '{"prompt": "", ' + ROW, "row 0: the prompt is empty", "data.prompt_key"),
     ("info.jsonl", '{"prompt": "1=", "extra_info": "x", ' + ROW, "row 0: extra_info is no object", "name"),
     ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
@@ -343,6 +345,32 @@ def test_settings_that_no_policy_can_be_made_with(config: Make, policy: Make) ->
     assert "lora_rank is -1" in refusal(lambda: module("workers.lora").check_adapter(section))
     made = config("actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=9")
     assert "a sequence may have 10 tokens" in refusal(lambda: module("settings.setting_checks").check_sizes(made))
+
+
+DEVICES, ASYNC = "local.devices", "actor_rollout_ref.rollout.mode=async"
+IMPOSSIBLE = {
+    (f"{DEVICES}.policy=gpu1",): "policy is 'gpu1', which is no device",
+    (f"{DEVICES}.rollout=cuda:1",): "rollout is cuda:1, and torch finds no such device",
+    (f"{DEVICES}.reference=nothing",): "reference is nothing, and torch finds no such device",
+    (f"{DEVICES}.rollout=cpu", ASYNC): "local.server.devices",
+    (
+        *(f"{DEVICES}.policy=cpu", ASYNC),
+        *("local.server.url=null", "local.server.devices=null"),
+    ): "nothing says which devices the server has",
+    (f"{DEVICES}.reference=cpu", f"{MODEL}.lora_rank=4"): "the reference is the policy without it",
+}
+
+
+def test_devices_that_cannot_be(config: Make) -> None:
+    for settings, message in IMPOSSIBLE.items():
+        assert message in refusal(lambda settings=settings: check(config(*settings))), settings
+    placement = module("settings.placement")
+    (problem, *_), *_ = placement.placement_problems(config(f"{DEVICES}.policy=cuda:0"), 2)
+    assert "2 processes, each of which has a GPU of its own" in problem
+    assert list(placement.placement_problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
+    (problem, *_), *_ = placement.hidden_devices(config(f"{DEVICES}.rollout=cuda:1"))
+    assert "local.device=cpu hides all GPUs" in problem
+    assert list(placement.hidden_devices(config(f"{DEVICES}.rollout=cpu"))) == []
 
 
 def test_the_optimizer_gets_its_settings(policy: Make) -> None:

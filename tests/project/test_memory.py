@@ -265,36 +265,25 @@ def test_vllm_has_its_share_of_the_device_while_it_writes(made: Maker, tmp_path:
 
 
 @pytest.mark.thorough
-def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
-    root = made(EVERYTHING).root
-    dynamic = (
-        "preset=grpo",
-        "actor_rollout_ref.actor.use_dynamic_bsz=true",
-        "actor_rollout_ref.rollout.n=8",
-        model(tmp_path, SMALL),
-    )
-    sizes = ("data.train_batch_size=64", "actor_rollout_ref.actor.ppo_mini_batch_size=64", "local.device=cuda")
-    sizes = (*sizes, "local.max_logits_mb=128")
-    found = [
-        planned(root, "--memory", "80", *dynamic, *sizes, f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu={tokens}")
+def test_passes_of_more_tokens_and_larger_pieces_of_logits_take_more(made: Maker, tmp_path: Path) -> None:
+    root, actor = made(EVERYTHING).root, "actor_rollout_ref.actor"
+    sizes = ("--memory", "80", "preset=grpo", "data.train_batch_size=64", "local.device=cuda")
+    dynamic = (*sizes, f"{actor}.use_dynamic_bsz=true", f"{actor}.ppo_mini_batch_size=64", "local.max_logits_mb=128")
+    dynamic = (*dynamic, "actor_rollout_ref.rollout.n=8", model(tmp_path, SMALL))
+    fewer, more = (
+        planned(root, *dynamic, f"{actor}.ppo_max_token_len_per_gpu={tokens}")[1]["activations"][-1]
         for tokens in (16_384, 65_536)
-    ]
-    fewer, more = (table["activations"][-1] for _, table, _ in found)
+    )
     assert more >= 4 * fewer > 0
-
-
-@pytest.mark.thorough
-def test_pieces_of_logits_are_larger_on_a_gpu(made: Maker, tmp_path: Path) -> None:
-    root = made(EVERYTHING).root
-    wide = model(tmp_path, {**SMALL, "vocab_size": 150_000})
-    sizes = ("data.train_batch_size=64", "data.max_response_length=256", "local.device=cuda", wide)
-    sizes = (*sizes, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")
-    logits = {
-        most: planned(root, "--memory", "80", *sizes, *([f"local.max_logits_mb={most}"] if most else []))[1]["logits"]
-        for most in ("", "512", "128")
-    }
-    assert logits[""] == logits["512"]
-    assert logits[""][-1] > logits["128"][-1] > 0
+    (tmp_path / "wide").mkdir()
+    sizes = (*sizes, "data.max_response_length=256", f"{actor}.ppo_micro_batch_size_per_gpu=16")
+    sizes = (*sizes, model(tmp_path / "wide", {**SMALL, "vocab_size": 150_000}))
+    auto, large, small = (
+        planned(root, *sizes, *more)[1]["logits"]
+        for more in ((), ("local.max_logits_mb=512",), ("local.max_logits_mb=128",))
+    )
+    assert auto == large, "on a GPU"
+    assert auto[-1] > small[-1] > 0
 
 
 @pytest.mark.parametrize("release", newest_release())

@@ -308,14 +308,12 @@ def test_a_project_that_was_moved_and_renamed(project: Path, tmp_path: Path) -> 
     assert Path(os.fsdecode(shown.strip())) == moved / PACKAGE / "shims/stand_ins.py"
 
 
-@pytest.mark.parametrize("name", HARD)
-def test_hard_names(name: str, project: Path, tmp_path: Path) -> None:
+def test_hard_names(project: Path, tmp_path: Path) -> None:
     """What `vextract sync` does for every command: find the project, read it, write into it."""
-    target = tmp_path / name
-    project.rename(target)
-    (target / PACKAGE / "vendored/protocol.py").unlink()
-    for arguments, cwd in (([], target), (["--", name], tmp_path), ([str(target)], Path("/"))):
-        (target / PACKAGE / "vendored/protocol.py").unlink(missing_ok=True)
-        done = vextract("sync", "--offline", *arguments, cwd=cwd)
-        assert done.returncode == 0, done.stderr
-        assert (target / PACKAGE / "vendored/protocol.py").exists()
+    for name in HARD:
+        project = project.rename(tmp_path / name)
+        for arguments, cwd in (([], project), (["--", name], tmp_path), ([str(project)], Path("/"))):
+            (project / PACKAGE / "vendored/protocol.py").unlink(missing_ok=True)
+            done = vextract("sync", "--offline", *arguments, cwd=cwd)
+            assert done.returncode == 0, done.stderr
+            assert (project / PACKAGE / "vendored/protocol.py").exists(), name
