@@ -203,7 +203,7 @@ def test_all_processes_hold_the_same_numbers(runs: Path) -> None:
         for number, one in enumerate(ranks[0]):
             for other in ranks[1:]:
                 assert furthest(one["columns"], other[number]["columns"]) == 0, case
-                assert one["metrics"]["actor/pg_loss"] == other[number]["metrics"]["actor/pg_loss"], case
+                assert one["metrics"]["actor/grad_norm"] == other[number]["metrics"]["actor/grad_norm"], case
 
 
 @pytest.mark.parametrize("resumed", nightly("2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/2_to_1", "4/2_to_pairs"))
