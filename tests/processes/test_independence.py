@@ -102,8 +102,8 @@ CASES: dict[str, tuple[str, ...]] = {
     "prime_dpo": (*PRIME, "local.prime.loss_type=bon_acc", "local.prime.update=reverse"),
 }
 FAILURES = {2: "reward", 3: "loss", 4: "1"}
-# What an ordinary run tries: one case, one failure, and a checkpoint of one process that two go on from.
-QUICK = {"passes_and_epochs", "whole", "half", "1_to_2", "fails_loss"}
+# What an ordinary run tries: two cases, one failure, and a checkpoint of one process that two go on from.
+QUICK = {"passes_and_epochs", "incomplete_mini_batch", "whole", "half", "1_to_2", "fails_loss"}
 TOKENS = 40  # of a pass, on one process
 PAIRS = (f"{ACTOR}.fsdp_config.fsdp_size=2",)  # each pair of processes has a copy of the models
 MORE = ("trainer.total_training_steps=4",)

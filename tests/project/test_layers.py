@@ -81,6 +81,15 @@ def test_no_template_names_a_template() -> None:
     assert [str(path) for path in files if heads.match(path.read_text(encoding="utf-8"))] == []
 
 
+def test_of_several_templates_the_nearest_release_wins() -> None:
+    manifest, options = next(item for item in EVERY if item[0].release == "0.6.1")
+    assert map_templates(manifest, options)["toy/workers/actor.py"] == (
+        "base/__package__/workers/actor.py",
+        "until/0.7.1/base/__package__/workers/actor.py",
+    )
+    assert "tests/test_reward_managers.py" not in map_files(["base", "until/0.7.0/base"], "toy")
+
+
 @pytest.mark.parametrize(
     "release",
     [
