@@ -108,6 +108,7 @@ def test_what_does_not_fit_a_run_is_an_error_with_a_hint(train, run, capsys):
         train(*more, f"{CHOICE}=SGD", directory=run, code=2)
         shown = capsys.readouterr().err
         assert "not of this optimizer, SGD" in shown and "hint: " in shown
+    shutil.rmtree(run / "global_step_1")  # to which it would go back
     (run / "global_step_2" / "actor").rename(run / "policy")
     train(*more, directory=run, code=2)
     shown = capsys.readouterr().err
