@@ -1,4 +1,4 @@
-"""Runs in a process of its own, in a project: two steps of every preset, and what each of them computed with.
+"""Runs in a process of its own, in a project: a step of every preset, and what each of them computed with.
 
 python driver.py PACKAGE PRESET...
 """
@@ -17,7 +17,7 @@ SIZES = (
     "actor_rollout_ref.rollout.n=8",
     "actor_rollout_ref.actor.ppo_mini_batch_size=8",
     "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64",
-    "trainer.total_training_steps=2",
+    "trainer.total_training_steps=1",
     "trainer.val_before_train=false",
     "trainer.test_freq=-1",
     "trainer.logger=[console]",

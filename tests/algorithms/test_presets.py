@@ -11,7 +11,7 @@ import pytest
 from extractor.values import releases
 from tests.project.running import check_forked
 from tests.project.support import PACKAGE, Configuration, make
-from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
+from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
 DRIVER = Path(__file__).with_name("driver.py")
@@ -47,7 +47,7 @@ FUNCTIONS: dict[str, tuple[list[str], list[str]]] = {
 
 @pytest.fixture(scope="module")
 def found(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], dict[str, Any]]:
-    """What two steps of each preset gave, by release; run once for each."""
+    """What a step of each preset gave, by release; run once for each."""
     known: dict[str, dict[str, Any]] = {}
 
     def run(release: str) -> dict[str, Any]:
@@ -68,7 +68,7 @@ def test_every_preset_trains_by_its_own_functions(found: Callable[[str], dict[st
     assert sorted(results) == sorted(releases.load(release).algorithms)
     for preset, result in results.items():
         assert result["code"] == 0, preset
-        assert [row["step"] for row in result["rows"]] == [1, 2]
+        assert [row["step"] for row in result["rows"]] == [1]
         for row in result["rows"]:
             assert [name for name, value in row.items() if value is None or not math.isfinite(value)] == [], preset
         assert any(row["actor/grad_norm"] > 0 for row in result["rows"]), preset
@@ -93,29 +93,3 @@ def test_what_only_one_preset_does_shows_in_its_metrics(found: Callable[[str], d
     )
     assert 0 <= results["prime"]["rows"][0]["reward_model/dpo_acc_before"] <= 1
     assert not [name for name in results["rloo"]["rows"][0] if name.startswith("reward_model/")]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
-def test_dynamic_sampling_goes_on_exactly_after_a_checkpoint(release: str, tmp_path: Path) -> None:
-    """A step that draws several batches leaves the data loader where a resumed run finds it."""
-    root = make(Configuration(release, algorithm="dapo"), tmp_path / "project").root
-    settings = [
-        "algorithm.filter_groups.max_num_gen_batches=0",
-        "data.train_batch_size=8",
-        "actor_rollout_ref.rollout.n=4",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=32",
-        "trainer.val_before_train=false",
-        "trainer.test_freq=-1",
-        "trainer.logger=[console]",
-        "trainer.save_freq=2",
-    ]
-    weights = []
-    for name, parts in (("whole", (4,)), ("parts", (2, 4))):
-        for steps in parts:
-            directory = tmp_path / name
-            changed = [f"trainer.total_training_steps={steps}", f"trainer.default_local_dir={directory}"]
-            check_forked(root, "main.py", *settings, *changed)
-        weights.append((directory / "global_step_4" / "actor" / "model.safetensors").read_bytes())
-    assert weights[0] == weights[1]

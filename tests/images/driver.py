@@ -14,6 +14,7 @@ import torch
 HERE = Path(__file__).resolve().parent
 sys.path[:0] = [str(Path.cwd()), str(HERE)]
 
+import models  # noqa: E402
 import pictures  # noqa: E402
 from toy import LocalPPOTrainer, load_config  # noqa: E402
 from toy.data.images import processor_of, response_positions  # noqa: E402
@@ -32,6 +33,8 @@ SIZES = (
 
 def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
     """Train, or say what is refused, or compare a step with what upstream's functions and plain transformers give."""
+    if not Path(model).exists():
+        models.save_model(Path(model).name, Path(model))
     if mode == "refuse":
         print(json.dumps([_refusal(model, run, lambda row: None, *settings)]))
         return

@@ -9,11 +9,13 @@ import pytest
 from extractor.values import releases
 from tests.images import pictures
 from tests.images.conftest import HERE, Run
+from tests.project.running import metrics_of
 from tests.project.support import Configuration, make
 from tests.releases import ALL, NEWEST, source_of
 
 pytestmark = pytest.mark.slow
 
+Place = Callable[..., Path]
 FEW = (
     *("data.train_batch_size=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4", "actor_rollout_ref.rollout.n=4"),
     *("data.shuffle=false", "actor_rollout_ref.actor.use_kl_loss=true", "local.recompute_old_log_probs=true"),
@@ -47,14 +49,14 @@ REFUSED = (
     ],
 )
 def test_a_step_is_upstreams_and_what_plain_transformers_computes(
-    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path, kind: str, settings: list[str]
+    run: Run, project: Place, tmp_path: Path, kind: str, settings: list[str]
 ) -> None:
     """Rows with one image, two and none; images as PIL and bytes. Others are refused before a model is loaded."""
     for name in ("experimental/agent_loop/agent_loop.py", "utils/model.py", "utils/tokenizer/tokenizer.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(source_of(NEWEST[-1]).files[f"verl/{name}"])
     root = project(NEWEST[-1])
-    done = run(root, HERE / "driver.py", "compare", model(kind), tmp_path / "run", tmp_path, *FEW, *settings)
+    done = run(root, HERE / "driver.py", "compare", tmp_path / kind, tmp_path / "run", tmp_path, *FEW, *settings)
     assert done.returncode == 0, done.stderr[-3000:]
     found = json.loads(done.stdout.splitlines()[-1])
     assert found["as_upstream"] == [True] * 4
@@ -66,30 +68,22 @@ def test_a_step_is_upstreams_and_what_plain_transformers_computes(
         assert expected in said.splitlines()[0]
 
 
-def _scores(run_directory: Path) -> list[float]:
-    rows = [json.loads(line) for line in (run_directory / "metrics.jsonl").read_text().splitlines()]
-    return [value for row in rows for name, value in row.items() if name.startswith("val-core/") and "mean@1" in name]
-
-
 @pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["Qwen2_5_VL", "Qwen3VL"])
-def test_the_colour_of_a_square_is_learnt(
-    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path, kind: str
-) -> None:
+def test_the_colour_of_a_square_is_learnt(run: Run, model: Place, project: Place, tmp_path: Path, kind: str) -> None:
     # Without a bonus for entropy it soon names two of the colours only.
     settings = ("trainer.total_training_steps=80", "trainer.test_freq=40", "actor_rollout_ref.actor.entropy_coeff=0.15")
     done = run(project(NEWEST[-1]), HERE / "driver.py", "learn", model(kind), tmp_path / "run", "", *settings)
     assert done.returncode == 0, done.stderr[-3000:]
-    scores = _scores(tmp_path / "run")
+    rows = metrics_of(tmp_path / "run")
+    scores = [row[name] for row in rows for name in row if name.startswith("val-core/") and "mean@1" in name]
     assert scores[0] < 0.3
     assert scores[-1] >= 0.85  # on pictures that were held out
 
 
 @pytest.mark.thorough
 @pytest.mark.vllm
-def test_vllm_reads_images_as_the_trainer_does(
-    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
-) -> None:
+def test_vllm_reads_images_as_the_trainer_does(run: Run, model: Place, project: Place, tmp_path: Path) -> None:
     """After each update: what was seen before must not be taken from a cache."""
     pytest.importorskip("vllm")
     rollout = "actor_rollout_ref.rollout"
@@ -99,7 +93,7 @@ def test_vllm_reads_images_as_the_trainer_does(
         root, HERE / "driver.py", "learn", model("Qwen2_5_VL"), tmp_path / "run", "", *settings, *FEW[:-1], steps
     )
     assert done.returncode == 0, done.stderr[-3000:]
-    rows = [json.loads(line) for line in (tmp_path / "run/metrics.jsonl").read_text().splitlines()]
+    rows = metrics_of(tmp_path / "run")
     found = [row[name] for row in rows for name in row if name.endswith("rollout_log_probs_diff_max")]
     assert len(found) == 3
     assert max(found) < 1e-4
@@ -107,14 +101,14 @@ def test_vllm_reads_images_as_the_trainer_does(
 
 @pytest.mark.parametrize("release", [pytest.param(one, marks=pytest.mark.thorough) for one in ("0.7.1", "0.8.0")])
 def test_releases_that_have_images_train_on_files_of_them(
-    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path, release: str
+    run: Run, model: Place, project: Place, tmp_path: Path, release: str
 ) -> None:
     _train_on_files(run, model("Qwen2_5_VL"), project(release), tmp_path)
 
 
 @pytest.mark.thorough
 def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
-    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
+    run: Run, model: Place, project: Place, tmp_path: Path
 ) -> None:
     root = project(NEWEST[-1])
     settings = _train_on_files(run, model("Qwen2_5_VL"), root, tmp_path)
@@ -134,7 +128,7 @@ def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
 
 
 @pytest.mark.thorough
-def test_two_processes_train_an_adapter(run: Run, model: Callable[[str], Path], tmp_path: Path) -> None:
+def test_two_processes_train_an_adapter(run: Run, model: Place, tmp_path: Path) -> None:
     root = make(Configuration(NEWEST[-1], features=("lora", "multimodal")), tmp_path / "project").root
     launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "main.py")
     _train_on_files(run, model("Qwen2_5_VL"), root, tmp_path, *launch, more=("actor_rollout_ref.model.lora_rank=4",))
@@ -142,7 +136,7 @@ def test_two_processes_train_an_adapter(run: Run, model: Callable[[str], Path], 
 
 @pytest.mark.thorough
 def test_rollout_servers_are_refused_before_a_model_is_loaded(
-    run: Run, model: Callable[[str], Path], project: Callable[..., Path], tmp_path: Path
+    run: Run, model: Place, project: Place, tmp_path: Path
 ) -> None:
     settings = ("refuse", model("Qwen2_5_VL"), tmp_path / "run", "", "actor_rollout_ref.rollout.mode=async")
     done = run(project(NEWEST[-1], "vllm"), HERE / "driver.py", *settings)

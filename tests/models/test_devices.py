@@ -1,50 +1,13 @@
 """Which device each part of a run computes on. No GPU is needed: see `device.cpp` for the devices that stand in."""
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.models.test_parts import MODEL, check, config, default, model_path, module, ranks, refusal, root
 from tests.project.running import check_python, overrides
 from tests.project.support import PACKAGE, Configuration, make
-
-__all__ = ["config", "default", "model_path", "ranks", "root"]  # fixtures
-DEVICES, ASYNC = "local.devices", "actor_rollout_ref.rollout.mode=async"
-REFERENCE = "+actor_rollout_ref.ref.model.path"
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ((f"{DEVICES}.policy=gpu1",), "policy is 'gpu1', which is no device"),
-        ((f"{DEVICES}.rollout=cuda:1",), "rollout is cuda:1, and torch finds no such device"),
-        ((f"{DEVICES}.reference=nothing",), "reference is nothing, and torch finds no such device"),
-        ((f"{DEVICES}.rollout=cpu", ASYNC), "local.server.devices"),
-        (
-            (f"{DEVICES}.policy=cpu", ASYNC, "local.server.url=null", "local.server.devices=null"),
-            "nothing says which devices the server has",
-        ),
-        ((f"{DEVICES}.reference=cpu", f"{MODEL}.lora_rank=4"), "the reference is the policy without it"),
-    ],
-)
-def test_devices_that_cannot_be(config: Callable[..., Any], settings: tuple[str, ...], message: str) -> None:
-    assert message in refusal(lambda: check(config(*settings)))
-
-
-def test_devices_of_several_processes(config: Callable[..., Any]) -> None:
-    problems = module("settings.placement").placement_problems
-    assert "2 processes, each of which has a GPU of its own" in next(problems(config(f"{DEVICES}.policy=cuda:0"), 2))[0]
-    assert list(problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
-
-
-def test_a_gpu_is_not_there_where_all_are_hidden(config: Callable[..., Any]) -> None:
-    hidden = module("settings.placement").hidden_devices
-    assert "local.device=cpu hides all GPUs" in next(hidden(config(f"{DEVICES}.rollout=cuda:1")))[0]
-    assert list(hidden(config(f"{DEVICES}.rollout=cpu"))) == []
-
 
 ON_DEVICES = f"""
 import json, os, sys, torch

@@ -30,6 +30,8 @@ FEATURES = (
     "sharded_checkpoints",
 )
 IN_4_BITS = "local.quantization.load_in_4bit=true"
+# From settings to a config, or to a policy.
+Make = Callable[..., Any]
 MODEL, OPTIM = "actor_rollout_ref.model", "actor_rollout_ref.actor.optim"
 
 
@@ -70,7 +72,7 @@ def default(root: Path) -> Any:
 
 
 @pytest.fixture
-def config(default: Any, model_path: Path) -> Callable[..., Any]:
+def config(default: Any, model_path: Path) -> Make:
     """A function from settings to a config with toy sizes and the toy model."""
     from omegaconf import OmegaConf, open_dict
 
@@ -85,7 +87,7 @@ def config(default: Any, model_path: Path) -> Callable[..., Any]:
 
 
 @pytest.fixture
-def policy(config: Callable[..., Any], ranks: Any) -> Callable[..., Any]:
+def policy(config: Make, ranks: Any) -> Make:
     """A function from settings to a policy."""
 
     def make(*settings: str, total_steps: int = 10) -> Any:
@@ -111,67 +113,84 @@ def check(config: Any) -> None:
     module("training.assembly").check_config(config, 1)
 
 
-@pytest.fixture
-def changed(model_path: Path, tmp_path: Path) -> Path:
-    """A copy of the toy model, for changing."""
-    return Path(shutil.copytree(model_path, tmp_path / "changed"))
+def learn(policy: Any, ids: torch.Tensor) -> None:
+    """Do a large step."""
+    policy.module(ids).logits.logsumexp(-1).mean().backward()
+    for group in policy.optimizer.param_groups:
+        group["lr"] = 0.05
+    policy.optimizer.step()
+    policy.optimizer.zero_grad()
+
+
+def logits_if_merged(policy: Any, config: Any, ids: torch.Tensor) -> torch.Tensor:
+    """The logits of a policy, which are those of a plain model with its weights, under a plain model's names."""
+    from transformers import AutoModelForCausalLM
+
+    merged = AutoModelForCausalLM.from_config(config)
+    merged.load_state_dict(dict(policy.full_weights()))
+    logits: torch.Tensor = policy.module.eval()(ids).logits
+    torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
+    return logits
+
+
+def save_adapter(policy: Any, folder: Path, ranks: Any) -> None:
+    for write in module("workers.shared_parts").parts_of(policy, ranks, sharded=True, copies=True):
+        write(folder, ranks)
 
 
 def edit(file: Path, **values: Any) -> None:
     file.write_text(json.dumps({**json.loads(file.read_text()), **values}))
 
 
-def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(config: Callable[..., Any]) -> None:
+def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(config: Make) -> None:
     turns = ("actor_rollout_ref.rollout.multi_turn.enable=true", "data.train_files=rows.parquet")
     said = refusal(lambda: check(config(*turns, "local.env.is_reward=false")))
     assert "env_wrapper.py has the toy environment, and data.train_files has rows of something else" in said
     check(config(*turns))
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "message", "hint"),
-    [
-        ("gone.parquet", None, "no such file", "data.train_files"),
-        ("broken.parquet", "this is no parquet", "as parquet", "data.train_files"),
-        ("empty.jsonl", "", "holds no rows", "data.train_files"),
-        ("latin.jsonl", b'{"prompt": "1="}\n{"prompt": "\xe9"}', "latin.jsonl:2: not UTF-8", "convert it"),
-        ("directory.parquet", ..., "is a directory", "name the files"),
-        ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
-        ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "table.csv').to_parquet("),
-        ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
-        ("null.jsonl", '{"prompt": null, "ground_truth": 2}', "row 0: null", "drop the row"),
-        ("number.jsonl", '{"prompt": 3, "ground_truth": 2}', "row 0: neither text nor a list of messages",
-         "write text"),
-        ("role.jsonl", '{"prompt": [{"content": "1="}], "ground_truth": 2}', "row 0, message 0: it has no role",
-         '"role": "user"'),
-        ("null.jsonl", '{"prompt": "", "ground_truth": 2}', "row 0: the prompt is empty", "data.prompt_key"),
-        ("said.jsonl", '{"prompt": [{"role": "user", "value": "1="}], "ground_truth": 2}',
-         "its content is missing, or null", "write text"),
-        ("chat.jsonl", '{"prompt": [{"role": "assistant", "content": "2"}], "ground_truth": 2}',
-         "row 0: the prompt ends with a message of the assistant", "demonstrations"),
-        ("info.jsonl", '{"prompt": "1=", "ground_truth": 2, "extra_info": "x"}', "row 0: extra_info is no object",
-         "name"),
-        ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
-        ("image.jsonl", '{"prompt": [{"role": "user", "content": [{"type": "image"}]}], "ground_truth": 2}',
-         "row 0, message 0: a part of its content is no text: {'type': 'image'}", "leave such rows out"),
-        ("object.jsonl", '{"prompt": [{"role": "user", "content": {"a": 1}}], "ground_truth": 2}',
-         "row 0, message 0: its content is {'a': 1}, of type dict", "its JSON"),
-        ("half.jsonl", '{"prompt": "1=", "ground_truth": 2}\n{"prompt": "1=", "extra_info": {"a": ["\\ud83d"]}}',
-         r"half.jsonl, row 1: half of a pair of surrogates in ", "whole character"),
-    ],
-)  # fmt: skip
-def test_a_bad_file_of_data_is_named_with_a_hint(
-    config: Callable[..., Any], tmp_path: Path, name: str, content: Any, message: str, hint: str
-) -> None:
-    path = tmp_path / name
-    if content is ...:
-        path.mkdir()
-    elif content is not None:
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    with pytest.raises(module("errors").DataError, match=message) as caught:
-        module("data.datasets").dataset_of_files([str(path)], "train", config().data, None)
-    assert hint in caught.value.hint
-    assert f"hint: {caught.value.hint}" in str(caught.value)
+ROW = '"ground_truth": 2}'
+BAD_FILES: list[tuple[str, str | bytes | None, str, str]] = [
+    ("gone.parquet", None, "no such file", "data.train_files"),
+    ("broken.parquet", "this is no parquet", "as parquet", "data.train_files"),
+    ("empty.jsonl", "", "holds no rows", "data.train_files"),
+    ("latin.jsonl", b'{"prompt": "1="}\n{"prompt": "\xe9"}', "latin.jsonl:2: not UTF-8", "convert it"),
+    ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
+    ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "table.csv').to_parquet("),
+    ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
+    ("null.jsonl", '{"prompt": null, ' + ROW, "row 0: null", "drop the row"),
+    ("number.jsonl", '{"prompt": 3, ' + ROW, "row 0: neither text nor a list of messages", "write text"),
+    ("role.jsonl", '{"prompt": [{"content": "1="}], ' + ROW, "row 0, message 0: it has no role", '"role": "user"'),
+    ("no_chat.jsonl", '{"prompt": [], ' + ROW, "row 0: there is no message", ""),
+    ("no_truth.jsonl", '{"prompt": "1=", "reward_model": null}', "row 0: neither reward_model nor", "ground_truth"),
+    ("none.jsonl", '{"prompt": "", ' + ROW, "row 0: the prompt is empty", "data.prompt_key"),
+    ("info.jsonl", '{"prompt": "1=", "extra_info": "x", ' + ROW, "row 0: extra_info is no object", "name"),
+    ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
+    ("half.jsonl", '{"prompt": "1=", ' + ROW + '\n{"prompt": "1=", "extra_info": {"a": ["\\ud83d"]}}',
+     "half.jsonl, row 1: half of a pair of surrogates in ", "whole character"),
+]  # fmt: skip
+# A message that is the prompt of such a row.
+BAD_MESSAGES = [
+    ('{"role": "user", "value": "1="}', "its content is missing, or null", "write text"),
+    ('{"role": "assistant", "content": "2"}', "row 0: the prompt ends with a message of the assistant", "demonst"),
+    ('{"role": "user", "content": [{"type": "image"}]}', "part of its content is no text: {'type': 'image'}", "leave"),
+    ('{"role": "user", "content": {"a": 1}}', "row 0, message 0: its content is {'a': 1}, of type dict", "its JSON"),
+]
+
+
+def test_a_bad_file_of_data_is_named_with_a_hint(config: Make, tmp_path: Path) -> None:
+    data = config().data
+    (tmp_path / "directory.parquet").mkdir()
+    in_chats = [("chat.jsonl", f'{{"prompt": [{text}], {ROW}', *said) for text, *said in BAD_MESSAGES]
+    for name, content, message, hint in [*BAD_FILES, *in_chats, ("directory.parquet", None, "is a directory", "name")]:
+        path = tmp_path / name
+        if content is not None:
+            path.write_bytes(content if isinstance(content, bytes) else content.encode())
+        with pytest.raises(module("errors").DataError) as caught:
+            module("data.datasets").dataset_of_files([str(path)], "train", data, None)
+        assert message in str(caught.value), name
+        assert hint in caught.value.hint, name
+        assert f"hint: {caught.value.hint}" in str(caught.value)
 
 
 @pytest.mark.usefixtures("root")
@@ -205,40 +224,37 @@ OF_A_BASE = """class Base(Dataset):
     def __init__(self, data_files, config, {}):
         raise ValueError(sorted({{**locals(), **locals().get('y', {{}})}}))
 
-
 class Rows(Base):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "files", "said"),
-    [
-        (RAISING, "a.yaml", "ValueError: a.yaml"),
-        (RAISING, ["a.yaml", "b.yaml"], "ValueError: ['a.yaml', 'b.yaml']"),
-        (RAISING, None, "ValueError: ['train']"),
-        # It gets what it or its base takes.
-        (OF_A_BASE.format("max_samples=None"), None, "'max_samples'"),
-        (OF_A_BASE.format("tokenizer=None"), None, "'data_files', 'self', 'tokenizer']"),
-        (OF_A_BASE.format("x=None, **y"), None, "'max_samples'"),
-        (EMPTY, None, "the train dataset (Rows) is empty"),
-    ],
-)
-def test_a_dataset_class_of_ones_own_gets_what_it_takes(
-    tmp_path: Path, config: Callable[..., Any], text: str, files: Any, said: str
-) -> None:
-    """Its files as the config has them."""
-    (tmp_path / "rows.py").write_text(OWN + text)
-    data = config(f"data.custom_cls.path={tmp_path / 'rows.py'}", "data.custom_cls.name=Rows").data
-    data.train_files = files
+# It gets its files as the config has them, and what it or its base takes.
+OWN_CLASSES: list[tuple[str, Any, str]] = [
+    (RAISING, "a.yaml", "ValueError: a.yaml"),
+    (RAISING, ["a.yaml", "b.yaml"], "ValueError: ['a.yaml', 'b.yaml']"),
+    (RAISING, None, "ValueError: ['train']"),
+    (OF_A_BASE.format("max_samples=None"), None, "'max_samples'"),
+    (OF_A_BASE.format("tokenizer=None"), None, "'data_files', 'self', 'tokenizer']"),
+    (OF_A_BASE.format("x=None, **y"), None, "'max_samples'"),
+    (EMPTY, None, "the train dataset (Rows) is empty"),
+]
+
+
+def test_a_dataset_class_of_ones_own_gets_what_it_takes(tmp_path: Path, config: Make) -> None:
     datasets, errors = module("data.datasets"), (module("hooks").HookError, module("errors").DataError)
-    with pytest.raises(errors) as caught:
-        datasets.dataset_of_files(datasets.file_list(files), "train", data, None)
-    assert said in str(caught.value)
+    for number, (text, files, said) in enumerate(OWN_CLASSES):
+        file = tmp_path / f"rows{number}.py"
+        file.write_text(OWN + text)
+        data = config(f"data.custom_cls.path={file}", "data.custom_cls.name=Rows").data
+        data.train_files = files
+        with pytest.raises(errors) as caught:
+            datasets.dataset_of_files(datasets.file_list(files), "train", data, None)
+        assert said in str(caught.value)
 
 
-def test_groups_that_share_a_copy_must_be_of_one_size(config: Callable[..., Any]) -> None:
+def test_groups_that_share_a_copy_must_be_of_one_size(config: Make) -> None:
     module("custom")
     check_config, size = module("training.assembly").check_config, "actor_rollout_ref.actor.fsdp_config.fsdp_size"
     said = refusal(lambda: check_config(config(f"{size}=3"), 4))
@@ -256,9 +272,8 @@ def only(folder: Path, **files: str) -> None:
 
 
 def without(folder: Path, *patterns: str) -> None:
-    for pattern in patterns:
-        for file in folder.glob(pattern):
-            file.unlink()
+    for file in (file for pattern in patterns for file in folder.glob(pattern)):
+        file.unlink()
 
 
 def cut_short(file: Path) -> None:
@@ -302,71 +317,80 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
 }
 
 
-@pytest.mark.parametrize("case", SPOILED)
-def test_a_directory_that_is_no_whole_model(policy: Callable[..., Any], changed: Path, case: str) -> None:
-    spoil, said = SPOILED[case]
-    spoil(changed)
-    assert said in refusal(lambda: policy(f"{MODEL}.path={changed}"))
+def test_a_directory_that_is_no_whole_model(policy: Make, model_path: Path, tmp_path: Path) -> None:
+    for case, (spoil, said) in SPOILED.items():
+        changed = Path(shutil.copytree(model_path, tmp_path / case.replace(" ", "_")))
+        spoil(changed)
+        assert said in refusal(lambda at=changed: policy(f"{MODEL}.path={at}")), case
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        (f"{MODEL}.path=nobody/no-such-model", "taken for a name on the hub"),
-        (f"{MODEL}.override_config.attn_implementation=flash_attention_2", "attn_implementation=sdpa"),
-        (f"{OPTIM}.optimizer=AdamQ", "no such optimizer"),
-        (f"{OPTIM}.optimizer=AdamW8bit {OPTIM}.optimizer_impl=torchao.optim", "torchao"),
-        (f"{OPTIM}.optimizer=LBFGS", "the optimizer refuses its settings"),
-        (f"{MODEL}.lora_rank=4 {MODEL}.target_modules=[no_such_layer]", "no LoRA adapter can be put on this model"),
-        (f"{MODEL}.lora_adapter_path=/nowhere/at/all", "no LoRA adapter at /nowhere/at/all"),
-        (f"{MODEL}.lora_rank=4 {MODEL}.lora_alpha=0", "lora_alpha is 0"),
-    ],
-)
-def test_settings_that_no_policy_can_be_made_with(policy: Callable[..., Any], settings: str, message: str) -> None:
-    text = refusal(lambda: policy(*settings.split()))
-    assert message in text
-    assert len(text) < 600 or OPTIM not in settings
+REFUSED = {
+    f"{MODEL}.path=nobody/no-such-model": "taken for a name on the hub",
+    f"{MODEL}.override_config.attn_implementation=flash_attention_2": "attn_implementation=sdpa",
+    f"{OPTIM}.optimizer=AdamQ": "no such optimizer",
+    f"{OPTIM}.optimizer=AdamW8bit {OPTIM}.optimizer_impl=torchao.optim": "torchao",
+    f"{OPTIM}.optimizer=LBFGS": "the optimizer refuses its settings",
+    f"{MODEL}.lora_rank=4 {MODEL}.target_modules=[no_such_layer]": "no LoRA adapter can be put on this model",
+    f"{MODEL}.lora_adapter_path=/nowhere/at/all": "no LoRA adapter at /nowhere/at/all",
+    f"{MODEL}.lora_rank=4 {MODEL}.lora_alpha=0": "lora_alpha is 0",
+}
 
 
-def test_a_rank_below_zero(config: Callable[..., Any]) -> None:
+def test_settings_that_no_policy_can_be_made_with(config: Make, policy: Make) -> None:
+    for settings, message in REFUSED.items():
+        text = refusal(lambda settings=settings: policy(*settings.split()))
+        assert message in text, settings
+        assert len(text) < 600 or OPTIM not in settings
     section = config(f"{MODEL}.lora_rank=-1").actor_rollout_ref.model
     assert "lora_rank is -1" in refusal(lambda: module("workers.lora").check_adapter(section))
+    made = config("actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=9")
+    assert "a sequence may have 10 tokens" in refusal(lambda: module("settings.setting_checks").check_sizes(made))
 
 
-@pytest.mark.parametrize("attention", ["sdpa", "eager"])
-def test_attention_is_what_is_configured(policy: Callable[..., Any], attention: str) -> None:
-    made = policy(f"{MODEL}.override_config.attn_implementation={attention}")
-    assert made.module.config._attn_implementation == attention
+DEVICES, ASYNC = "local.devices", "actor_rollout_ref.rollout.mode=async"
+IMPOSSIBLE = {
+    (f"{DEVICES}.policy=gpu1",): "policy is 'gpu1', which is no device",
+    (f"{DEVICES}.rollout=cuda:1",): "rollout is cuda:1, and torch finds no such device",
+    (f"{DEVICES}.reference=nothing",): "reference is nothing, and torch finds no such device",
+    (f"{DEVICES}.rollout=cpu", ASYNC): "local.server.devices",
+    (
+        *(f"{DEVICES}.policy=cpu", ASYNC),
+        *("local.server.url=null", "local.server.devices=null"),
+    ): "nothing says which devices the server has",
+    (f"{DEVICES}.reference=cpu", f"{MODEL}.lora_rank=4"): "the reference is the policy without it",
+}
 
 
-def test_texts_need_no_chat_template(config: Callable[..., Any], changed: Path, ranks: Any) -> None:
-    (changed / "chat_template.jinja").unlink()
-    made = config(f"{MODEL}.path={changed}", "data.train_batch_size=4")
-    tokenizer = module("workers.models").load_tokenizer(made.actor_rollout_ref.model, ranks)
-    train, _ = module("data.datasets").build_datasets(made, tokenizer)
-    row = train[0]
-    text = tokenizer.decode(row["input_ids"][row["attention_mask"].bool()])
-    assert text.replace(" ", "").rstrip("=").isdigit(), text
+def test_devices_that_cannot_be(config: Make) -> None:
+    for settings, message in IMPOSSIBLE.items():
+        assert message in refusal(lambda settings=settings: check(config(*settings))), settings
+    placement = module("settings.placement")
+    (problem, *_), *_ = placement.placement_problems(config(f"{DEVICES}.policy=cuda:0"), 2)
+    assert "2 processes, each of which has a GPU of its own" in problem
+    assert list(placement.placement_problems(config(f"{DEVICES}.reference=cpu"), 2)) == []
+    (problem, *_), *_ = placement.hidden_devices(config(f"{DEVICES}.rollout=cuda:1"))
+    assert "local.device=cpu hides all GPUs" in problem
+    assert list(placement.hidden_devices(config(f"{DEVICES}.rollout=cpu"))) == []
 
 
-def test_the_optimizer_gets_its_settings(policy: Callable[..., Any]) -> None:
+def test_the_optimizer_gets_its_settings(policy: Make) -> None:
     made = policy(f"{OPTIM}.betas=[0.8,0.95]", f"{OPTIM}.weight_decay=0.2", f"{OPTIM}.lr=0.003").optimizer
     (group,) = made.param_groups
     assert isinstance(made, torch.optim.AdamW)
     assert (tuple(group["betas"]), group["weight_decay"], group["initial_lr"]) == ((0.8, 0.95), 0.2, 0.003)
 
 
-@pytest.mark.parametrize("name", ["lr_scheduler_type", "warmup_style"])
-def test_the_course_of_the_learning_rate_under_both_names(policy: Callable[..., Any], name: str) -> None:
-    made = policy(f"{OPTIM}.lr=1.0", f"{OPTIM}.{name}=cosine", f"{OPTIM}.lr_warmup_steps_ratio=0.2")
-    made.optimizer.step()
-    rates = [made.step_learning_rate() for _ in range(10)]
-    assert rates[:3] == pytest.approx([0.0, 0.5, 1.0])
-    assert rates[2:] == sorted(rates[2:], reverse=True)
-    assert rates[6] == pytest.approx(0.5)  # halfway between the end of the warm-up and the last step
+def test_the_course_of_the_learning_rate_under_both_names(policy: Make) -> None:
+    for name in ("lr_scheduler_type", "warmup_style"):
+        made = policy(f"{OPTIM}.lr=1.0", f"{OPTIM}.{name}=cosine", f"{OPTIM}.lr_warmup_steps_ratio=0.2")
+        made.optimizer.step()
+        rates = [made.step_learning_rate() for _ in range(10)]
+        assert rates[:3] == pytest.approx([0.0, 0.5, 1.0])
+        assert rates[2:] == sorted(rates[2:], reverse=True)
+        assert rates[6] == pytest.approx(0.5)  # halfway between the end of the warm-up and the last step
 
 
-def test_only_the_adapter_is_trained_and_saved(policy: Callable[..., Any], ranks: Any, tmp_path: Path) -> None:
+def test_only_the_adapter_is_trained_and_saved(policy: Make, ranks: Any, tmp_path: Path) -> None:
     from peft import PeftModel
     from transformers import AutoModelForCausalLM
 
@@ -374,11 +398,7 @@ def test_only_the_adapter_is_trained_and_saved(policy: Callable[..., Any], ranks
     before = {name: weight.clone() for name, weight in made.module.named_parameters()}
     ids = torch.arange(4, 16).reshape(2, 6)
     for _ in range(2):
-        made.module(ids).logits.logsumexp(-1).mean().backward()
-        for group in made.optimizer.param_groups:
-            group["lr"] = 0.05
-        made.optimizer.step()
-        made.optimizer.zero_grad()
+        learn(made, ids)
     changed = {name for name, weight in made.module.named_parameters() if not torch.equal(weight, before[name])}
     assert len(changed) == 4
     assert all("lora_" in name for name in changed)
@@ -386,14 +406,10 @@ def test_only_the_adapter_is_trained_and_saved(policy: Callable[..., Any], ranks
     assert {name.rsplit(".", 2)[1] for name, _ in made.adapter_weights()} == {"lora_A", "lora_B"}
 
     frozen = {name: weight.clone() for name, weight in made.module.named_parameters()}
-    merged = AutoModelForCausalLM.from_config(made.module.config)
-    merged.load_state_dict(dict(made.full_weights()))  # strict: the names of a model without an adapter
-    logits = made.module.eval()(ids).logits
-    torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
+    logits = logits_if_merged(made, made.module.config, ids)
     assert all(torch.equal(weight, frozen[name]) for name, weight in made.module.named_parameters())
 
-    for write in module("workers.shared_parts").parts_of(made, ranks, sharded=True, copies=True):
-        write(tmp_path / "adapter", ranks)
+    save_adapter(made, tmp_path / "adapter", ranks)
     start = AutoModelForCausalLM.from_pretrained(made.lora.base_model_name_or_path)
     assert not torch.allclose(start.eval()(ids).logits, logits, atol=1e-3)
     with module("workers.lora").without_adapter(made.module):
@@ -409,9 +425,8 @@ def test_only_the_adapter_is_trained_and_saved(policy: Callable[..., Any], ranks
     assert "has rank 4" in refusal(lambda: policy(wrong, f"{MODEL}.lora_rank=8"))
 
 
-def test_an_adapter_beside_weights_in_4_bits(policy: Callable[..., Any], ranks: Any, tmp_path: Path) -> None:
+def test_an_adapter_beside_weights_in_4_bits(policy: Make, ranks: Any, tmp_path: Path) -> None:
     """It computes, and learns, what one beside the same weights does where they are unpacked; nothing else changes."""
-    from transformers import AutoModelForCausalLM
 
     chosen = f"{MODEL}.target_modules=[q_proj,v_proj]"  # the other layers are packed as well
     packed, dense = policy(f"{MODEL}.lora_rank=4", chosen, IN_4_BITS), policy(f"{MODEL}.lora_rank=4", chosen)
@@ -437,24 +452,17 @@ def test_an_adapter_beside_weights_in_4_bits(policy: Callable[..., Any], ranks: 
         for made in (packed, dense):
             with torch.no_grad():
                 made.module.eval()(ids)  # a layout that bitsandbytes has for inference must not stay
-            made.module.train()(ids).logits.logsumexp(-1).mean().backward()
-            for group in made.optimizer.param_groups:
-                group["lr"] = 0.05
-            made.optimizer.step()
-            made.optimizer.zero_grad()
+            made.module.train()
+            learn(made, ids)
     for (name, left), (_, right) in zip(_trained(packed), _trained(dense), strict=True):
         torch.testing.assert_close(left, right, atol=1e-6, rtol=0)
         assert not torch.equal(left, before[name])
     frozen = {name: weight for name, weight in packed.module.named_parameters() if not weight.requires_grad}
     assert all(torch.equal(weight, before[name]) for name, weight in frozen.items())
 
-    merged = AutoModelForCausalLM.from_config(dense.module.config)
-    merged.load_state_dict(dict(packed.full_weights()))  # strict: the names of a model that is not packed
-    logits = packed.module.eval()(ids).logits
-    torch.testing.assert_close(merged.eval()(ids).logits, logits, atol=1e-5, rtol=0)
+    logits = logits_if_merged(packed, dense.module.config, ids)
 
-    for write in module("workers.shared_parts").parts_of(packed, ranks, sharded=True, copies=True):
-        write(tmp_path / "adapter", ranks)
+    save_adapter(packed, tmp_path / "adapter", ranks)
     again = policy(f"{MODEL}.lora_adapter_path={tmp_path / 'adapter'}", IN_4_BITS)
     torch.testing.assert_close(again.module.eval()(ids).logits, logits, atol=0, rtol=0)
     assert {file.name for file in (tmp_path / "adapter").glob("*.safetensors")} == {"adapter_model.safetensors"}
@@ -462,7 +470,7 @@ def test_an_adapter_beside_weights_in_4_bits(policy: Callable[..., Any], ranks: 
 
 @pytest.mark.parametrize("settings", [(), (IN_4_BITS,)], ids=["float32", "4 bits"])
 def test_an_adapter_of_experts_is_merged_whole(
-    policy: Callable[..., Any], model_path: Path, tmp_path: Path, settings: tuple[str, ...]
+    policy: Make, model_path: Path, tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
     """Their matrices are one parameter each, and have adapters that stand around one another."""
     from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen3MoeConfig
@@ -489,19 +497,14 @@ def test_an_adapter_of_experts_is_merged_whole(
             if "lora_B" in name:
                 weight.normal_(std=0.05)
     assert any("experts" in name for name, _ in _trained(made))
-    merged = AutoModelForCausalLM.from_config(config)
-    merged.load_state_dict(dict(made.full_weights()))
-    ids = torch.arange(4, 16).reshape(2, 6)
-    torch.testing.assert_close(merged.eval()(ids).logits, made.module.eval()(ids).logits, atol=1e-5, rtol=0)
+    logits_if_merged(made, config, torch.arange(4, 16).reshape(2, 6))
 
 
 def _trained(policy: Any) -> list[tuple[str, torch.Tensor]]:
     return [(name, weight) for name, weight in policy.module.named_parameters() if weight.requires_grad]
 
 
-def test_4_bits_that_cannot_be(
-    config: Callable[..., Any], policy: Callable[..., Any], model_path: Path, tmp_path: Path
-) -> None:
+def test_4_bits_that_cannot_be(config: Make, policy: Make, model_path: Path, tmp_path: Path) -> None:
     assert "there is no adapter" in refusal(lambda: check(config(IN_4_BITS)))
     check(config(IN_4_BITS, f"{MODEL}.lora_rank=4"))
     with pytest.MonkeyPatch.context() as patch:
@@ -529,7 +532,7 @@ def test_4_bits_that_cannot_be(
 
 
 def test_an_adapter_and_a_whole_model_are_not_taken_for_each_other(
-    config: Callable[..., Any], model_path: Path, ranks: Any, tmp_path: Path
+    config: Make, model_path: Path, ranks: Any, tmp_path: Path
 ) -> None:
     start = module("workers.adapters").starting_point
     (tmp_path / "adapter_config.json").write_text("{}")
@@ -545,72 +548,66 @@ def test_an_adapter_and_a_whole_model_are_not_taken_for_each_other(
     assert "no whole model" in refusal(lambda: start(adapter, base_is_adapter, ranks))
 
 
-def test_a_budget_of_tokens_must_hold_the_longest_sequence(config: Callable[..., Any]) -> None:
-    made = config("actor_rollout_ref.actor.use_dynamic_bsz=true", "actor_rollout_ref.actor.ppo_max_token_len_per_gpu=9")
-    text = refusal(lambda: module("settings.setting_checks").check_sizes(made))
-    assert "a sequence may have 10 tokens" in text
+CORRECTIONS = {
+    "rollout_rs=tokens rollout_rs_threshold=2.0": "tokens. Must be one of",
+    "rollout_rs=TOKEN": "rollout_rs_threshold",
+    "rollout_rs=TOKEN bypass_mode=true": "rollout_rs_threshold",
+    "rollout_is=word": "word. Must be one of",
+    "rollout_is_threshold=-1": "must be positive",
+    "loss_type=word": "loss_type",  # from 0.7.1 on it is a choice of two; before that there is no such setting
+    "rollout_rs=TOKEN rollout_rs_threshold=2.0 rollout_is=sequence bypass_mode=true": "",
+}
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ("rollout_rs=tokens rollout_rs_threshold=2.0", "tokens. Must be one of"),
-        ("rollout_rs=TOKEN", "rollout_rs_threshold"),
-        ("rollout_rs=TOKEN bypass_mode=true", "rollout_rs_threshold"),
-        ("rollout_is=word", "word. Must be one of"),
-        ("rollout_is_threshold=-1", "must be positive"),
-        ("loss_type=word", "loss_type"),  # from 0.7.1 on it is a choice of two; before that there is no such setting
-        ("rollout_rs=TOKEN rollout_rs_threshold=2.0 rollout_is=sequence bypass_mode=true", ""),
-    ],
-)
-def test_a_correction_is_one_that_upstream_knows(
-    release: str, root: Path, model_path: Path, settings: str, message: str
-) -> None:
-    words = settings.replace("TOKEN", "token" if release == "0.6.1" else "token_k1").split()
-    written = [f"algorithm.rollout_correction.{word}" for word in words]
+def test_a_correction_is_one_that_upstream_knows(release: str, root: Path, model_path: Path) -> None:
+    loading = module("settings.loading")
 
-    def checked() -> None:
-        path = f"{MODEL}.path={model_path}"
-        made = module("settings.loading").load_config(root / "config", ["scale=toy", path, *written])
-        module("settings.loading").settle_device(made)
+    def checked(settings: str) -> None:
+        words = settings.replace("TOKEN", "token" if release == "0.6.1" else "token_k1").split()
+        written = [f"algorithm.rollout_correction.{word}" for word in words]
+        made = loading.load_config(root / "config", ["scale=toy", f"{MODEL}.path={model_path}", *written])
+        loading.settle_device(made)
         check(made)
 
-    assert message in refusal(checked) if message else checked() is None
+    for settings, message in CORRECTIONS.items():
+        if message:
+            assert message in refusal(lambda settings=settings: checked(settings)), settings
+        else:
+            checked(settings)
 
 
-@pytest.mark.parametrize(
-    ("settings", "weights"),
-    [
-        (("rollout_is=token",), [[1.5, 2.0, 0.5], [0.25, 1.0, 0.0]]),  # the second response has two tokens
-        (("rollout_is=token", "rollout_is_threshold=3.0"), [[1.5, 3.0, 0.5], [0.25, 1.0, 0.0]]),
-        (("rollout_is=sequence",), [[2.0, 2.0, 2.0], [0.25, 0.25, 0.0]]),  # 1.5 x 4 x 0.5 = 3, cut off at 2
-        (("rollout_is=sequence", "rollout_is_threshold=5.0"), [[3.0, 3.0, 3.0], [0.25, 0.25, 0.0]]),
-    ],
-)
-def test_a_correction_by_hand(
-    config: Callable[..., Any], policy: Callable[..., Any], settings: tuple[str, ...], weights: list[list[float]]
-) -> None:
+BY_HAND = {
+    ("rollout_is=token",): [[1.5, 2.0, 0.5], [0.25, 1.0, 0.0]],  # the second response has two tokens
+    ("rollout_is=token", "rollout_is_threshold=3.0"): [[1.5, 3.0, 0.5], [0.25, 1.0, 0.0]],
+    ("rollout_is=sequence",): [[2.0, 2.0, 2.0], [0.25, 0.25, 0.0]],  # 1.5 x 4 x 0.5 = 3, cut off at 2
+    ("rollout_is=sequence", "rollout_is_threshold=5.0"): [[3.0, 3.0, 3.0], [0.25, 0.25, 0.0]],
+}
+
+
+def test_a_correction_by_hand(config: Make, policy: Make) -> None:
     """Weights are ratios, truncated at the threshold, and weigh each token's part of the loss and of its gradient."""
-    made = config(*(f"algorithm.rollout_correction.{setting}" for setting in settings))
     old, mask = torch.full((2, 3), -1.0), torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, 0.0]])
     ratios = torch.tensor([[1.5, 4.0, 0.5], [0.25, 1.0, 9.0]])  # of the trained policy to the rollout's
     columns = {"old_log_probs": old, "rollout_log_probs": old - ratios.log(), "response_mask": mask}
-    batch = module("vendored.protocol").DataProto.from_dict(columns)
-    corrected, metrics = module("training.rollout_correction").correct(batch, made)
-    found = corrected.batch["rollout_is_weights"] * mask
-    torch.testing.assert_close(found, torch.tensor(weights))
-    assert "rollout_corr/rollout_is_mean" in metrics
-    advantages, log_prob = torch.tensor([[2.0] * 3, [-1.0] * 3]), old.clone().requires_grad_()
+    advantages = torch.tensor([[2.0] * 3, [-1.0] * 3])
     loss_of = module("vendored.algorithms.core_algos").get_policy_loss_fn("vanilla")
     settings_of = {"loss_agg_mode": "token-mean", "config": policy().actor.config}
-    loss = loss_of(old, log_prob, advantages, mask, rollout_is_weights=found, **settings_of)[0]
-    by_hand = -(advantages * torch.tensor(weights))
-    assert loss.item() == pytest.approx((by_hand * mask).sum().item() / 5, rel=1e-6)
-    loss.backward()
-    torch.testing.assert_close(log_prob.grad, by_hand * mask / 5)
+    for settings, weights in BY_HAND.items():
+        made = config(*(f"algorithm.rollout_correction.{setting}" for setting in settings))
+        batch = module("vendored.protocol").DataProto.from_dict(dict(columns))
+        corrected, metrics = module("training.rollout_correction").correct(batch, made)
+        found = corrected.batch["rollout_is_weights"] * mask
+        torch.testing.assert_close(found, torch.tensor(weights))
+        assert "rollout_corr/rollout_is_mean" in metrics
+        log_prob = old.clone().requires_grad_()
+        loss = loss_of(old, log_prob, advantages, mask, rollout_is_weights=found, **settings_of)[0]
+        by_hand = -(advantages * torch.tensor(weights))
+        assert loss.item() == pytest.approx((by_hand * mask).sum().item() / 5, rel=1e-6)
+        loss.backward()
+        torch.testing.assert_close(log_prob.grad, by_hand * mask / 5)
 
 
-def test_bypass_mode(release: str, config: Callable[..., Any], policy: Callable[..., Any]) -> None:
+def test_bypass_mode(release: str, config: Make, policy: Make) -> None:
     """The rollout's log-probabilities become the old ones; from 0.7.1 on the loss is one of bypass mode's own."""
     setting = "algorithm.rollout_correction.bypass_mode=true"
     correction, data = module("training.rollout_correction"), module("vendored.protocol").DataProto
@@ -796,26 +793,22 @@ def test_an_optimizer_that_looks_at_all_weights_steps_for_all(root: Path, monkey
         assert not torch.equal(model[0].weight, before)
 
 
-@pytest.mark.parametrize(
-    ("settings", "processes", "expected"),
-    [
-        ({}, 1, (False, False)),
-        ({"param_offload": True}, 1, (True, False)),
-        ({"optimizer_offload": True}, 2, (False, True)),
-        ({"offload_policy": True}, 1, (True, True)),
-        ({"offload_policy": True, "param_offload": True}, 2, (False, False)),
-    ],
-)
-def test_what_rests(root: Path, settings: dict[str, bool], processes: int, expected: tuple[bool, bool]) -> None:
+def test_what_rests(root: Path) -> None:
     from omegaconf import OmegaConf
 
-    section = OmegaConf.create(
-        {"param_offload": False, "optimizer_offload": False, "offload_policy": False, **settings}
-    )
-    assert module("workers.offload").rests(section, processes) == expected
+    offloads = ("param_offload", "optimizer_offload", "offload_policy")
+    for asked, processes, expected in (
+        ((), 1, (False, False)),
+        (offloads[:1], 1, (True, False)),
+        (offloads[1:2], 2, (False, True)),
+        (offloads[2:], 1, (True, True)),
+        ((offloads[2], offloads[0]), 2, (False, False)),
+    ):
+        section = OmegaConf.create({name: name in asked for name in offloads})
+        assert module("workers.offload").rests(section, processes) == expected, asked
 
 
-def test_models_and_optimizers_use_what_rests(policy: Callable[..., Any]) -> None:
+def test_models_and_optimizers_use_what_rests(policy: Make) -> None:
     """The parts of a policy rest outside of their use; seen by replacing the two places of a real one."""
     made = policy()
     made._weights = module("workers.offload").weights_at_rest(made.module, HOME, REST)

@@ -9,10 +9,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.processes.launching import SCORE, Phase, drive, overrides, saved
-from tests.project.running import check_forked, forked
+from tests.processes.launching import SCORE, drive, overrides, saved
+from tests.project.running import check_forked, forked, metrics_of
 from tests.project.support import PACKAGE, Configuration, make
-from tests.releases import EVERYTHING
 
 pytestmark = pytest.mark.slow
 
@@ -107,23 +106,17 @@ OTHERS: dict[str, tuple[str, ...]] = {
     "qlora_own_rollouts": (*QLORA, "rollouts=own"),
 }
 MORE = ("trainer.total_training_steps=4",)
-# What goes through code that another case goes through as well: in `make test-all`.
-LATER = {
-    *("tied_resting", "small_passes", "by_tokens", "qlora_resting", "qlora_checkpointing", "qlora_own_rollouts"),
-    *("resting_by_policy", "eager", "critic_by_tokens", "critic_resting", "lora_checkpointing"),
-    *("2/qlora_resting", "2/qlora_by_policy", "2/qlora_own_rollouts", "2/lora_resting", "2/lora_by_policy"),
-    "2/tied_lora",
-}
-KINDS = ["lora", *["qlora"] * EVERYTHING]  # of adapters, in what takes four steps
-
-
-def usual(*names: str, processes: str = "1") -> list[str]:
-    """Leave out those that `make test-all` alone has."""
-    left_out = set() if EVERYTHING else LATER
-    return [name for name in names if (name if processes == "1" else f"2/{name}") not in left_out]
-
-
+# What an ordinary run tries.
+QUICK = {"plain", "resting", "sgd", "without_padding", "lora", "2/lora"}
 TRAINED = ("lora", "lora_resting", "lora_by_policy", "tied_lora", "qlora", "qlora_resting", "qlora_by_policy")
+KINDS = ("lora", "qlora")  # of adapters, in what takes four steps
+
+
+def nightly(*names: str, of_two: bool = False) -> list[Any]:
+    """Parameters: names of cases of one process or two, of which an ordinary run has a few only."""
+    place = "2/" if of_two else ""
+    marks = {name: () if place + name in QUICK else pytest.mark.thorough for name in names}
+    return [pytest.param(name, marks=marks[name], id=name) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -141,27 +134,30 @@ def tied_model(project: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def runs(release: str, project: Path, tied_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(
+    release: str, project: Path, tied_model: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config
+) -> Path:
     """What one process made of the cases, and two processes of some."""
     root = tmp_path_factory.mktemp("runs")
     settings = {**FIRST, **{name: more for name, (_, more, _) in SAME.items()}, **OTHERS}
-    settings = {name: settings[name] for name in usual(*settings)}
     section = "" if release == "0.6.1" else "reward."
     common = (*COMMON, f"{section}custom_reward_function.path={SCORE}")
     one = {name: overrides(common, more) for name, more in settings.items()}
-    whole = {kind: overrides(common, {"lora": LORA, "qlora": QLORA}[kind], MORE) for kind in KINDS}
-    for kind, settings in whole.items():
-        one |= {f"{kind}_whole": settings, f"{kind}_halves": one[kind], f"{kind}_halves#resumed": settings}
-    same = usual(*TRAINED, "resting", "lora_own_rollouts", "qlora_own_rollouts", processes="2")
-    by_policy = {"qlora_by_policy": QLORA, "lora_by_policy": LORA, "by_policy": ()}
-    two = {name: one[name] for name in same if name in one}
-    two |= {name: overrides(common, by_policy[name], BY_POLICY) for name in usual(*by_policy, processes="2")}
-    two |= {f"{kind}_resumed": settings for kind, settings in whole.items()}
+    two = {name: one[name] for name in (*TRAINED, "resting", "lora_own_rollouts", "qlora_own_rollouts") if name in one}
+    for name, more in {"qlora_by_policy": QLORA, "lora_by_policy": LORA, "by_policy": ()}.items():
+        two[name] = overrides(common, more, BY_POLICY)
+    for kind in KINDS:
+        whole = overrides(common, FIRST[kind], MORE)
+        one |= {f"{kind}_whole": whole, f"{kind}_halves": one[kind], f"{kind}_halves#resumed": whole}
+        two[f"{kind}_resumed"] = whole
+    resumed = {f"{kind}_resumed": f"1/{kind}" for kind in KINDS}
+    if "not thorough" in pytestconfig.option.markexpr:
+        one = {name: case for name, case in one.items() if name in QUICK}
+        two, resumed = {name: case for name, case in two.items() if f"2/{name}" in QUICK}, {}
     for cases in (one, two):
         for name, case in cases.items():
             cases[name] = [setting.replace("TIED", str(tied_model)) for setting in case]
-    resumed = {f"{kind}_resumed": f"1/{kind}" for kind in whole}
-    drive(project, [Phase("1", 1, one), Phase("2", 2, two, resumed=resumed)], root)
+    drive(project, [("1", 1, one, {}), ("2", 2, two, resumed)], root)
     return root
 
 
@@ -175,10 +171,6 @@ def weights(run: Path, step: int = 2) -> dict[str, torch.Tensor]:
     return found
 
 
-def metrics(run: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-
-
 def check_same(left: dict[str, torch.Tensor], right: dict[str, torch.Tensor], tolerance: float) -> None:
     assert left
     torch.testing.assert_close(left, right, atol=tolerance, rtol=0)
@@ -189,13 +181,13 @@ def toy_model(run: Path) -> dict[str, torch.Tensor]:
     return load_file(file)
 
 
-@pytest.mark.parametrize("name", usual(*SAME))
+@pytest.mark.parametrize("name", nightly(*SAME))
 def test_another_way_to_the_same_weights(runs: Path, name: str) -> None:
     first, _, tolerance = SAME[name]
     check_same(weights(runs / "1" / first), weights(runs / "1" / name), tolerance)
 
 
-@pytest.mark.parametrize("name", ["plain", "sgd", "critic", "lora", "qlora", "bfloat16", "bfloat16_weights"])
+@pytest.mark.parametrize("name", nightly("plain", "sgd", "critic", "lora", "qlora", "bfloat16", "bfloat16_weights"))
 def test_the_weights_do_change(runs: Path, name: str) -> None:
     """So that the tests of equality compare something."""
     run = runs / "1" / name
@@ -207,8 +199,9 @@ def test_the_weights_do_change(runs: Path, name: str) -> None:
     assert max(moved) > 1e-4
 
 
+@pytest.mark.thorough
 def test_bfloat16_is_near_float32(runs: Path) -> None:
-    exact, near = metrics(runs / "1" / "sgd"), metrics(runs / "1" / "bfloat16")
+    exact, near = metrics_of(runs / "1" / "sgd"), metrics_of(runs / "1" / "bfloat16")
     for left, right in zip(exact, near, strict=True):
         assert left["actor/grad_norm"] != right["actor/grad_norm"]
         assert left["actor/grad_norm"] == pytest.approx(right["actor/grad_norm"], rel=0.05)
@@ -216,27 +209,30 @@ def test_bfloat16_is_near_float32(runs: Path) -> None:
     assert {weight.dtype for weight in weights(runs / "1" / "bfloat16_weights").values()} == {torch.bfloat16}
 
 
+@pytest.mark.thorough
 def test_the_learning_rate_follows_its_course(runs: Path) -> None:
     """Warm-up from 0 in one step; then the first half of a cosine down to half, of which two steps saw the top."""
-    rates = [row["actor/lr"] for row in metrics(runs / "1" / "cosine")]
+    rates = [row["actor/lr"] for row in metrics_of(runs / "1" / "cosine")]
     assert rates == pytest.approx([0.0, 1e-4])
 
 
+@pytest.mark.thorough
 def test_gradients_are_clipped(runs: Path) -> None:
     """There is as much to learn as without clipping, and next to nothing of it is taken."""
     run = runs / "1" / "clipped"
-    clipped, plain = (metrics(runs / "1" / name)[0]["actor/grad_norm"] for name in ("clipped", "sgd"))
+    clipped, plain = (metrics_of(runs / "1" / name)[0]["actor/grad_norm"] for name in ("clipped", "sgd"))
     assert clipped == plain > 1e-3
     check_same({f"actor.{name}": weight for name, weight in toy_model(run).items()}, weights(run), 1e-8)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_an_adapter_is_resumed_bit_for_bit(runs: Path, kind: str) -> None:
     whole, halves = runs / "1" / f"{kind}_whole", runs / "1" / f"{kind}_halves"
     check_same(weights(whole, 4), weights(halves, 4), 0.0)
     names = ("actor/grad_norm", "actor/kl_loss", "actor/lr", "actor/pg_loss")
-    assert [[row[name] for name in names] for row in metrics(whole)] == [
-        [row[name] for name in names] for row in metrics(halves)
+    assert [[row[name] for name in names] for row in metrics_of(whole)] == [
+        [row[name] for name in names] for row in metrics_of(halves)
     ]
 
 
@@ -249,28 +245,31 @@ def test_the_reference_is_the_model_without_the_adapter(runs: Path) -> None:
     assert (last["ref_log_prob"] - last["old_log_probs"]).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("name", usual(*TRAINED, processes="2"))
+@pytest.mark.parametrize("name", nightly(*TRAINED, of_two=True))
 def test_two_processes_train_the_same_adapter(runs: Path, name: str) -> None:
     alone = name.removesuffix("_resting").removesuffix("_by_policy")
     check_same(weights(runs / "1" / alone), weights(runs / "2" / name), 1e-4)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 def test_two_processes_go_on_with_an_adapter(runs: Path, kind: str) -> None:
     check_same(weights(runs / "1" / f"{kind}_whole", 4), weights(runs / "2" / f"{kind}_resumed", 4), 1e-3)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", ["by_policy", "resting"])
 def test_two_processes_with_resting_weights(runs: Path, name: str) -> None:
     check_same(weights(runs / "1" / "plain"), weights(runs / "2" / name), 1e-5)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("processes", ["1", "2"])
 def test_rollouts_of_the_adapted_policy(runs: Path, processes: str, kind: str) -> None:
     """Each process writes its own share, and what it wrote is learned from."""
     run = runs / processes / f"{kind}_own_rollouts"
-    rows = metrics(run)
+    rows = metrics_of(run)
     assert [row["step"] for row in rows] == [1, 2]
     assert all(1 <= row["response_length/mean"] <= 9 for row in rows)
     assert all(row["actor/grad_norm"] > 0 for row in rows)
@@ -333,6 +332,7 @@ print(json.dumps(found))
 """
 
 
+@pytest.mark.thorough
 def test_a_checkpoint_is_exported_as_a_model(project: Path, runs: Path, tmp_path: Path) -> None:
     """Whole or not at all, with the same logits; and what cannot be exported is refused with a hint."""
     cut_short = Path(shutil.copytree(runs / "1" / "plain", runs / "1" / "cut_short"))

@@ -184,13 +184,12 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
     (where / f"read-{ranks.rank}.json").write_text(json.dumps(sum(bytes_read)))
 
 
-def process(rank: int, port: int, phase: dict[str, Any], default: Any) -> None:
+def process(rank: int, port: int, processes: int, directory: Path, cases: dict[str, list[str]], default: Any) -> None:
     """One of the processes of a phase, as torchrun would start it."""
-    directory = Path(phase["directory"])
-    as_torchrun(rank, port, phase["processes"])
+    as_torchrun(rank, port, processes)
     ranks = Ranks(timeout_seconds=120)
     try:
-        for name, settings in phase["cases"].items():
+        for name, settings in cases.items():
             run(name, settings, default, directory, ranks)
     except Exception as error:
         ranks.fail(report(error, ranks))
@@ -206,15 +205,17 @@ def main() -> None:
     Actor.update_policy = failing(Actor.update_policy)
     shards.HuggingFaceStorageReader = Counting
     default = load_config(Path("config"), ["scale=toy"])
-    for phase in json.loads(Path(sys.argv[1]).read_text()):
-        Path(phase["directory"]).mkdir(parents=True)
-        for name, origin in phase["resumed"].items():
-            shutil.copytree(origin, Path(phase["directory"]) / name)
-        processes = forked(phase["processes"], process, phase, default)
+    file = Path(sys.argv[1])
+    for name, number, cases, resumed in json.loads(file.read_text()):
+        directory = file.parent / name
+        directory.mkdir(exist_ok=True)
+        for case, origin in resumed.items():
+            shutil.copytree(file.parent / origin, directory / case)
+        processes = forked(number, process, number, directory, cases, default)
         for one in processes:
             one.join()
         if any(one.exitcode for one in processes):
-            sys.exit(f"{phase['directory']}: {[one.exitcode for one in processes]}")
+            sys.exit(f"{directory}: {[one.exitcode for one in processes]}")
 
 
 if __name__ == "__main__":

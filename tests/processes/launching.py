@@ -3,13 +3,10 @@
 import json
 import os
 import signal
-import subprocess
-import sys
 import time
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
@@ -18,12 +15,13 @@ from safetensors.torch import load_file
 from torch.distributed.checkpoint import HuggingFaceStorageReader
 
 from tests.project import forked
+from tests.project.forked import Forked
 from tests.project.running import environment
 
 DRIVER = Path(__file__).with_name("driver.py")
 SCORE = Path(__file__).with_name("score.py")
 # No two tests use the same port: torchrun finds a free one.
-TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone")
+TORCHRUN = ("-m", "torch.distributed.run", "--standalone")
 
 
 def overrides(*groups: Sequence[str]) -> list[str]:
@@ -31,35 +29,14 @@ def overrides(*groups: Sequence[str]) -> list[str]:
     return list({setting.partition("=")[0]: setting for group in groups for setting in group}.values())
 
 
-@dataclass(frozen=True)
-class Phase:
-    """Cases of driver.py that some processes run together.
-
-    Attributes:
-        directory: where each case gets a directory of its name.
-        processes: how many there are.
-        cases: settings by name.
-        resumed: directories of earlier runs, copied to that of a case beforehand.
-    """
-
-    directory: str
-    processes: int
-    cases: dict[str, list[str]]
-    resumed: dict[str, str] = field(default_factory=dict)
+# Cases of driver.py that some processes run together: a directory, how many there are, settings by name, and
+# directories of earlier runs, copied to that of a case beforehand.
+Phase = tuple[str, int, dict[str, list[str]], dict[str, str]]
 
 
 def drive(root: Path, phases: Sequence[Phase], directory: Path) -> None:
     """Run phases one after the other, in directories below this one."""
-    described = [
-        {
-            "directory": str(directory / phase.directory),
-            "processes": phase.processes,
-            "cases": phase.cases,
-            "resumed": {name: str(directory / origin) for name, origin in phase.resumed.items()},
-        }
-        for phase in phases
-    ]
-    run_driver(root, DRIVER, described, directory)
+    run_driver(root, DRIVER, phases, directory)
 
 
 def run_driver(root: Path, driver: Path, what: object, directory: Path, timeout: float = 600) -> str:
@@ -88,57 +65,38 @@ def saved(directory: Path) -> dict[str, torch.Tensor]:
     return found
 
 
-class Started:
-    """A command that is running.
+class Started(Forked):
+    """A project's process that is running, and what it has printed, both streams."""
 
-    Attributes:
-        process: the command itself.
-        log: what it has printed, both streams.
-    """
-
-    def __init__(self, arguments: Sequence[str], cwd: Path, root: Path, log: Path) -> None:
+    def __init__(self, arguments: Sequence[str], root: Path, log: Path) -> None:
         self.log = log
-        with log.open("w") as file:
-            self.process = subprocess.Popen(
-                arguments, cwd=cwd, env=environment(root), stdout=file, stderr=file, start_new_session=True
-            )
+        super().__init__(arguments, cwd=root, env=environment(root), files=[Path(os.devnull), log, log])
 
     def text(self) -> str:
-        return self.log.read_text()
+        return self.log.read_text() if self.log.exists() else ""
 
     def wait_for(self, text: str, seconds: float = 120) -> None:
         """Wait until it has printed something."""
         deadline = time.monotonic() + seconds
         while text not in self.text():
-            assert self.process.poll() is None or text in self.text(), self.text()[-4000:]
+            assert self.poll() is None or text in self.text(), self.text()[-4000:]
             assert time.monotonic() < deadline, f"no {text!r} in {seconds} s:\n{self.text()[-4000:]}"
             time.sleep(0.1)
 
-    def wait(self, seconds: float = 120) -> int:
-        return self.process.wait(seconds)
-
     def workers(self) -> list[int]:
         """The processes that it has started, in the order of their ranks."""
-        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        children = Path(f"/proc/{self.pid}/task/{self.pid}/children").read_text()
         return sorted(int(child) for child in children.split())
-
-    def kill(self) -> None:
-        """Kill it and what it has started, if they are still there."""
-        try:
-            workers = self.workers()
-        except OSError:
-            workers = []
-        for process in (*workers, self.process.pid):
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGKILL)
-        self.process.wait()
 
 
 @contextmanager
-def started(arguments: Sequence[str], root: Path, log: Path, cwd: Path | None = None) -> Iterator[Started]:
-    """Start a command, and see to it that nothing of it is left."""
-    running = Started(arguments, cwd or root, root, log)
+def started(arguments: Sequence[str], root: Path, log: Path) -> Iterator[Started]:
+    """Start Python with some arguments, and see to it that nothing of it is left."""
+    running = Started(arguments, root, log)
     try:
         yield running
     finally:
+        with suppress(OSError):
+            for worker in running.workers():  # they lead sessions of their own
+                os.kill(worker, signal.SIGKILL)
         running.kill()

@@ -8,8 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.processes.launching import SCORE, Phase, drive, overrides, saved
-from tests.releases import EVERYTHING
+from tests.processes.launching import SCORE, drive, overrides, saved
 
 pytestmark = pytest.mark.slow
 
@@ -67,7 +66,7 @@ DRAWING = (
     f"{ACTOR}.policy_loss.clip_cov_lb=-10.0",
     f"{ACTOR}.policy_loss.clip_cov_ub=10.0",
 )
-ALL_CASES: dict[str, tuple[str, ...]] = {
+CASES: dict[str, tuple[str, ...]] = {
     "one_pass": ALL_TERMS,
     "passes_and_epochs": (
         *ALL_TERMS,
@@ -102,67 +101,54 @@ ALL_CASES: dict[str, tuple[str, ...]] = {
     "distillation_and_rewards": (*DISTILLATION, *TOPK, f"{LOSS}.use_task_rewards=true"),
     "prime_dpo": (*PRIME, "local.prime.loss_type=bon_acc", "local.prime.update=reverse"),
 }
-# What goes through all terms and all kinds of passes in each run; what is left, in `make test-all`.
-MOST = ("passes_and_epochs", "incomplete_mini_batch", "drawing_loss_in_passes", "prime")
-CASES = {name: case for name, case in ALL_CASES.items() if EVERYTHING or name in MOST}
-# What four processes do as well, beside PPO from one checkpoint to the next.
-HARD = tuple(CASES) if EVERYTHING else ("incomplete_mini_batch",)
-# From 1 to 2 processes and from 2 to 4, back from 4 to 2 and from pairs to 1: other ways, in `make test-all`.
-FURTHER = ("dynamic_4", "2_in_4", "2_in_pairs", "2_to_pairs", "2_in_1", "4_to_2", "pairs_in_1")
+FAILURES = {2: "reward", 3: "loss", 4: "1"}
+# What an ordinary run tries: two cases, one failure, and a checkpoint of one process that two go on from.
+QUICK = {"passes_and_epochs", "incomplete_mini_batch", "whole", "half", "1_to_2", "fails_loss"}
 TOKENS = 40  # of a pass, on one process
 PAIRS = (f"{ACTOR}.fsdp_config.fsdp_size=2",)  # each pair of processes has a copy of the models
 MORE = ("trainer.total_training_steps=4",)
-
-
-def usual(*names: str) -> list[str]:
-    """Leave out those that `make test-all` alone has."""
-    return [name for name in names if EVERYTHING or name.rpartition("/")[2] not in FURTHER]
 
 
 def dynamic(processes: int) -> tuple[str, ...]:
     return (*ALL_TERMS, f"{ACTOR}.use_dynamic_bsz=true", f"{ACTOR}.ppo_max_token_len_per_gpu={TOKENS * processes}")
 
 
+def nightly(*runs: str) -> list[Any]:
+    """Parameters: paths of runs below `runs`, of which an ordinary run has a few only."""
+    return [
+        pytest.param(run, marks=() if run in ("2/1_to_2", *QUICK) else pytest.mark.thorough, id=run) for run in runs
+    ]
+
+
 @pytest.fixture(scope="module")
-def runs(project: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def runs(project: Path, tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> Path:
     """What each number of processes made of the cases; a checkpoint of each number, and who went on from it."""
     root = tmp_path_factory.mktemp("runs")
     cases = {name: overrides(COMMON, case) for name, case in CASES.items()}
     half, whole = overrides(COMMON, PPO), overrides(COMMON, PPO, MORE)
-
-    hard = {name: cases[name] for name in HARD}
-    packings = {f"dynamic_{n}": overrides(COMMON, dynamic(n)) for n in (2, 4)[: 1 + EVERYTHING]}
+    again, alone = overrides(whole, ["only=save"]), overrides(COMMON, dynamic(1))
     failures = {f"fails_{place}": overrides(whole, [f"fails_at={step}@{place}"]) for step, place in FAILURES.items()}
-    split = {"half": half, "split": half, "split#resumed": whole}
-    one = {**cases, **packings, "whole": whole, "half": half}
-    two = {**cases, "dynamic_2": overrides(COMMON, dynamic(1)), "whole": whole, **split, **failures, "1_to_2": whole}
-    again = overrides(whole, ["only=save"])
-    pairs = {
-        "pairs": overrides(half, PAIRS),
-        "2_in_pairs": overrides(again, PAIRS),
-        "2_to_pairs": overrides(whole, PAIRS),
-    }
-    four = {**hard, "dynamic_4": overrides(COMMON, dynamic(1)), "half": half, "2_to_4": whole, "2_in_4": again, **pairs}
-    four = {name: four[name] for name in usual(*four)}
-    from_two = usual("2_to_4", "2_in_4", "2_in_pairs", "2_to_pairs")
-    back = dict.fromkeys(usual("2_in_1", "pairs_in_1"), again)
+    pairs = {"pairs": overrides(half, PAIRS), "2_in_pairs": overrides(again, PAIRS)}
     phases = [
-        Phase("1", 1, one),
-        Phase("2", 2, {**two, "1_in_2": again}, resumed={"1_to_2": "1/half", "1_in_2": "1/half"}),
-        Phase("4", 4, four, resumed=dict.fromkeys(from_two, "2/half")),
-        *[Phase("2_again", 2, {"4_to_2": whole}, resumed={"4_to_2": "4/half"})] * EVERYTHING,
-        Phase(
-            "1_again",
-            1,
-            {"2_to_1": whole, **back},
-            resumed={name: "4/pairs" if name == "pairs_in_1" else "2/half" for name in ("2_to_1", *back)},
-        ),
+        ("1", 1, {**cases, **{f"dynamic_{n}": overrides(COMMON, dynamic(n)) for n in (2, 4)}, "whole": whole}, {}),
+        ("1", 1, {"half": half}, {}),
+        ("2", 2, {**cases, "dynamic_2": alone, "whole": whole, **failures}, {}),
+        ("2", 2, {"half": half, "split": half, "split#resumed": whole}, {}),
+        ("2", 2, {"1_to_2": whole, "1_in_2": again}, {"1_to_2": "1/half", "1_in_2": "1/half"}),
+        ("4", 4, {**cases, "dynamic_4": alone, "half": half, **pairs}, {"2_in_pairs": "2/half"}),
+        ("4", 4, {"2_to_4": whole, "2_in_4": again}, {"2_to_4": "2/half", "2_in_4": "2/half"}),
+        ("4", 4, {"2_to_pairs": overrides(whole, PAIRS)}, {"2_to_pairs": "2/half"}),
+        ("2_again", 2, {"4_to_2": whole}, {"4_to_2": "4/half"}),
+        ("1_again", 1, {"2_to_1": whole, "2_in_1": again}, {"2_to_1": "2/half", "2_in_1": "2/half"}),
+        ("1_again", 1, {"pairs_in_1": again}, {"pairs_in_1": "4/pairs"}),
     ]
-    drive(project, phases, root)
+    asked, is_quick = [], "not thorough" in pytestconfig.option.markexpr
+    for directory, processes, settings, resumed in phases:
+        chosen = {name: case for name, case in settings.items() if not is_quick or (name in QUICK and processes < 4)}
+        if chosen:
+            asked.append((directory, processes, chosen, {name: resumed[name] for name in resumed.keys() & chosen}))
+    drive(project, asked, root)
     return root
-
-
-FAILURES = {2: "reward", 3: "loss", 4: "1"}
 
 
 def weights(run: Path, step: int = 2) -> dict[str, torch.Tensor]:
@@ -185,10 +171,8 @@ def furthest(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> fl
     return max(float((one[name] - other[name]).abs().max()) for name in one)
 
 
-@pytest.mark.parametrize(
-    ("case", "processes"),
-    [*((case, 2) for case in (*CASES, "dynamic")), *((case, 4) for case in (*HARD, *["dynamic"] * EVERYTHING))],
-)
+@pytest.mark.parametrize("processes", [2, pytest.param(4, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("case", nightly(*CASES, "dynamic"))
 def test_the_number_of_processes_changes_nothing(runs: Path, case: str, processes: int) -> None:
     name = f"dynamic_{processes}" if case == "dynamic" else case
     alone, together = runs / "1" / name, runs / str(processes) / name
@@ -204,6 +188,7 @@ def test_the_number_of_processes_changes_nothing(runs: Path, case: str, processe
     assert furthest(before, after) > 5e-5
 
 
+@pytest.mark.thorough
 def test_pairs_of_processes_with_a_copy_each_give_the_same_weights(runs: Path) -> None:
     assert furthest(weights(runs / "1" / "half"), weights(runs / "4" / "pairs")) < 2e-6
     shares = {name: [steps(runs / "4" / name, rank)[0]["share"] for rank in range(4)] for name in ("pairs", "half")}
@@ -211,21 +196,23 @@ def test_pairs_of_processes_with_a_copy_each_give_the_same_weights(runs: Path) -
     assert shares["half"] == pytest.approx([0.25] * 4, abs=0.1)
 
 
-@pytest.mark.parametrize("case", HARD)
-def test_all_processes_hold_the_same_numbers(runs: Path, case: str) -> None:
-    ranks = [steps(runs / "4" / case, rank) for rank in range(4)]
-    for number, one in enumerate(ranks[0]):
-        for other in ranks[1:]:
-            assert furthest(one["columns"], other[number]["columns"]) == 0
-            assert one["metrics"]["actor/pg_loss"] == other[number]["metrics"]["actor/pg_loss"]
+@pytest.mark.thorough
+def test_all_processes_hold_the_same_numbers(runs: Path) -> None:
+    for case in CASES:
+        ranks = [steps(runs / "4" / case, rank) for rank in range(4)]
+        for number, one in enumerate(ranks[0]):
+            for other in ranks[1:]:
+                assert furthest(one["columns"], other[number]["columns"]) == 0, case
+                assert one["metrics"]["actor/grad_norm"] == other[number]["metrics"]["actor/grad_norm"], case
 
 
-@pytest.mark.parametrize("resumed", usual("2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/2_to_1", "4/2_to_pairs"))
+@pytest.mark.parametrize("resumed", nightly("2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/2_to_1", "4/2_to_pairs"))
 def test_any_number_of_processes_goes_on(runs: Path, resumed: str) -> None:
     assert furthest(weights(runs / resumed, 4), weights(runs / "1" / "whole", 4)) < 4e-6  # after four steps
     assert len(steps(runs / resumed)) == 2
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("resumed", "origin", "share"), [("2/split", "2/split", 1 / 2), ("4/2_to_4", "2/half", 1 / 4)])
 def test_a_process_reads_its_own_share_of_a_checkpoint(runs: Path, resumed: str, origin: str, share: float) -> None:
     """Of weights and optimizers of both models; tensors that are too short to be cut evenly make some difference."""
@@ -247,10 +234,11 @@ ORIGINS = {
 }
 
 
-@pytest.mark.parametrize(("again", "origin"), [(again, ORIGINS[again]) for again in usual(*ORIGINS)])
-def test_another_number_has_the_same_weights_and_optimizer(runs: Path, again: str, origin: str) -> None:
+@pytest.mark.thorough
+@pytest.mark.parametrize("again", ORIGINS)
+def test_another_number_has_the_same_weights_and_optimizer(runs: Path, again: str) -> None:
     for model in ("actor", "critic"):
-        directories = [runs / run / "global_step_2" / model for run in (again, origin)]
+        directories = [runs / run / "global_step_2" / model for run in (again, ORIGINS[again])]
         one, other = (saved(directory) for directory in directories)
         assert furthest(one, other) == 0
         one, other = (optimizer_state(directory) for directory in directories)
@@ -265,6 +253,7 @@ def optimizer_state(model: Path) -> dict[str, torch.Tensor]:
     return {**plain, **saved(model / "optimizer")}
 
 
+@pytest.mark.thorough
 def test_the_same_number_goes_on_bit_for_bit(runs: Path) -> None:
     resumed, whole = "2/split", "2/whole"
     assert furthest(weights(runs / resumed, 4), weights(runs / whole, 4)) == 0
@@ -275,10 +264,10 @@ def test_the_same_number_goes_on_bit_for_bit(runs: Path) -> None:
         assert torch.equal(one["torch"], other["torch"])
 
 
-@pytest.mark.parametrize("place", FAILURES.values())
-def test_a_step_that_fails_is_saved_and_repeated(runs: Path, place: str) -> None:
+@pytest.mark.parametrize("name", nightly(*(f"fails_{place}" for place in FAILURES.values())))
+def test_a_step_that_fails_is_saved_and_repeated(runs: Path, name: str) -> None:
     """The reward fails on rank 0, the loss on both, the rollout on one. Both see it, and agree on what is saved."""
-    run = runs / "2" / f"fails_{place}"
+    run, place = runs / "2" / name, name.removeprefix("fails_")
     seen = [json.loads((run / f"failure-{rank}.json").read_text()) for rank in range(2)]
     words = {"reward": "judge is out of order", "loss": "loss cannot be computed", "1": "this process is gone"}
     saved = {"loss": "was not saved: part of this step's update had been made"}  # the critic's

@@ -1,16 +1,21 @@
-"""Whole runs under torchrun, with what happens to runs: killed processes, hanging ones, Ctrl-C, a second machine."""
+"""Whole runs under torchrun: killed and hanging processes, a second machine, slow disks, many steps; and launch/."""
 
 import os
+import shutil
 import signal
 import socket
+import subprocess
 import sys
+import textwrap
 import time
 from pathlib import Path
 
 import pytest
+import torch
+import yaml
 
-from tests.processes.launching import TORCHRUN, overrides, started
-from tests.project.running import SMALL
+from tests.processes.launching import TORCHRUN, drive, overrides, started
+from tests.project.running import SMALL, environment
 
 pytestmark = pytest.mark.slow
 
@@ -49,7 +54,7 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_until_it_is_told_to_st
     with started(arguments, project, tmp_path / "resumed.log") as running:
         running.wait_for(f"step {saved + 2}/")
         assert f"resuming from {run / f'global_step_{saved}'}" in running.text()
-        running.process.send_signal(signal.SIGINT)
+        running.send_signal(signal.SIGINT)
         assert running.wait(60) != 0
         text = running.text()
     assert "stopping after this step" in text
@@ -82,7 +87,7 @@ def test_a_second_machine_needs_nothing_but_the_project_and_its_loss_is_noticed(
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     torchrun = [
-        *(sys.executable, "-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"),
+        *("-m", "torch.distributed.run", "--nnodes=2", "--nproc-per-node=1"),
         *("--rdzv-backend=c10d", f"--rdzv-endpoint=127.0.0.1:{port}", "--rdzv-id=test"),
     ]
     runs = [tmp_path / "first", tmp_path / "second"]
@@ -112,3 +117,152 @@ def test_a_second_machine_needs_nothing_but_the_project_and_its_loss_is_noticed(
     written = [run for run in runs if run.exists()]
     assert len(written) == 1  # by rank 0
     assert last_saved(written[0]) >= 4
+
+
+# Two "nodes", both this machine: what is to run on each, twice at once.
+SRUN = """#!/usr/bin/env bash
+while [[ $1 == --* ]]; do shift; done
+"$@" & one=$!
+"$@" & two=$!
+wait $one && wait $two
+"""
+SCONTROL = "#!/bin/sh\nprintf '127.0.0.1\\n127.0.0.1\\n'\n"
+
+
+def test_the_files_are_well_formed(project: Path) -> None:
+    sky = yaml.safe_load((project / "launch/sky.yaml").read_text())
+    assert {"name", "num_nodes", "resources", "workdir", "envs", "setup", "run"} == set(sky)
+    for script in ((project / "launch/slurm.sh").read_text(), sky["run"]):
+        assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    steps = yaml.safe_load((project / "launch/upgrade.yml").read_text())["jobs"]["upgrade"]["steps"]
+    for script in (step["run"] for step in steps if "run" in step):
+        assert subprocess.run(["bash", "-n"], input=script, text=True, check=False).returncode == 0
+    instructions = [line.split(" ")[0] for line in (project / "launch/Dockerfile").read_text().splitlines()]
+    assert [word for word in instructions if word.isupper()] == [
+        *("FROM", "RUN", "WORKDIR", "COPY", "RUN", "ENV", "ENTRYPOINT", "CMD")
+    ]
+
+
+@pytest.mark.thorough
+def test_slurm_s_script_trains_over_two_nodes(project: Path, tmp_path: Path) -> None:
+    for name, text in (("srun", SRUN), ("scontrol", SCONTROL)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    torchrun = project / ".venv/bin/torchrun"
+    torchrun.parent.mkdir(parents=True)
+    torchrun.symlink_to(Path(sys.executable).with_name("torchrun"))
+    job = {"SLURM_NNODES": "2", "SLURM_JOB_ID": str(os.getpid()), "SLURM_JOB_NODELIST": "node[1-2]"}
+    run = f"trainer.default_local_dir={tmp_path / 'run'}"
+    done = subprocess.run(
+        ["bash", "launch/slurm.sh", *overrides(SMALL, (run, "preset=grpo"))],
+        cwd=project,
+        env={**environment(project), **job, "PATH": f"{tmp_path}:{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    assert (tmp_path / "run/global_step_2/complete.json").is_file()
+
+
+STEPS = 100
+# A batch that was kept by mistake is more than 100 KB, so that 60 of them show.
+SETTINGS = (
+    "algorithm.adv_estimator=grpo",
+    "actor_rollout_ref.rollout.n=16",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=128",
+    "data.max_response_length=8",
+    f"trainer.total_training_steps={STEPS}",
+    "trainer.test_freq=25",
+    "trainer.save_freq=25",
+    "trainer.max_actor_ckpt_to_keep=1",
+    "trainer.logger=[]",
+    "rollouts=own",
+)
+EVERYTHING = (
+    "algorithm.adv_estimator=gae",
+    "algorithm.use_kl_in_reward=true",
+    "actor_rollout_ref.actor.use_kl_loss=true",
+    "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64",
+    "actor_rollout_ref.actor.use_dynamic_bsz=true",
+)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("more", [(), EVERYTHING], ids=["grpo", "everything"])
+def test_memory_does_not_grow(project: Path, tmp_path: Path, more: tuple[str, ...]) -> None:
+    drive(project, [("2", 2, {"long": overrides(SMALL, SETTINGS, more)}, {})], tmp_path)
+    for rank in range(2):
+        steps = torch.load(tmp_path / f"2/long/steps-{rank}.pt", weights_only=False)
+        memory = [step["memory"] / 2**20 for step in steps]
+        print([round(value) for value in memory[::10]])
+        assert len(memory) == STEPS
+        assert max(memory[-20:]) - max(memory[20:40]) < 5, memory[::10]
+
+
+SHORTEN = """
+import datetime, threading, time, torch, torch.distributed as dist
+
+def shorten(seconds):
+    group = dist.distributed_c10d._get_default_group()
+    group._get_backend(torch.device("cpu"))._set_default_timeout(datetime.timedelta(seconds=seconds))
+"""
+# Both processes call an estimator in the first step. The files of whole checkpoints are written on rank 0, and of the
+# shares of both those of rank 1 are the slow ones.
+SLOW_DISK = """
+from torch.distributed.checkpoint import HuggingFaceStorageWriter
+from .algorithms import register_adv_est
+from ..vendored.algorithms.core_algos import compute_grpo_outcome_advantage
+
+save, write_data = torch.save, HuggingFaceStorageWriter.write_data
+
+@register_adv_est("before_saving")
+def before_saving(token_level_rewards, response_mask, index, **_):
+    shorten(6)
+    return compute_grpo_outcome_advantage(token_level_rewards, response_mask, index)
+
+def slowly(*arguments, **settings):
+    if "optimizer.pt" in str(arguments[1]) and dist.get_world_size() > 1 and not SHARED:
+        time.sleep(9)
+    save(*arguments, **settings)
+
+def wait_and_write(self, plan, planner):
+    if dist.get_rank() == 1 and "weights" in str(self.path) and "step_2" in str(self.path):
+        time.sleep(9)
+        print("the share of rank 1 is written", flush=True)
+    return write_data(self, plan, planner)
+
+torch.save, HuggingFaceStorageWriter.write_data = slowly, wait_and_write
+"""
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("asynchronous", [True, False])
+@pytest.mark.parametrize("sharded", [True, False])
+def test_a_checkpoint_may_take_longer_than_a_collective_operation(
+    project: Path, tmp_path: Path, sharded: bool, asynchronous: bool
+) -> None:
+    root = Path(shutil.copytree(project, tmp_path / "project"))
+    custom = root / "toy" / "custom"
+    (custom / "slow_disk.py").write_text(SHORTEN + f"\nSHARED = {sharded}\n" + textwrap.dedent(SLOW_DISK))
+    (custom / "__init__.py").write_text((custom / "__init__.py").read_text() + "\nfrom . import slow_disk  # noqa\n")
+    run = tmp_path / "run"
+    settings = (
+        "algorithm.adv_estimator=before_saving",
+        "trainer.total_training_steps=5",
+        "trainer.save_freq=2",
+        f"local.checkpoint.sharded={sharded}",
+        f"local.checkpoint.asynchronous={asynchronous}",
+    )
+    arguments = ["main.py", *overrides(SMALL, (f"trainer.default_local_dir={run}",), settings)]
+    with started([*TORCHRUN, "--nproc-per-node=2", *arguments], root, tmp_path / "log") as running:
+        code, text = running.wait(240), running.text()
+    assert code == 0, text[-3000:]
+    for step in (2, 4, 5):
+        assert (run / f"global_step_{step}" / "complete.json").is_file()
+        assert (run / f"global_step_{step}" / "actor" / "weights").is_dir() == sharded
+    if sharded:
+        written = text.index("the share of rank 1 is written")
+        assert (text.index("step 3/5") < written) == asynchronous
+    assert ("waiting until global_step_2 is written" in text) == asynchronous

@@ -27,3 +27,9 @@ def project(made: Maker, tmp_path: Path, request: pytest.FixtureRequest) -> Path
     """A project of the test's own: newest release, transformers, GRPO, and what the module names as FEATURES."""
     features = getattr(request.module, "FEATURES", ())
     return copy_of(made(Configuration(NEWEST[-1], "hf", features=features)), tmp_path)
+
+
+@pytest.fixture
+def root(made: Maker) -> Path:
+    """The project of the newest release as it comes, shared: look, do not touch."""
+    return made(Configuration(NEWEST[-1])).root

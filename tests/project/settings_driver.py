@@ -60,21 +60,22 @@ def record(lines: list[str]) -> dict[str, list[str]]:
 def change(begin: str) -> dict[str, str]:
     """What is said to another value of each setting that begins so: "refused: ...", "said: ...", or "accepted"."""
     default = loading.load_config(main.CONFIG_DIRECTORY)
-    names = [name for name, _ in unread.leaves(OmegaConf.to_container(default, resolve=False))]
-    return {name: answer(default, name) for name in names if name.startswith(begin)}
+    written, plain = unread.leaves(OmegaConf.to_container(default, resolve=False)), loading._plain(default)
+    return {name: answer(default, name, value, plain[name]) for name, value in written if name.startswith(begin)}
 
 
-def answer(default: DictConfig, name: str) -> str:
-    """To one value that has the setting's type, and that it does not come with."""
-    config, alone = default.copy(), {name: loading._plain(default)[name]}
+def answer(config: DictConfig, name: str, written: Any, plain: Any) -> str:
+    """To one value that has the setting's type, and that it does not come with; the config stays as it is."""
     try:
-        OmegaConf.update(config, name, another(name, OmegaConf.select(default, name)), force_add=True)
-        loading.check_types(config, alone)  # all others have their default
+        OmegaConf.update(config, name, another(name, OmegaConf.select(config, name)), force_add=True)
+        loading.check_types(config, {name: plain})  # all others have their default
         for problem in checks.problems(config, [name]):
             raise loading.ConfigError(*problem)
+        said = list(checks.notes_on(config, [name]))
     except loading.ConfigError as error:
         return f"refused: {error}"
-    said = list(checks.notes_on(config, [name]))
+    finally:
+        OmegaConf.update(config, name, written, merge=False, force_add=True)
     return f"said: {said}" if said else "accepted"
 
 

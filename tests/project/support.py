@@ -73,13 +73,10 @@ class Configuration:
 
 
 def _configurations(release: str) -> list[Configuration]:
-    """What is made of a release: all of the newest, the least and the most of the one before, one older one plainly."""
-    if not EVERYTHING and release == NEWEST[0]:
-        return [Configuration(release, "hf"), Configuration(release, "vllm", everything=True)]
-    if not EVERYTHING and release not in NEWEST:
-        return [Configuration(release, "hf")] if release == LAST_WITH_ENGINES_IN_PROCESS else []
-    names = ("hf", "vllm", "sglang") if EVERYTHING else ("hf", "sglang")
-    plain = [Configuration(release, engine) for engine in names]
+    """What is made of a release: the least and the most; in an ordinary run of the newest, and an older one plainly."""
+    if not EVERYTHING and release != NEWEST[-1]:
+        return [Configuration(release)] if release == LAST_WITH_ENGINES_IN_PROCESS else []
+    plain = [Configuration(release, engine) for engine in ("hf", *["vllm"] * EVERYTHING, "sglang")]
     rich = [Configuration(release, engine, everything=True) for engine in ("hf", "vllm")]
     return [item for item in (*plain, *rich) if item.engine in releases.load(release).engines]
 

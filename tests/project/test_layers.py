@@ -9,8 +9,9 @@ import pytest
 
 from extractor.pipeline.generate import complete, list_recipes
 from extractor.pipeline.render import map_templates, render_config
-from extractor.pipeline.render.layers import UNTIL, list_engine_layers, list_engine_modes, list_layers, map_files
+from extractor.pipeline.render.layers import UNTIL, list_engine_layers, list_engine_modes, map_files
 from extractor.pipeline.render.presets import ESTIMATOR, LOSS, match_preset, read_presets
+from extractor.pipeline.render.shims import select_shims
 from extractor.values import releases, resources
 from extractor.values.configtree.rename import rename_keys
 from extractor.values.configtree.yaml_text import UnsupportedYaml
@@ -228,22 +229,35 @@ def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
         )
 
 
-def test_a_hook_is_one_file(copied: Path) -> None:
-    hook = copied / "templates/base/__package__/custom/mine.py"
-    hook.write_text("# vextract:hook  yours: written once, never touched by an upgrade\n")
-    newest = releases.list_supported()[-1]
-    manifest = releases.load(newest)
-    options = Options("toy", newest)
-    assert map_templates(manifest, options)["toy/custom/mine.py"] == ("base/__package__/custom/mine.py",)
+TEXT = '''"""Two animals."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, NoReturn
+
+from .others import zebra
+
+LEGS = 4
 
 
-def test_what_engine_and_feature_share_is_there_once() -> None:
-    newest = releases.list_supported()[-1]
-    loaded = releases.load(newest)
-    for engine in loaded.engines:
-        options = complete(Options("toy", newest, engine=engine, features=("episodes",)), loaded)
-        layers = list_layers(loaded, options)
-        assert len({*layers}) == len(layers)
-        assert layers.index("engine/seeds") < layers.index("feature/episodes")
-        assert ("engine/server" in layers) == (engine != "hf")
-    assert "engine/seeds" not in list_layers(loaded, Options("toy", newest, engine="hf"))
+def bear(name: str) -> Any:
+    """Growl."""
+    return os.fspath(name), LEGS
+
+
+def lion() -> NoReturn:
+    """Roar."""
+    raise zebra
+'''
+
+
+def test_shims_bring_what_they_import_and_visitors_bring_no_module() -> None:
+    shims = {f"p/shims/{name}.py": text for name, text in (("__init__", '"""S."""\n'), ("zoo", TEXT))}
+    shims["p/shims/others.py"] = "zebra = ValueError()\n\n\nhorse = 1\n"
+    found = select_shims(shims, "p", ["from p.shims.zoo import bear\n"], ["from ..shims.others import horse\n"])
+    assert {*found} == {"p/shims/__init__.py", "p/shims/zoo.py"}
+    found = select_shims(shims, "p", ["from ..shims.zoo import (\n    lion,\n)\n"], ["from ..shims.zoo import bear\n"])
+    assert {*found} == {*shims}
+    assert found["p/shims/zoo.py"] == TEXT
+    assert found["p/shims/others.py"] == "zebra = ValueError()\n"

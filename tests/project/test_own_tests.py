@@ -1,50 +1,70 @@
 """A project's own tests pass, and what `more/` asks of the same modules, which is run beside them in a project."""
 
+import json
 import shutil
-from dataclasses import replace
+import subprocess
+import sys
+import sysconfig
 from pathlib import Path
 
 import pytest
 
-from tests.project.running import check_forked
-from tests.project.support import Configuration, Maker, copy_of
+from extractor.importers.runs import settings
+from tests.project.running import check_forked, environment, forked
+from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
-MORE = Path(__file__).parent / "more"
+
+MORE = {f"test_more_{file.name}": file for file in sorted(Path(__file__).with_name("more").glob("*.py"))}
+FEATURES = ("dataset_classes", "logits_in_pieces", "overlong_penalty", "prime", "provenance", "reward_logs", "watch")
+OLDER, RICH = Configuration("0.6.1", everything=True), Configuration(NEWEST[-1], everything=True)
 
 
-CONFIGURATIONS = [
-    Configuration(NEWEST[-1], "hf"),
-    pytest.param(Configuration("0.6.1", "hf", everything=True), marks=pytest.mark.thorough),
-]
-
-
-@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
-def test_the_projects_own_tests_pass(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
+@pytest.mark.parametrize(
+    ("configuration", "files"),
+    [
+        pytest.param(Configuration(NEWEST[-1]), [], id="as it comes"),
+        # PRIME by numbers worked out by hand, distillation by what its teacher says.
+        pytest.param(Configuration(NEWEST[-1], features=FEATURES), [*MORE, "test_process_rewards.py"], id="more"),
+        pytest.param(RICH, ["test_distillation.py"], marks=pytest.mark.thorough, id="distillation"),
+        pytest.param(OLDER, [], marks=pytest.mark.thorough, id="older"),
+        pytest.param(OLDER, [*MORE], marks=pytest.mark.thorough, id="older, more"),
+    ],
+)
+def test_the_tests_of_a_project_pass(
+    made: Maker, tmp_path: Path, configuration: Configuration, files: list[str]
+) -> None:
     root = copy_of(made(configuration), tmp_path)
-    assert_pass(root)
-
-
-@pytest.mark.parametrize("configuration", CONFIGURATIONS, ids=str)
-def test_what_more_is_asked_of_a_project(made: Maker, tmp_path: Path, configuration: Configuration) -> None:
-    if not configuration.everything:
-        features = ("dataset_classes", "logits_in_pieces", "overlong_penalty", "provenance", "reward_logs", "watch")
-        configuration = replace(configuration, features=features)
-    root = copy_of(made(configuration), tmp_path)
-    names = [f"tests/test_more_{file.name}" for file in sorted(MORE.glob("*.py"))]
-    for name in names:
-        shutil.copyfile(MORE / name.removeprefix("tests/test_more_"), root / name)
-    assert_pass(root, *names)
-
-
-def assert_pass(root: Path, *files: str) -> None:
-    done = check_forked(root, "-m", "pytest", "-q", "-x", *files)
+    for name in MORE.keys() & {*files}:
+        shutil.copyfile(MORE[name], root / "tests" / name)
+    done = check_forked(root, "-m", "pytest", "-q", "-x", *(f"tests/{name}" for name in files))
     assert " passed" in done.stdout or "100%" in done.stdout
 
 
-@pytest.mark.parametrize("name", ["process_rewards", pytest.param("distillation", marks=pytest.mark.thorough)])
-def test_what_is_added_to_rewards_is_as_said(made: Maker, tmp_path: Path, name: str) -> None:
-    """PRIME by numbers worked out by hand, distillation by what its teacher says: in the projects' own tests."""
+TABLE = f"import json; from {PACKAGE}.tracking.run_tracker import LOGGERS, TRACKER_CLASSES; "
+
+
+def test_a_converted_script_keeps_the_loggers_that_there_are(made: Maker) -> None:
+    done = forked(
+        made(Configuration(NEWEST[-1], "hf", everything=True)).root, "-c", TABLE + "print(json.dumps(LOGGERS))"
+    )
+    assert sorted(json.loads(done.stdout)) == sorted(settings._LOGGERS)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", ["mlflow", "swanlab", "trackio", "wandb"])
+def test_what_a_tracker_wrote_is_read_back(made: Maker, tmp_path: Path, name: str) -> None:
     root = copy_of(made(Configuration(NEWEST[-1], "hf", everything=True)), tmp_path)
-    assert_pass(root, f"tests/test_{name}.py")
+    code = TABLE + f"print(TRACKER_CLASSES[{name!r}].requirement)"
+    requirement = forked(root, "-c", code).stdout.strip()
+    venv = tmp_path / "venv"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(venv)], check=True)
+    own = str(venv / "bin" / "python")
+    subprocess.run([sys.executable, "-m", "pip", "--python", own, "install", "-q", requirement], check=True)
+    (packages,) = venv.glob("lib/python*/site-packages")
+    (packages / "rest.pth").write_text(sysconfig.get_path("purelib"))  # torch and the others, after its own packages
+    command = [own, "-m", "pytest", "-q", "tests/test_services.py", "-k", f"test_{name}", "-rs"]
+    done = subprocess.run(command, cwd=root, env=environment(root), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:]
+    assert "SKIPPED" not in done.stdout

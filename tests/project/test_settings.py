@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 import textwrap
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,6 @@ print(json.dumps(found))
 """
 # Runs that between them read what a project with a critic, an implicit reward model and a teacher reads.
 RUNS = (
-    "algorithm.adv_estimator=grpo",
     "algorithm.adv_estimator=rloo local.prime.enable=true local.prime.filter_truncate=true",
     "preset=distill distillation.distillation_loss.topk=4 distillation.distillation_loss.loss_mode=forward_kl_topk",
     "algorithm.adv_estimator=gae actor_rollout_ref.rollout.multi_turn.enable=true",
@@ -158,25 +158,6 @@ MISTAKES = {
 }
 
 
-def test_a_mistake_is_answered_before_anything_slow_is_imported(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
-    code = """
-        import contextlib, io, json, sys
-        from main import main
-        found = {}
-        for mistake in json.load(sys.stdin):
-            with contextlib.redirect_stderr(io.StringIO()) as shown:
-                assert main([mistake]) == 2, mistake
-            found[mistake] = shown.getvalue()
-        assert not {"torch", "transformers", "numpy"} & sys.modules.keys()
-        print(json.dumps(found))
-    """
-    done = check_python(root, "-c", textwrap.dedent(code), stdin=json.dumps(sorted(MISTAKES)))
-    for mistake, shown in json.loads(done.stdout).items():
-        assert MISTAKES[mistake] in shown, shown
-        assert "\nhint: " in shown, shown
-
-
 # What people bring from elsewhere, and what they get wrong; the hint, as it is typed, is taken.
 TYPED = {
     "learning_rate=1e-3": "actor_rollout_ref.actor.optim.lr=1e-3",
@@ -216,23 +197,36 @@ def _typed(mistake: str, hint: str) -> str:
     return words[0] if "=" in words[0] or words[0].startswith("-") else f"{mistake.partition('=')[0]}={words[0]}"
 
 
-def test_hints_are_taken_as_they_are_typed(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
-    code = "import json, sys, main\nfor word in json.load(sys.stdin):\n    print('=' * 9, file=sys.stderr)\n    "
-    code += "print('code', main.main([word, *sys.argv[1:]]), file=sys.stderr)"
-    refused = forked(root, "-c", code, stdin=json.dumps([*TYPED])).stderr.split("=" * 9)[1:]
-    hints = [shown.partition("\nhint: ")[2].partition("\n")[0] for shown in refused]
-    for mistake, shown, hint in zip(TYPED, refused, hints, strict=True):
-        assert "\ncode 2\n" in shown, mistake
-        assert TYPED[mistake] in hint, shown
-    words = [_typed(mistake, hint) for mistake, hint in zip(TYPED, hints, strict=True)]
-    taken = forked(root, "-c", code, "--cfg", stdin=json.dumps(words)).stderr.split("=" * 9)[1:]
+def test_a_mistake_is_answered_at_once_with_a_hint_that_is_taken_as_it_is_typed(root: Path) -> None:
+    """Before anything slow is imported."""
+    script = """
+        import contextlib, io, json, sys
+        from main import main
+        found = []
+        for word in json.load(sys.stdin):
+            with contextlib.redirect_stderr(io.StringIO()) as shown, contextlib.redirect_stdout(io.StringIO()):
+                code = main([word, *sys.argv[1:]])
+            found.append([code, shown.getvalue()])
+        assert not {"torch", "transformers", "numpy"} & sys.modules.keys()
+        print(json.dumps(found))
+    """
+
+    def said_of(words: Iterable[str], *more: str) -> list[tuple[int, str]]:
+        done = check_python(root, "-c", textwrap.dedent(script), *more, stdin=json.dumps([*words]))
+        return [(code, shown) for code, shown in json.loads(done.stdout)]
+
+    typed = []
+    for (mistake, expected), (code, shown) in zip(
+        {**MISTAKES, **TYPED}.items(), said_of([*MISTAKES, *TYPED]), strict=True
+    ):
+        hint = shown.partition("\nhint: ")[2].partition("\n")[0]
+        assert (code, bool(hint)) == (2, True), mistake
+        assert expected in (hint if mistake in TYPED else shown), shown
+        if mistake in TYPED:
+            typed.append(_typed(mistake, hint))
     lacking = "names 'wandb', which is not a logger here\nhint: vextract add trackers"
-    assert not [
-        f"{word}: {shown}"
-        for word, shown in zip(words, taken, strict=True)
-        if "code 0" not in shown and lacking not in shown
-    ]
+    for word, (code, shown) in zip(typed, said_of(typed, "--cfg"), strict=True):
+        assert code == 0 or lacking in shown, (word, shown)
 
 
 def test_a_config_of_any_path_goes_over_the_projects(project: Path, tmp_path: Path) -> None:
@@ -261,6 +255,7 @@ def test_a_config_of_any_path_goes_over_the_projects(project: Path, tmp_path: Pa
         ("trainer: {totl_epochs: 3}\n", "did you mean trainer.total_epochs=3?"),
         ("a: [\n", "is not valid YAML"),
         ("- a\n", "holds no settings"),
+        ("trainer: {total_training_steps: many}\n", "trainer.total_training_steps is 'many'"),
     ):
         own.write_text(text)
         done = check_forked(project, "main.py", "--cfg", "--config", str(own), code=2)
@@ -315,24 +310,27 @@ def test_passes_are_counted_instead_of_their_size(made: Maker) -> None:
 
 
 def test_a_mistake_in_a_file_is_answered_as_well(project: Path) -> None:
-    preset = project / "config" / "preset" / "grpo.yaml"
-    shipped = preset.read_text()
-    for line, said in (
-        ("trainer:\n  totl_epochs: 3\n", "did you mean trainer.total_epochs?"),
-        ("trainer:\n  nnodes: 2\n", "torchrun --nnodes 2"),
-        ("actor_rollout_ref:\n  rollout:\n    tensor_model_parallel_size: 4\n", "--engine vllm"),
-        (
-            "reward_model:\n  reward_manager: naive\n",
-            "sets reward_model.reward_manager, which is called reward.reward_manager.name in this release of verl\n"
-            "hint: rename it there\n",
-        ),
-    ):
-        preset.write_text(f"# @package _global_\n{line}")
-        done = check_python(
-            project, "main.py", "--cfg", code=2
-        )  # a fork has torch imported: names are then checked later
-        assert said in done.stderr
-    preset.write_text(shipped)
+    said = {
+        "algorithm:\n  adv_estimator: [grpo\n": "not valid YAML",
+        "trainer:\n  totl_epochs: 3\n": "did you mean trainer.total_epochs?",
+        "trainer:\n  nnodes: 2\n": "torchrun --nnodes 2",
+        "actor_rollout_ref:\n  rollout:\n    tensor_model_parallel_size: 4\n": "--engine vllm",
+        "reward_model:\n  reward_manager: naive\n": "sets reward_model.reward_manager, which is called "
+        "reward.reward_manager.name in this release of verl\nhint: rename it there\n",
+    }
+    code = """
+        import json, sys
+        from pathlib import Path
+        from main import main
+        for text in json.load(sys.stdin):
+            Path("config/preset/grpo.yaml").write_text("# @package _global_\\n" + text)
+            assert main(["--cfg"]) == 2, text
+            print("=" * 9, file=sys.stderr)
+    """
+    # A fork has torch imported: names are then checked later.
+    done = check_python(project, "-c", textwrap.dedent(code), stdin=json.dumps([*said]))
+    for text, shown in zip(said, done.stderr.split("=" * 9), strict=False):
+        assert said[text] in shown, (text, shown)
 
 
 PLAIN = Configuration(NEWEST[-1], "hf")
@@ -416,9 +414,8 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
     assert "toy/custom" in done.stderr
 
 
-def test_a_response_that_is_alone(made: Maker) -> None:
+def test_a_response_that_is_alone(root: Path) -> None:
     """The project finds out by itself which of upstream's estimators compare the responses to a prompt."""
-    root = made(Configuration(NEWEST[-1], "hf")).root
     check = (
         "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.training.assembly import check_config\n"
         "from toy.hooks import import_hooks\nfrom toy.settings.setting_checks import check_sizes\nimport_hooks()\n"
@@ -434,14 +431,13 @@ def test_a_response_that_is_alone(made: Maker) -> None:
     assert [line.partition(":")[0] for line in said] == ["note"] * len(noted) + ["refused"] * len(refused)
 
 
-def test_a_mode_that_the_owner_adds_to_the_algorithms_is_one(made: Maker, tmp_path: Path) -> None:
-    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
-    core = root / "toy/vendored/algorithms/core_algos.py"
+def test_a_mode_that_the_owner_adds_to_the_algorithms_is_one(project: Path) -> None:
+    core = project / "toy/vendored/algorithms/core_algos.py"
     text, known = core.read_text(), 'if loss_agg_mode == "token-mean":'
     assert text.count(known) == 1
     core.write_text(text.replace(known, f'if loss_agg_mode == "of-mine":\n        return loss_mat.sum()\n    {known}'))
     mode = "actor_rollout_ref.actor.loss_agg_mode"
-    (known, _), (code, shown) = answers_to(root, f"{mode}=of-mine", f"{mode}=of-min")
+    (known, _), (code, shown) = answers_to(project, f"{mode}=of-mine", f"{mode}=of-min")
     assert (known, code, f"{mode} is 'of-min'" in shown) == (0, 2, True)
 
 
@@ -475,8 +471,7 @@ def test_a_tracker_is_needed_where_it_is_asked_for_now(made: Maker, tmp_path: Pa
     assert "trackio is not installed" in error
 
 
-def test_a_reader_that_leaves_early_is_no_error(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+def test_a_reader_that_leaves_early_is_no_error(root: Path) -> None:
     code = """
         import os, subprocess, sys
         reading, writing = os.pipe()

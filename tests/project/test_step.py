@@ -17,6 +17,7 @@ pytestmark = pytest.mark.slow
 ALGORITHMS = f"{PACKAGE}/vendored/algorithms/core_algos.py"
 DRIVER = Path(__file__).with_name("step_driver.py")
 MOST_FRAMES = 9
+WITH_CRITIC = Configuration(NEWEST[-1], features=("critic",), algorithm="ppo")
 PROMPT, RESPONSE = 16, 8
 # "# adv: `returns` and `advantages` (bs, R) float32": what a comment of train_step says of a phase.
 PHASE = re.compile(r"^ {12}# (?P<phase>\w+): (?P<text>.*(?:\n {12}# .*)*)", re.MULTILINE)
@@ -27,8 +28,7 @@ LENGTHS = {"P": PROMPT, "R": RESPONSE, "P + R": PROMPT + RESPONSE}
 @pytest.fixture(scope="module")
 def seen(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
     """What the driver saw of a step with every phase."""
-    configuration = Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")
-    root = copy_of(made(configuration), tmp_path_factory.mktemp("step"))
+    root = copy_of(made(WITH_CRITIC), tmp_path_factory.mktemp("step"))
     settings = overrides(
         "trainer.total_training_steps=1",
         "algorithm.use_kl_in_reward=true",
@@ -49,7 +49,7 @@ def test_from_main_to_the_loss(seen: Mapping[str, Any]) -> None:
 
 def test_no_method_of_the_engine_is_replaced(made: Maker) -> None:
     """Actor and critic are upstream's engine with methods of their own: a breakpoint stops where the text says."""
-    root = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
+    root = made(WITH_CRITIC).root
     engine = ast.parse(
         (root / PACKAGE / "vendored/workers/engine/fsdp/transformer_impl.py").read_text(encoding="utf-8")
     )
@@ -62,7 +62,7 @@ def test_no_method_of_the_engine_is_replaced(made: Maker) -> None:
 
 
 def test_the_table_of_what_the_batch_has(made: Maker, seen: Mapping[str, Any]) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("critic",), algorithm="ppo")).root
+    root = made(WITH_CRITIC).root
     text = (root / PACKAGE / "training/trainer.py").read_text(encoding="utf-8")
     stated: dict[str, dict[str, tuple[int, str]]] = {}
     for phase in PHASE.finditer(text):

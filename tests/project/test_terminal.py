@@ -1,21 +1,18 @@
 """A run in a real terminal of several widths: the table, its clock, and what is printed meanwhile."""
 
-import fcntl
+import io
 import os
-import pty
 import re
-import select
 import signal
-import struct
 import subprocess
 import sys
-import termios
 import textwrap
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import pexpect
 import pytest
 
 from tests.project.running import check_python, environment, overrides
@@ -27,66 +24,32 @@ CONTROL = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 PATIENCE = 90.0  # seconds for what comes at once, on a machine that is busy
 
 
-class Terminal:
-    """A program in a pseudo-terminal.
-
-    Attributes:
-        text: all that it has shown so far, without colours and movements of the cursor.
-    """
+class Terminal(pexpect.spawn):  # type: ignore[misc]
+    """A program in a pseudo-terminal, and all that it has shown."""
 
     def __init__(self, root: Path, arguments: Sequence[str], columns: int, **variables: str) -> None:
-        self._fd, program = pty.openpty()
-        self.resize(columns)
         env = {key: value for key, value in environment(root).items() if key not in ("NO_COLOR", "JPY_PARENT_PID")}
-        self.process = subprocess.Popen(
-            [sys.executable, *arguments],
-            cwd=root,
-            env={**env, "TERM": "xterm-256color", "PYTHONUTF8": "1", **variables},
-            stdin=program,
-            stdout=program,
-            stderr=program,
-            start_new_session=True,
-        )
-        os.close(program)
-        self.raw = b""
+        env |= {"TERM": "xterm-256color", "PYTHONUTF8": "1", **variables}
+        settings = {"dimensions": (30, columns), "timeout": PATIENCE, "encoding": "utf-8", "codec_errors": "replace"}
+        super().__init__(sys.executable, [*arguments], cwd=str(root), env=env, **settings)
+        self.logfile_read = io.StringIO()
 
     @property
     def text(self) -> str:
-        return CONTROL.sub("", self.raw.decode(errors="replace")).replace("\r", "")
-
-    def resize(self, columns: int) -> None:
-        fcntl.ioctl(self._fd, termios.TIOCSWINSZ, struct.pack("HHHH", 30, columns, 0, 0))
-
-    def type(self, text: str) -> None:
-        os.write(self._fd, text.encode())
+        """What it has shown, without colours and movements of the cursor."""
+        return CONTROL.sub("", self.logfile_read.getvalue()).replace("\r", "")
 
     def wait_for(self, holds: Callable[[str], Any]) -> None:
         """Read on until something holds for the text."""
         deadline = time.monotonic() + PATIENCE
         while not holds(self.text):
             assert time.monotonic() < deadline, self.text[-3000:]
-            assert self._read(1.0), self.text[-3000:]
+            self.read_nonblocking(65536, PATIENCE)
 
     def finish(self) -> int:
         """Read until the program ends; its exit code."""
-        while self._read(PATIENCE):
-            pass
-        return self.process.wait(PATIENCE)
-
-    def close(self) -> None:
-        self.process.kill()
-        self.process.wait()
-        os.close(self._fd)
-
-    def _read(self, seconds: float) -> bool:
-        if not select.select([self._fd], [], [], seconds)[0]:
-            return self.process.poll() is None
-        try:
-            data = os.read(self._fd, 65536)
-        except OSError:  # the program has ended
-            return False
-        self.raw += data
-        return bool(data)
+        self.expect(pexpect.EOF)
+        return int(self.wait())
 
 
 @pytest.fixture
@@ -104,7 +67,7 @@ def terminal() -> Iterator[Callable[..., Terminal]]:
 
     yield start
     for each in opened:
-        each.close()
+        each.close(force=True)
 
 
 VIEW = f"""
@@ -133,30 +96,23 @@ def frames(text: str) -> list[list[str]]:
     return [part.split("\n") for part in re.split(r"(?=(?:project / run  )?step \d+/9  )", text)[1:]]
 
 
-@pytest.mark.parametrize(
-    ("columns", "expected"),
-    [
-        (40, "step reward val acc"),
-        (120, "step reward val acc s/step length KL entropy vf loss tokens/s clipped"),
-    ],
-)
-def test_the_least_important_columns_give_way(
-    root: Path, terminal: Callable[..., Terminal], columns: int, expected: str
-) -> None:
+def test_the_least_important_columns_give_way(root: Path, terminal: Callable[..., Terminal]) -> None:
     code = """
         view.row(1, METRICS)
         with timed("step", {}), timed("gen", {}):
             input()
         view.close()
     """
-    shown = terminal(root, viewing(code), columns)
-    shown.wait_for(lambda text: re.search("^gen  .*ms", text, re.MULTILINE))
-    shown.type("\n")
-    assert shown.finish() == 0
-    (frame,) = [frame for frame in frames(shown.text) if any(line.startswith("gen  ") for line in frame)][-1:]
-    assert " ".join(next(line for line in frame if " reward " in line).split()) == expected
-    assert [line for line in frame if len(line) > columns or "…" in line] == []
-    assert any(line.startswith("time    gen 9.6 s, old_log_prob 0:02:05") for line in frame)
+    all_columns = "step reward val acc s/step length KL entropy vf loss tokens/s clipped"
+    for columns, expected in ((40, "step reward val acc"), (120, all_columns)):
+        shown = terminal(root, viewing(code), columns)
+        shown.wait_for(lambda text: re.search("^gen  .*ms", text, re.MULTILINE))
+        shown.send("\n")
+        assert shown.finish() == 0
+        (frame,) = [frame for frame in frames(shown.text) if any(line.startswith("gen  ") for line in frame)][-1:]
+        assert " ".join(next(line for line in frame if " reward " in line).split()) == expected
+        assert [line for line in frame if len(line) > columns or "…" in line] == []
+        assert any(line.startswith("time    gen 9.6 s, old_log_prob 0:02:05") for line in frame)
 
 
 def test_the_clock_moves_while_a_phase_lasts(root: Path, terminal: Callable[..., Terminal]) -> None:
@@ -185,9 +141,10 @@ def test_the_clock_moves_while_a_phase_lasts(root: Path, terminal: Callable[...,
     go.touch()
     shown.wait_for(lambda text: re.search(r"step ([2-9]|\d\d+)/100000", text))
     assert "vf loss" not in shown.text
-    shown.process.send_signal(signal.SIGINT)
+    shown.kill(signal.SIGINT)
     assert shown.finish() == 130
-    assert shown.raw.rindex(b"\x1b[?25h") > shown.raw.rindex(b"\x1b[?25l")  # the cursor is shown again
+    raw = shown.logfile_read.getvalue()
+    assert raw.rindex("\x1b[?25h") > raw.rindex("\x1b[?25l")  # the cursor is shown again
 
 
 def test_nothing_that_is_printed_is_lost(root: Path, terminal: Callable[..., Terminal]) -> None:
@@ -235,29 +192,27 @@ def test_a_table_that_cannot_be_drawn_ends_no_run(root: Path, terminal: Callable
     """
     shown = terminal(root, viewing(code), 120)
     shown.wait_for(lambda text: "cannot draw the table" in text)
-    shown.type("\n")
+    shown.send("\n")
     shown.wait_for(lambda text: "going on" in text)
-    shown.type("\n")
+    shown.send("\n")
     shown.wait_for(lambda text: "tokens/s" in text.rpartition("going on")[2])
-    shown.type("\n")
+    shown.send("\n")
     assert shown.finish() == 0
 
 
-@pytest.mark.parametrize("variables", [{"TERM": "dumb"}, {"JPY_PARENT_PID": "1"}, {"PYTHONIOENCODING": "ascii"}])
-def test_a_terminal_that_cannot_go_back_up_gets_lines(
-    root: Path, terminal: Callable[..., Terminal], variables: dict[str, str]
-) -> None:
+def test_a_terminal_that_cannot_go_back_up_gets_lines(root: Path, terminal: Callable[..., Terminal]) -> None:
     code = """
         view.row(1, METRICS)
         view.message("done \u2713")
         view.close()
     """
-    shown = terminal(root, viewing(code), 80, **variables)
-    assert shown.finish() == 0
-    assert b"\x1b" not in shown.raw
-    lines = shown.text.splitlines()
-    assert lines[0].startswith("step 1/9  reward 0.250  val 0.750")
-    assert lines[-1].startswith("done")
+    for variables in ({"TERM": "dumb"}, {"JPY_PARENT_PID": "1"}, {"PYTHONIOENCODING": "ascii"}):
+        shown = terminal(root, viewing(code), 80, **variables)
+        assert shown.finish() == 0
+        assert "\x1b" not in shown.logfile_read.getvalue(), variables
+        lines = shown.text.splitlines()
+        assert lines[0].startswith("step 1/9  reward 0.250  val 0.750")
+        assert lines[-1].startswith("done")
 
 
 def test_off_a_terminal_there_is_a_line_for_each_step(root: Path) -> None:
@@ -279,21 +234,15 @@ def test_a_reader_that_leaves_ends_no_run(root: Path) -> None:
     assert list(root.glob("**/unread/**/latest_checkpointed_iteration.txt"))
 
 
-@pytest.mark.parametrize("call", ["breakpoint()", "__import__('pdb').Pdb().set_trace()"])
-def test_a_debugger_gets_the_terminal(root: Path, terminal: Callable[..., Terminal], call: str) -> None:
-    code = f"""
-        view.row(1, METRICS)
-        secret = 41
-        {call}
-        view.row(2, METRICS)
-        view.close()
-    """
-    shown = terminal(root, viewing(code), 80)
-    shown.wait_for(lambda text: "(Pdb) " in text)
-    before = len(shown.raw)
-    shown.type("p secret + 1\n")
-    shown.wait_for(lambda text: "\n42\n" in text)
-    assert b"reward" not in shown.raw[before:]  # no table over it
-    shown.type("c\n")
-    assert shown.finish() == 0
-    assert "step 2/9  reward 0.250" in shown.text
+def test_a_debugger_gets_the_terminal(root: Path, terminal: Callable[..., Terminal]) -> None:
+    for call in ("breakpoint()", "__import__('pdb').Pdb().set_trace()"):
+        code = ("view.row(1, METRICS)", "secret = 41", call, "view.row(2, METRICS)", "view.close()")
+        shown = terminal(root, viewing("\n".join(code)), 80)
+        shown.wait_for(lambda text: "(Pdb) " in text)
+        before = len(shown.text)
+        shown.send("p secret + 1\n")
+        shown.wait_for(lambda text: "\n42\n" in text)
+        assert "reward" not in shown.text[before:]  # no table over it
+        shown.send("c\n")
+        assert shown.finish() == 0
+        assert "step 2/9  reward 0.250" in shown.text

@@ -15,7 +15,7 @@ import pytest
 import torch
 from omegaconf import OmegaConf
 
-from tests.project.running import check_forked, check_python, forked, overrides, python, train
+from tests.project.running import check_forked, check_python, forked, metrics_of, overrides, train
 from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
 from tests.releases import NEWEST, newest_release
 
@@ -92,8 +92,7 @@ def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_pat
     assert all(entropy > 0 for entropy in entropies)
 
 
-def test_garbage_is_collected_once_all_is_imported_and_what_imports_slowly_is_not(made: Maker, tmp_path: Path) -> None:
-    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
+def test_garbage_is_collected_once_all_is_imported_and_what_imports_slowly_is_not(project: Path) -> None:
     code = """
         import gc, runpy, sys
         from torch.optim.optimizer import register_optimizer_step_post_hook
@@ -110,7 +109,7 @@ def test_garbage_is_collected_once_all_is_imported_and_what_imports_slowly_is_no
         assert frozen > 100_000
         assert not imported, imported
     """
-    check_python(root, "-c", textwrap.dedent(code), *overrides("trainer.total_training_steps=1"))
+    check_python(project, "-c", textwrap.dedent(code), *overrides("trainer.total_training_steps=1"))
 
 
 def test_any_batch_can_be_balanced(made: Maker) -> None:
@@ -135,17 +134,11 @@ def optimizer_steps(state: Any) -> set[int]:
     """The values of every `step` in an optimizer's state, however it is nested."""
     if not isinstance(state, dict):
         return set()
-    found: set[int] = set()
-    for key, value in state.items():
-        if key == "step" or str(key).endswith(".step"):
-            found.add(int(value))
-        else:
-            found |= optimizer_steps(value)
-    return found
+    own = {int(value) for key, value in state.items() if str(key).rpartition(".")[2] == "step"}
+    return own.union(*map(optimizer_steps, state.values()))
 
 
-def test_a_python_without_the_packages_is_told_from_the_projects(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+def test_a_python_without_the_packages_is_told_from_the_projects(root: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-S", "main.py"], cwd=root, capture_output=True, text=True, check=False, env={}
     )
@@ -154,10 +147,9 @@ def test_a_python_without_the_packages_is_told_from_the_projects(made: Maker) ->
     assert ".venv/bin/python main.py" in done.stderr
 
 
-def test_a_file_that_was_removed_is_told_from_a_missing_package(made: Maker, tmp_path: Path) -> None:
-    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
-    (root / PACKAGE / "vendored/protocol.py").unlink()
-    done = python(root, "-B", "main.py")
+def test_a_file_that_was_removed_is_told_from_a_missing_package(project: Path) -> None:
+    (project / PACKAGE / "vendored/protocol.py").unlink()
+    done = forked(project, "main.py")
     assert (done.returncode, done.stdout) == (2, "")
     assert (
         f"\nerror: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync --removed`"
@@ -165,8 +157,7 @@ def test_a_file_that_was_removed_is_told_from_a_missing_package(made: Maker, tmp
     )
 
 
-def test_the_readme_names_settings_that_exist(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
+def test_the_readme_names_settings_that_exist(root: Path) -> None:
     settings = OmegaConf.create(forked(root, "main.py", "--cfg").stdout)
     named = set(re.findall(r"\b([a-z_]+(?:\.[a-z_0-9]+)+)=", (root / "README.md").read_text(encoding="utf-8")))
     assert len(named) > 10
@@ -174,13 +165,14 @@ def test_the_readme_names_settings_that_exist(made: Maker) -> None:
     assert [name for name in sorted(named) if OmegaConf.select(settings, name, default=missing) is missing] == []
 
 
-def test_a_run_that_has_ended_says_how_to_train_further(made: Maker, tmp_path: Path) -> None:
-    root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
+def test_a_run_that_has_ended_says_how_to_train_further(project: Path, tmp_path: Path) -> None:
     saving = ("local.save_last=true", "trainer.resume_mode=auto", f"trainer.default_local_dir={tmp_path / 'a run'}")
-    assert forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=1")).returncode == 0
-    again = check_forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=2"))
+    assert forked(project, "main.py", *overrides(*saving, "trainer.total_training_steps=1")).returncode == 0
+    again = check_forked(project, "main.py", *overrides(*saving, "trainer.total_training_steps=2"))
     (further,) = re.findall(r"to train further from it: (.+)", again.stderr)
-    done = check_forked(root, "main.py", *overrides(*saving, "trainer.total_training_steps=3", *shlex.split(further)))
+    done = check_forked(
+        project, "main.py", *overrides(*saving, "trainer.total_training_steps=3", *shlex.split(further))
+    )
     assert "step 2/3" in done.stdout
     assert "step 1/3" not in done.stdout
 
@@ -214,8 +206,7 @@ def test_what_a_run_goes_on_with_otherwise_is_said(made: Maker, tmp_path: Path) 
         assert len(notes) == len(said), notes
         for note, text in zip(notes, said, strict=True):
             assert note.startswith(f"note: {text}")
-        lines = (root / folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-        assert [json.loads(line)["step"] for line in lines] == [1, 2], "the row is in the checkpoint"
+        assert [row["step"] for row in metrics_of(root / folder)] == [1, 2], "the row is in the checkpoint"
 
 
 @pytest.mark.thorough

@@ -9,7 +9,7 @@ import pytest
 
 from tests.processes.launching import TORCHRUN
 from tests.project.running import answer_of, forked, overrides, python
-from tests.project.support import PACKAGE, Configuration, Maker, copy_of
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
 from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,8 @@ def refusal(function):
 
 @pytest.fixture(scope="module", params=newest_release())
 def project(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return copy_of(made(Configuration(request.param, "hf", everything=True)), tmp_path_factory.mktemp("parts"))
+    configuration = Configuration(request.param, features=(*TOGETHER, "critic"))
+    return copy_of(made(configuration), tmp_path_factory.mktemp("parts"))
 
 
 def run(root: Path, program: str, *launcher: str) -> Any:
@@ -158,21 +159,19 @@ if os.environ.get("RANK", "0") == "0":
 """
 
 
-def check_going_back(found: list[Any]) -> None:
+LORA = "actor_rollout_ref.model.lora_rank=4"
+
+
+@pytest.mark.parametrize(
+    ("processes", "more"),
+    [(1, []), *(pytest.param(2, more, marks=pytest.mark.thorough) for more in ([], [LORA]))],
+)
+def test_a_trainer_goes_back_to_a_checkpoint(project: Path, processes: int, more: list[str]) -> None:
+    launcher = [*TORCHRUN, f"--nproc-per-node={processes}"] if processes > 1 else []
+    found = run(project, f"NAME, MORE = 'back_of_{processes}_{len(more)}', {more}\n{BACK}", *launcher)
     assert found[:4] == [True, True, "global_step_4", "global_step_4"]
     assert "is not a global_step_N directory" in found[4]
     assert "load after fit()" in found[5]
-
-
-def test_a_trainer_goes_back_to_a_checkpoint(project: Path) -> None:
-    check_going_back(run(project, "NAME, MORE = 'back', []\n" + BACK))
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("more", ["", "actor_rollout_ref.model.lora_rank=4"])
-def test_several_processes_go_back_to_a_checkpoint(project: Path, more: str) -> None:
-    program = f"NAME, MORE = 'back_of_two{len(more)}', {more.split()!r}\n"
-    check_going_back(run(project, program + BACK, *TORCHRUN[1:], "--nproc-per-node=2"))
 
 
 @pytest.mark.thorough
@@ -188,64 +187,66 @@ def test_one_trainer_follows_another_in_several_processes(project: Path) -> None
         if os.environ["RANK"] == "0":
             print(json.dumps(steps))
         """,
-        *TORCHRUN[1:],
+        *TORCHRUN,
         "--nproc-per-node=2",
     )
     assert found == [2, 2]
 
 
+# What is called, and what its error begins with: before anything is made, with open parts, and when they are closed.
+NO_PROMPTS, CLOSED = "1 responses to 0 prompts are asked for", "this LocalPPOTrainer has been closed"
+MISUSE = [
+    {
+        "LocalRollouts(config, engine='vllm')": "actor_rollout_ref.rollout.name is 'vllm'",
+        "LocalRollouts(config, engine='none')": "actor_rollout_ref.rollout.name is 'none'",
+        "LocalPPOTrainer(config, callbacks=5)": "callbacks is of type int",
+        "LocalPPOTrainer(config, callbacks=[5])": "a callback is 5, which has no method",
+        "LocalPPOTrainer(config, callbacks=[str])": "a callback is the class str, which",
+        "LocalPPOTrainer({})": "the config is of type dict",
+        "load_config(123)": "settings are given as 123, of type int",
+        "load_config(['a=1'])": "settings are given as ['a=1'], of type list",
+    },
+    {
+        "rollouts.generate_sequences([])": NO_PROMPTS,
+        "rollouts.generate_sequences(5)": "the prompts are of type int",
+        "rollouts.generate(['12='], n=0)": "0 responses to 1 prompts are asked for",
+    },
+    {
+        "trainer.generate([])": NO_PROMPTS,
+        "trainer.save('/proc/x')": "cannot save a checkpoint in /proc/x",
+        "trainer.load(None)": "None is not a global_step_N directory",
+    },
+    {
+        "rollouts.generate_sequences(['12='])": "this LocalRollouts has been closed",
+        **dict.fromkeys(("trainer.fit()", "next(trainer.steps())", "trainer.train_step(ROWS)"), CLOSED),
+        **dict.fromkeys(("trainer.generate(['12='])", "trainer.evaluate()", "trainer.save()"), CLOSED),
+        "trainer.load('nowhere')": CLOSED,
+    },
+]
+
+
 def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) -> None:
     found = run(
         project,
-        """
-        def said(function):
-            try:
-                function()
-            except ProjectError as error:
-                return str(error)
-        config = load_config(*SMALL, "trainer.experiment_name=misuse")
-        engines = [said(lambda: LocalRollouts(config, engine=name)) for name in ("vllm", "none")]
+        f"""
+        def try_all(calls):
+            for call in calls:
+                try:
+                    eval(call)
+                except ProjectError as error:
+                    found[call] = str(error)
+        config, found = load_config(*SMALL, "trainer.experiment_name=misuse"), {{}}
+        before, with_rollouts, with_trainer, closed = {[[*calls] for calls in MISUSE]}
+        try_all(before)
         with LocalRollouts(config) as rollouts:
-            nothing = said(lambda: rollouts.generate_sequences([]))
-            others = [said(lambda: rollouts.generate_sequences(5)), said(lambda: rollouts.generate(["12="], n=0))]
+            try_all(with_rollouts)
         with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
-            none = said(lambda: trainer.generate([]))
-            open_ones = [said(lambda: trainer.save("/proc/x")), said(lambda: trainer.load(None))]
-        before = [
-            said(lambda: LocalPPOTrainer(config, callbacks=5)),
-            said(lambda: LocalPPOTrainer(config, callbacks=[5])),
-            said(lambda: LocalPPOTrainer(config, callbacks=[str])),
-        ]
-        print(json.dumps([
-            *engines, *before, *open_ones, said(lambda: load_config(123)), said(lambda: load_config(["a=1"])), nothing,
-            none, said(lambda: rollouts.generate_sequences(["12="])), said(trainer.fit),
-            said(lambda: next(trainer.steps())),
-            said(lambda: trainer.train_step(ROWS)), said(lambda: trainer.generate(["12="])), said(trainer.evaluate),
-            said(trainer.save), said(lambda: trainer.load("nowhere")), *others, said(lambda: LocalPPOTrainer({})),
-        ]))
+            try_all(with_trainer)
+        try_all(closed)
+        print(json.dumps(found))
         """,
     )
-    assert all("hint: " in text for text in found), found
-    starts = (
-        "actor_rollout_ref.rollout.name is 'vllm'",
-        "actor_rollout_ref.rollout.name is 'none'",
-        "callbacks is of type int",
-        "a callback is 5, which has no method",
-        "a callback is the class str, which",
-        "cannot save a checkpoint in /proc/x",
-        "None is not a global_step_N directory",
-    )
-    before, found = found[: len(starts)], found[len(starts) :]
-    assert "vextract upgrade --engine vllm" in before[0]
-    assert all(text.startswith(start) for start, text in zip(starts, before, strict=True)), before
-    assert "123, of type int" in found[0]
-    assert found[1].startswith("settings are given as ['a=1'], of type list")
-    assert found[2].startswith("1 responses to 0 prompts are asked for")
-    assert found[3].startswith("1 responses to 0 prompts are asked for")
-    assert found[4].startswith("this LocalRollouts has been closed")
-    assert all(text.startswith("this LocalPPOTrainer has been closed") for text in found[5:-3])
-    assert [text.partition(":")[0] for text in found[-3:]] == [
-        "the prompts are of type int\nhint",
-        "0 responses to 1 prompts are asked for\nhint",
-        "the config is of type dict\nhint",
-    ]
+    for call, start in {call: start for calls in MISUSE for call, start in calls.items()}.items():
+        assert found[call].startswith(start), (call, found[call])
+        assert "hint: " in found[call], call
+    assert "vextract upgrade --engine vllm" in found["LocalRollouts(config, engine='vllm')"]

@@ -17,10 +17,8 @@ from typing import Any
 
 from {PACKAGE} import ConfigError, LocalPPOTrainer, Step, TrainResult, load_config
 
-
 def reward(data_source: str, solution_str: str, ground_truth: str, extra_info: dict[str, Any] | None = None) -> float:
     return float(solution_str == ground_truth)
-
 
 def main() -> int:
     try:

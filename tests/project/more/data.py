@@ -115,45 +115,21 @@ def test_prompts_are_padded_also_where_the_tokenizer_has_no_token_for_it(data_co
     assert train[0]["input_ids"][:8].tolist() == [0] * 8
 
 
-class OwnManager:
-    """A reward manager of the owner's, which need not compare responses with anything."""
-
-
-class NaiveManager(TextRewardManager):
-    """One that is derived from the project's."""
-
-
-CASES = ["own manager", "derived manager", "none"]
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer, tmp_path, monkeypatch, case):
-    managers = {"own manager": OwnManager, "derived manager": NaiveManager}
-    known = {"mine": managers.get(case), "env": NaiveManager}
-    monkeypatch.setattr(rewarding, "registered_managers", lambda: known)
-    settings = {reward_keys.MANAGER: "mine" if case in managers else "env"}
-    for key, value in settings.items():
-        OmegaConf.update(data_config, key, value, force_add=True)
-    files = [tmp_path / "plain.jsonl", tmp_path / "style.jsonl"]
-    files[0].write_text('{"prompt": "1="}\n')
-    files[1].write_text('{"prompt": "1=", "reward_model": {"style": "model"}}\n')
-    for path in files:
-        assert rewarding.compares_with_truth(data_config) == (case != "own manager")
-        with pytest.raises(DataError, match="reward_model"):
-            build(data_config, tokenizer, str(path))
-        data_config.data.update(train_files=str(path), val_files=str(path))
-        assert len(build_datasets(data_config, tokenizer, needs_truth=False)[0]) == 1
-
-
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [("prompt", [], "row 3: there is no message"), ("reward_model", None, "row 3: neither reward_model nor")],
-)
-def test_an_empty_row_in_verls_schema_is_named(data_config, tokenizer, tmp_path, column, value, message):
-    rows = [dict(row) for row in environment_rows("train", dict(data_config.data.env))[:5]]
-    rows[3][column] = value
-    with pytest.raises(DataError, match=message):
-        build(data_config, tokenizer, write(tmp_path / "rows.parquet", rows))
+def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer, tmp_path, monkeypatch):
+    """A manager of the owner's need not compare with anything; one that is derived from the project's does."""
+    (tmp_path / "plain.jsonl").write_text('{"prompt": "1="}\n')
+    (tmp_path / "style.jsonl").write_text('{"prompt": "1=", "reward_model": {"style": "model"}}\n')
+    derived = type("NaiveManager", (TextRewardManager,), {})
+    managers = {"own": type("OwnManager", (), {}), "derived": derived, "env": derived}
+    monkeypatch.setattr(rewarding, "registered_managers", lambda: managers)
+    for name in managers:
+        OmegaConf.update(data_config, reward_keys.MANAGER, name, force_add=True)
+        assert rewarding.compares_with_truth(data_config) == (name != "own")
+        for path in map(str, tmp_path.glob("*.jsonl")):
+            with pytest.raises(DataError, match="reward_model"):
+                build(data_config, tokenizer, path)
+            data_config.data.update(train_files=path, val_files=path)
+            assert len(build_datasets(data_config, tokenizer, needs_truth=False)[0]) == 1
 
 
 def test_a_column_that_the_first_row_lacks_is_not_lost(data_config, tokenizer, tmp_path):

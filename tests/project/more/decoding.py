@@ -1,4 +1,4 @@
-"""The decoding loop writes what transformers' own does, whatever rows are beside a row, and draws what it should."""
+"""The decoding loop writes what transformers' own does and draws what it should; and logits in pieces."""
 
 import functools
 import types
@@ -9,9 +9,12 @@ import torch
 import transformers
 from toy.settings.loading import load_config, settle_device
 from toy.vendored.protocol import DataProto
+from toy.vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
+from toy.workers.logits import Asked, LogitsInPieces
 from toy.workers.rollout_engine import TAKES_LOOP, RolloutEngine
+from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-pytestmark = pytest.mark.skipif(not TAKES_LOOP, reason="this transformers takes no decoding loop")
+needs_loop = pytest.mark.skipif(not TAKES_LOOP, reason="this transformers takes no decoding loop")
 END, PADDING, WORDS = 1, 0, 40
 
 
@@ -58,6 +61,7 @@ def write(model, prompts, length, **settings):
     return output.sequences[:, ids.shape[1] :], numbers
 
 
+@needs_loop
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -91,6 +95,7 @@ def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes, 
     assert model.config._attn_implementation == changes.get("attn_implementation", "sdpa")
 
 
+@needs_loop
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "top_k": 20}, {"temperature": 1.5, "top_p": 0.8}])
 def test_each_token_is_where_its_random_number_falls(prompts, settings):
     """A forward pass over the whole sequence gives the distribution that the token was drawn from, within 1e-5."""
@@ -117,6 +122,7 @@ def test_each_token_is_where_its_random_number_falls(prompts, settings):
     assert seen > 100
 
 
+@needs_loop
 def test_what_is_drawn_has_the_distribution():
     """By the chi-square test, at a level that one seed in ten thousand would miss; a word without a chance never is."""
     from toy.workers.decoding import draw
@@ -135,6 +141,7 @@ def test_what_is_drawn_has_the_distribution():
         draw(torch.full((1, WORDS), torch.nan), numbers[:1])
 
 
+@needs_loop
 def test_rows_that_are_written_apart_say_the_same(prompts, tokenizer):
     """Whatever passes a batch is written in, and whoever wrote before: the seed alone decides."""
     ranks = types.SimpleNamespace(world_size=1)
@@ -153,3 +160,48 @@ def test_rows_that_are_written_apart_say_the_same(prompts, tokenizer):
         written.append(output.batch["responses"])
     assert all(torch.equal(written[0], other) for other in written[1:])
     assert len(written[0].unique(dim=0)) > 12  # the same prompt gets different responses
+
+
+VOCABULARY, ROWS, LENGTH = 509, 3, 40
+SIZES = {"hidden_size": 16, "intermediate_size": 32, "num_attention_heads": 2, "num_key_value_heads": 2}
+SMALL = {**SIZES, "vocab_size": VOCABULARY, "num_hidden_layers": 1}
+SEVEN_TOKENS = 7 * VOCABULARY * 4 / 2**20
+
+
+@pytest.fixture
+def tokens():
+    return torch.randint(0, VOCABULARY, (ROWS, LENGTH), generator=torch.Generator().manual_seed(0))
+
+
+def gradients(model, outputs):
+    model.zero_grad()
+    sum(output.square().sum() for output in outputs).backward()
+    return torch.cat([weight.grad.flatten() for weight in model.parameters()])
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["own_head", "tied"])
+def test_numbers_and_gradients_are_those_of_whole_logits(tokens, tied):
+    torch.manual_seed(0)
+    model = Qwen2ForCausalLM(Qwen2Config(**SMALL, tie_word_embeddings=tied, initializer_range=0.3)).double()
+    labels = tokens.roll(-1, dims=-1)
+    logits = model(input_ids=tokens).logits / 0.7
+    whole = logprobs_from_logits(logits, labels), entropy_from_logits(logits)
+    wanted = gradients(model, whole)
+    pieces = LogitsInPieces(model, SEVEN_TOKENS)
+    kept = []
+    keeping = torch.autograd.graph.saved_tensors_hooks(lambda value: kept.append(value.numel()) or value, lambda v: v)
+    with pieces.in_use(), keeping:
+        assert [pieces.wanted(7), pieces.wanted(8)] == [False, True]
+        pieces.asked = Asked(labels, 0.7, entropy=True)
+        found = model(input_ids=tokens).logits.unbind(-1)
+    torch.testing.assert_close(found, whole)
+    torch.testing.assert_close(gradients(model, found), wanted)
+    assert max(kept) <= max(weight.numel() for weight in model.parameters()) < tokens.numel() * VOCABULARY
+    assert model(input_ids=tokens).logits.shape == (ROWS, LENGTH, VOCABULARY)
+
+
+def test_logits_that_a_model_caps_stay_whole(tokens):
+    model = Gemma2ForCausalLM(Gemma2Config(**SMALL, head_dim=8, final_logit_softcapping=30.0))
+    pieces = LogitsInPieces(model, SEVEN_TOKENS)
+    with pieces.in_use():
+        assert not pieces.wanted(tokens.numel())

@@ -25,21 +25,14 @@ from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 WRITTEN = [key for key, known in SCHEMA.items() if known.path in ("written", "cache")]
 
 
-@pytest.mark.parametrize("key", WRITTEN)
-def test_a_directory_that_cannot_be_made_is_an_error_at_once(tmp_path, key):
+def test_a_directory_that_cannot_be_made_or_written_is_an_error_at_once(tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    below = tmp_path / "file" / "below" / "it"
-    with pytest.raises(
-        ConfigError, match=f"{tmp_path / 'file'} is not a directory(.|\n)*hint: set {key} to a directory"
-    ):
-        check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={below}"]))
-    check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={tmp_path / 'made' / 'one'}"]))
-    assert not (tmp_path / "made").exists()
-
-
-def test_a_directory_that_may_not_be_written_is_an_error_at_once(tmp_path, monkeypatch):
-    # Whoever runs the tests may write anywhere.
-    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(tmp_path))
+    for key in WRITTEN:
+        with pytest.raises(ConfigError, match=f"file is not a directory(.|\n)*hint: set {key} to a directory"):
+            check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={tmp_path / 'file' / 'below' / 'it'}"]))
+        check_paths(load_config(CONFIG_DIRECTORY, [f"{key}={tmp_path / 'made' / 'one'}"]))
+        assert not (tmp_path / "made").exists()
+    monkeypatch.setattr("os.access", lambda path, mode: str(path) != str(tmp_path))  # whoever tests may write anywhere
     with pytest.raises(ConfigError, match=f"{tmp_path} is not writable"):
         check_paths(load_config(CONFIG_DIRECTORY, [f"trainer.default_local_dir={tmp_path}/rows"]))
 
@@ -57,42 +50,38 @@ def test_a_sequence_longer_than_a_table_of_positions_is_refused(kind, table):
             check_positions(module, "it", OmegaConf.create(lengths))
 
 
-def test_an_architecture_without_sdpa_gets_the_setting_that_helps(tmp_path, tokenizer):
-    settings = AutoConfig.for_model("gptj", vocab_size=len(tokenizer), n_embd=8, n_head=2, n_layer=1, rotary_dim=2)
-    AutoModelForCausalLM.from_config(settings).save_pretrained(tmp_path)
+def loading(folder, tokenizer, kind, **sizes):
+    """A tiny model's section of the config, and what loads the model by it."""
+    settings = AutoConfig.for_model(kind, vocab_size=len(tokenizer), **sizes)
+    AutoModelForCausalLM.from_config(settings).save_pretrained(folder)
     config = load_config(CONFIG_DIRECTORY, [])
-    model, alone = config.actor_rollout_ref.model, Alone()
-    model.override_config = {"attn_implementation": "sdpa"}
-    arguments = (str(tmp_path), model, config.actor_rollout_ref.actor.fsdp_config, tokenizer, AutoModelForCausalLM)
+    section, fsdp = config.actor_rollout_ref.model, config.actor_rollout_ref.actor.fsdp_config
+    section.override_config = {"attn_implementation": "sdpa"}
+    return section, lambda: load_model(str(folder), section, fsdp, tokenizer, AutoModelForCausalLM, Alone())
+
+
+def test_an_architecture_without_sdpa_gets_the_setting_that_helps(tmp_path, tokenizer):
+    section, load = loading(tmp_path, tokenizer, "gptj", n_embd=8, n_head=2, n_layer=1, rotary_dim=2)
     with pytest.raises(ConfigError, match="hint: .*attn_implementation=eager"):
-        load_model(*arguments, alone)
-    model.override_config = {"attn_implementation": "eager"}
-    assert load_model(*arguments, alone).config.n_embd == 8
+        load()
+    section.override_config = {"attn_implementation": "eager"}
+    assert load().config.n_embd == 8
 
 
 def test_attention_that_leaves_out_a_models_cap_is_refused(tmp_path, tokenizer):
     sizes = {"hidden_size": 8, "intermediate_size": 8, "num_attention_heads": 2, "num_key_value_heads": 1}
-    settings = AutoConfig.for_model("gemma2", vocab_size=len(tokenizer), num_hidden_layers=1, head_dim=4, **sizes)
-    AutoModelForCausalLM.from_config(settings).save_pretrained(tmp_path)
-    config = load_config(CONFIG_DIRECTORY, [])
-    model, alone = config.actor_rollout_ref.model, Alone()
-    arguments = (str(tmp_path), model, config.actor_rollout_ref.actor.fsdp_config, tokenizer, AutoModelForCausalLM)
-    model.override_config = {"attn_implementation": "sdpa"}
+    section, load = loading(tmp_path, tokenizer, "gemma2", num_hidden_layers=1, head_dim=4, **sizes)
     with pytest.raises(ConfigError, match="attn_logit_softcapping=50.*sdpa(.|\n)*hint: .*attn_implementation=eager"):
-        load_model(*arguments, alone)
+        load()
     for setting, chosen in ((None, "eager"), ("attn_implementation", "eager"), ("attn_logit_softcapping", "sdpa")):
-        model.override_config = {} if setting is None else {setting: None}
-        module = load_model(*arguments, alone)
-        written_by = AutoModelForCausalLM.from_config(module.config).config  # as the rollout engine makes its own
+        section.override_config = {} if setting is None else {setting: None}
+        written_by = AutoModelForCausalLM.from_config(load().config).config  # as the rollout engine makes its own
         assert written_by._attn_implementation == chosen
 
 
-def test_what_is_no_path_of_this_machine_is_left_to_whoever_reads_it():
-    settings = ("actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B", "data.train_files=s3://bucket/train.parquet")
-    check_paths(load_config(CONFIG_DIRECTORY, settings))
-
-
-def test_only_the_first_process_looks(monkeypatch):
+def test_only_the_first_process_looks_for_what_is_a_path_of_this_machine(monkeypatch):
+    elsewhere = ("actor_rollout_ref.model.path=Qwen/Qwen2.5-0.5B", "data.train_files=s3://bucket/train.parquet")
+    check_paths(load_config(CONFIG_DIRECTORY, elsewhere))
     config = load_config(CONFIG_DIRECTORY, ["actor_rollout_ref.model.path=/no/such/model"])
     with pytest.raises(ConfigError):
         check_paths(config)
@@ -109,14 +98,11 @@ class OneNumber:
         return 0.5
 
 
-NUMBERS = [True, 1, np.bool_(False), np.float32(0.5), np.ones(1), torch.tensor(0.5), OneNumber()]
-
-
-@pytest.mark.parametrize("value", NUMBERS)
-def test_a_reward_may_be_any_number(value):
-    number = value.item() if hasattr(value, "item") else value
-    assert float(Scorer(lambda **_: value)([{}])[0]["score"]) == number
-    assert Scorer(lambda **_: {"score": 0.0, "part": value})([{}])[0]["part"] == number
+def test_a_reward_may_be_any_number():
+    for value in (True, 1, np.bool_(False), np.float32(0.5), np.ones(1), torch.tensor(0.5), OneNumber()):
+        number = value.item() if hasattr(value, "item") else value
+        assert float(Scorer(lambda value=value, **_: value)([{}])[0]["score"]) == number
+        assert Scorer(lambda value=value, **_: {"score": 0.0, "part": value})([{}])[0]["part"] == number
 
 
 def test_a_command_runs_as_it_is_printed(tmp_path, monkeypatch):

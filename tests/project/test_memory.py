@@ -1,18 +1,136 @@
-"""`vextract plan`: what a run will hold in memory, before anything is loaded."""
+"""What a run asks of torch and of the system, as far as it can be seen without a GPU; and `vextract plan`."""
 
 import json
 import re
+import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.project.running import inside
-from tests.project.support import Configuration, Maker
+from extractor.values import resources
+from tests.project.running import forked, inside, python
+from tests.project.support import TOGETHER, Configuration, Maker
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, newest_release
 
 pytestmark = pytest.mark.slow
 
+KEY = "actor_rollout_ref.actor.fsdp_config.full_determinism"
+DETERMINISTIC = f"""
+import json, os, sys
+from pathlib import Path
+from toy import LocalPPOTrainer, load_config
+import torch
+found = []
+for value in "false", "true":
+    own = "trainer.default_local_dir=" + sys.argv[1] + value, "trainer.total_training_steps=2", "{KEY}=" + value
+    with LocalPPOTrainer(load_config(*own, "trainer.test_freq=-1", "trainer.logger=[console]")) as trainer:
+        result = trainer.fit()
+    enabled = torch.are_deterministic_algorithms_enabled()
+    norms = [result.metrics[step]["actor/grad_norm"] for step in (1, 2)]
+    found.append([enabled, os.environ.get("CUBLAS_WORKSPACE_CONFIG"), norms])
+print(json.dumps(found))
+"""
+ONE_TOO_MANY = """
+import torch
+torch.cuda.is_available, torch.cuda.device_count = (lambda: True), (lambda: 1)
+from toy.errors import ConfigError
+from toy.run.distributed import Ranks
+try:
+    Ranks()
+except ConfigError as error:
+    print(error)
+"""
+GIVEN_BACK = """
+import json
+from types import SimpleNamespace
+import torch
+from toy.workers.policy import Policy
+torch.cuda.max_memory_allocated, torch.cuda.max_memory_reserved = (lambda at: 3 * 2**30), (lambda at: 4 * 2**30)
+print(json.dumps(Policy.memory_metrics(SimpleNamespace(device=None, given_back=lambda: 2**30))))
+"""
+FREED = """
+import json, resource
+from toy.run.heap import SMALL, freed_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(10):
+        b"x" * 2**23
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+found = []
+freed_memory.after_step()  # nobody asked for it
+found.append(freed_memory.mapped_from)
+freed_memory.give_back()
+found.append(faults())
+freed_memory.after_step()
+faults()
+found.append(faults())
+b"x" * (SMALL + 2**23)
+freed_memory.after_step()
+found.append(faults())
+print(json.dumps(found))
+"""
+SETTLED = """
+from pathlib import Path
+from toy.run.heap import freed_memory
+import toy
+toy.__path__.append("COMMANDS")
+from toy.plan.plan import plan_memory
+from toy.settings.loading import load_config, settle_device
+for kept in True, False:
+    config = load_config(Path("config"), ["scale=toy", f"local.keep_freed_memory={kept}", "local.device=cpu"])
+    settle_device(config)
+    notes = plan_memory(config).notes
+    print(freed_memory.mapped_from is None, any("local.keep_freed_memory" in note for note in notes))
+"""
+
+
+def printed(root: Path, program: str, *arguments: str, start: Any = forked, **variables: str) -> list[str]:
+    """The lines that a program prints in a project."""
+    done = start(root, "-c", program, *arguments, **variables)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+@pytest.mark.parametrize("release", newest_release())
+def test_kernels_that_add_up_in_one_order(
+    made: Maker, tmp_path: Path, release: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
+    *_, found = printed(made(Configuration(release, "hf", features=("provenance",))).root, DETERMINISTIC, str(tmp_path))
+    (before, nothing, first), (after, workspace, second) = json.loads(found)
+    assert (before, nothing) == (False, None)
+    assert (after, workspace) == (True, ":4096:8")
+    assert first == second
+
+
+def test_more_processes_than_gpus(root: Path) -> None:
+    shown = printed(root, ONE_TOO_MANY, LOCAL_RANK="1", RANK="1", WORLD_SIZE="2")
+    assert "process 2 of this machine has no GPU of its own: torch finds 1" in "\n".join(shown)
+
+
+def test_memory_that_an_engine_has_given_back_is_not_the_trainers(made: Maker) -> None:
+    shown = printed(made(Configuration(NEWEST[-1], "vllm")).root, GIVEN_BACK)
+    assert json.loads(shown[-1]) == {"perf/max_memory_allocated_gb": 2.0, "perf/max_memory_reserved_gb": 3.0}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="glibc's")
+def test_freed_memory_is_kept_by_small_runs_alone_or_where_that_is_asked_for_and_the_plan_says_so(made: Maker) -> None:
+    root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
+    *_, kept, not_kept = printed(root, SETTLED.replace("COMMANDS", str(resources.find_templates() / "command")))
+    assert (kept, not_kept) == ("True True", "False False")
+    untouched, first, small, large = json.loads(printed(root, FREED, start=python)[-1])
+    pages = 10 * 2**23 // 4096
+    assert untouched is None
+    assert first >= pages / 2  # all of it is asked for anew each time
+    assert small < pages / 20
+    assert large >= pages / 2
+
+
 GIB = 2**30
+EVERYTHING = Configuration(NEWEST[-1], everything=True)
 # Qwen2.5-7B's config.json, without the keys that no size depends on.
 QWEN_7B = {
     "architectures": ["Qwen2ForCausalLM"],
@@ -56,10 +174,9 @@ def planned(root: Path, *arguments: str) -> tuple[int, dict[str, list[float]], s
 
 
 def test_seven_billion_weights_on_eight_devices(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf")).root
-    code, table, text = planned(
-        root, "--processes", "8", "--memory", "80", model(tmp_path, QWEN_7B), *OF_7B, "algorithm.use_kl_in_reward=true"
-    )
+    root = made(EVERYTHING).root
+    settings = ("preset=grpo", "algorithm.use_kl_in_reward=true")
+    code, table, text = planned(root, "--processes", "8", "--memory", "80", model(tmp_path, QWEN_7B), *OF_7B, *settings)
     assert code == 0, text
     assert "it fits" in text
     phases = re.search(r"^ +(gen.*)$", text, re.M)
@@ -79,7 +196,7 @@ def test_seven_billion_weights_on_eight_devices(made: Maker, tmp_path: Path) -> 
 
 
 def test_a_teacher_is_counted(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
+    root = made(EVERYTHING).root
     student, teacher = (tmp_path / name for name in ("student", "teacher"))
     for folder in (student, teacher):
         folder.mkdir()
@@ -98,7 +215,7 @@ def test_a_teacher_is_counted(made: Maker, tmp_path: Path) -> None:
 
 @pytest.mark.thorough
 def test_primes_model_and_reference_are_counted(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
+    root = made(EVERYTHING).root
     arguments = ("--memory", "300", model(tmp_path, QWEN_7B), *OF_7B, "preset=prime")
     code, table, text = planned(root, *arguments, "actor_rollout_ref.ref.fsdp_config.model_dtype=bf16")
     assert code == 0, text
@@ -110,7 +227,7 @@ def test_primes_model_and_reference_are_counted(made: Maker, tmp_path: Path) -> 
 
 
 def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("logits_in_pieces",))).root
+    root = made(EVERYTHING).root
     room = ("--memory", "0.45", "local.device=cuda", "data.train_batch_size=64", "data.max_response_length=512")
     sizes = ("actor_rollout_ref.rollout.n=8", "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=64")
     more = ("actor_rollout_ref.actor.ppo_mini_batch_size=64", "local.max_logits_mb=null")
@@ -132,6 +249,7 @@ def test_what_does_not_fit_says_what_to_change_and_then_it_fits(made: Maker, tmp
     assert code == 0, text
 
 
+@pytest.mark.thorough
 def test_vllm_has_its_share_of_the_device_while_it_writes(made: Maker, tmp_path: Path) -> None:
     root = made(Configuration(LAST_WITH_ENGINES_IN_PROCESS, "vllm", everything=True)).root
     device = ("local.device=cuda", "--processes", "8", "--memory", "80", "preset=grpo", "data.train_batch_size=64")
@@ -147,36 +265,25 @@ def test_vllm_has_its_share_of_the_device_while_it_writes(made: Maker, tmp_path:
 
 
 @pytest.mark.thorough
-def test_passes_of_more_tokens_take_more(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
-    dynamic = (
-        "preset=grpo",
-        "actor_rollout_ref.actor.use_dynamic_bsz=true",
-        "actor_rollout_ref.rollout.n=8",
-        model(tmp_path, SMALL),
-    )
-    sizes = ("data.train_batch_size=64", "actor_rollout_ref.actor.ppo_mini_batch_size=64", "local.device=cuda")
-    sizes = (*sizes, "local.max_logits_mb=128")
-    found = [
-        planned(root, "--memory", "80", *dynamic, *sizes, f"actor_rollout_ref.actor.ppo_max_token_len_per_gpu={tokens}")
+def test_passes_of_more_tokens_and_larger_pieces_of_logits_take_more(made: Maker, tmp_path: Path) -> None:
+    root, actor = made(EVERYTHING).root, "actor_rollout_ref.actor"
+    sizes = ("--memory", "80", "preset=grpo", "data.train_batch_size=64", "local.device=cuda")
+    dynamic = (*sizes, f"{actor}.use_dynamic_bsz=true", f"{actor}.ppo_mini_batch_size=64", "local.max_logits_mb=128")
+    dynamic = (*dynamic, "actor_rollout_ref.rollout.n=8", model(tmp_path, SMALL))
+    fewer, more = (
+        planned(root, *dynamic, f"{actor}.ppo_max_token_len_per_gpu={tokens}")[1]["activations"][-1]
         for tokens in (16_384, 65_536)
-    ]
-    fewer, more = (table["activations"][-1] for _, table, _ in found)
+    )
     assert more >= 4 * fewer > 0
-
-
-@pytest.mark.thorough
-def test_pieces_of_logits_are_larger_on_a_gpu(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("logits_in_pieces",))).root
-    wide = model(tmp_path, {**SMALL, "vocab_size": 150_000})
-    sizes = ("data.train_batch_size=64", "data.max_response_length=256", "local.device=cuda", wide)
-    sizes = (*sizes, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16")
-    logits = {
-        most: planned(root, "--memory", "80", *sizes, *([f"local.max_logits_mb={most}"] if most else []))[1]["logits"]
-        for most in ("", "512", "128")
-    }
-    assert logits[""] == logits["512"]
-    assert logits[""][-1] > logits["128"][-1] > 0
+    (tmp_path / "wide").mkdir()
+    sizes = (*sizes, "data.max_response_length=256", f"{actor}.ppo_micro_batch_size_per_gpu=16")
+    sizes = (*sizes, model(tmp_path / "wide", {**SMALL, "vocab_size": 150_000}))
+    auto, large, small = (
+        planned(root, *sizes, *more)[1]["logits"]
+        for more in ((), ("local.max_logits_mb=512",), ("local.max_logits_mb=128",))
+    )
+    assert auto == large, "on a GPU"
+    assert auto[-1] > small[-1] > 0
 
 
 @pytest.mark.parametrize("release", newest_release())
@@ -207,7 +314,7 @@ NO_PLAN = (
 
 
 def test_what_no_plan_can_be_made_of_is_said(made: Maker) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=("logits_in_pieces",))).root
+    root = made(EVERYTHING).root
     for arguments, message in NO_PLAN:
         done = inside(root, "plan", *arguments)
         assert (done.returncode, message in done.stderr, "hint: " in done.stderr) == (2, True, True), done.stderr
