@@ -25,7 +25,7 @@ def compute_policy_loss_reading(old_log_prob, log_prob, advantages, response_mas
     assert now["entropy"].shape == log_prob.shape and now["entropy"].requires_grad
     loss = -0.01 * (now["entropy"] * response_mask).mean()
     figures = {"actor/spread": float(scores.max() - scores.min())}
-    reports = "dict" in str(get_policy_loss_fn("clip_cov").__annotations__["return"])  # since 0.6.1
+    reports = "dict" in str(get_policy_loss_fn("clip_cov").__annotations__.get("return"))  # since 0.6.1
     return (loss, figures) if reports else (loss, loss.detach(), loss.detach(), loss.detach())
 
 
