@@ -34,7 +34,6 @@ PLOTS: bool = True
 PRIME: bool = True
 PROVENANCE: bool = True
 QLORA: bool = True
-LOSS_COLUMNS: bool = True
 RESCUE: bool = True
 REWARD_FORMS: bool = True
 REWARD_LOGS: bool = True
