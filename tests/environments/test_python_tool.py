@@ -14,7 +14,7 @@ from tests.environments import support
 from tests.environments.support import MULTI_TURN, Project, parts
 from tests.project.support import Configuration
 
-CONFIG = {"type": "native", "seconds": 2, "memory_mb": 200, "output_kb": 1, "allow_unisolated": True}
+CONFIG = {"type": "native", "seconds": 2, "memory_mb": 400, "output_kb": 1, "allow_unisolated": True}
 Run = Callable[..., str]
 
 

@@ -21,7 +21,6 @@ PYTHON = os.environ.get("VEXTRACT_VLLM_PYTHON") or (sys.executable if importlib.
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.thorough,  # a server takes a minute to start; tests/vllm has vLLM in the process
     pytest.mark.vllm,
     pytest.mark.skipif(PYTHON is None, reason="needs vLLM, here or in the Python that VEXTRACT_VLLM_PYTHON names"),
 ]
@@ -180,6 +179,7 @@ def test_greedy_responses_are_those_of_transformers_before_and_after_updates(tie
         tied.check()
 
 
+@pytest.mark.thorough  # each server takes a minute to start
 def test_sampling_is_what_was_asked_for(tied: Served) -> None:
     """Seeds repeat a batch and tell its rows apart; log-probabilities are at the temperature; top_k and lengths."""
     import torch
@@ -207,6 +207,7 @@ def test_sampling_is_what_was_asked_for(tied: Served) -> None:
     assert torch.equal(tied.generate(4, top_k=1, response_length=2)["responses"], greedy.repeat_interleave(4, dim=0))
 
 
+@pytest.mark.thorough  # each server takes a minute to start
 def test_a_server_given_by_url_serves_a_second_engine(tied: Served) -> None:
     url = tied.engine.connection.url
     engine = tied.vserved("workers.servers.engine").ServerEngine
@@ -223,6 +224,7 @@ def test_a_server_given_by_url_serves_a_second_engine(tied: Served) -> None:
     tied.check()  # it goes on
 
 
+@pytest.mark.thorough  # each server takes a minute to start
 def test_what_does_not_fit_is_told(tied: Served, vllm_project: Path, tmp_path: Path) -> None:
     """A server of another model or with too little room, a request, weights; the next weights are taken."""
     import torch
@@ -248,6 +250,7 @@ def test_what_does_not_fit_is_told(tied: Served, vllm_project: Path, tmp_path: P
     tied.check()
 
 
+@pytest.mark.thorough  # each server takes a minute to start
 def test_a_server_that_dies_is_told(tied: Served) -> None:
     """The last of the tests of this server. It may go on answering for a while: the next request is not sent to it."""
     keeper = tied.engine.process._keeper
@@ -258,6 +261,7 @@ def test_a_server_that_dies_is_told(tied: Served) -> None:
     tied.engine.process.stop()
 
 
+@pytest.mark.thorough  # each server takes a minute to start
 def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
     vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, start: Callable[..., Run]
 ) -> None:
@@ -285,6 +289,7 @@ def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
     wait_until(lambda: not run.server_processes(), timeout=30)
 
 
+@pytest.mark.thorough  # each server takes a minute to start
 def test_an_untied_model_is_updated_as_well(
     vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, ranks: Any
 ) -> None:

@@ -24,7 +24,7 @@ from ..vendored.workers.engine import utils as engine_utils
 from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from ..vendored.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
 from .logits import Asked, LogitsInPieces, in_use
-from .loss_columns import handing, with_numbers
+from .loss_columns import with_columns, with_numbers
 from .passes import SharedPasses
 from .role_configs import engine_config, optimizer_config
 from .token_passes import forming, within
@@ -255,7 +255,7 @@ class Actor(LocalEngine):
             settings |= self.loss_settings
         reported = self.config.entropy_coeff == 0
         if LOSS_COLUMNS:
-            data, loss = with_numbers(data), handing(loss, no_padding_2_padding)
+            data, loss = with_numbers(data), partial(with_columns, loss, no_padding_2_padding)
             reported = reported and not self.config.calculate_entropy
         with self.train_mode(disable_auto_offload=True), having(ENTROPY_IS_REPORTED, reported):
             for batch in self.mini_batches(data, **settings):

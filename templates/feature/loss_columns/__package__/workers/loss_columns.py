@@ -54,17 +54,15 @@ def hand_over(columns: Any, entropy: torch.Tensor | None) -> None:
     of_pass.set(Columns(columns) if entropy is None else Columns(columns, entropy=entropy))
 
 
-def handing(loss: Callable[..., Any], padded: Callable[..., torch.Tensor]) -> Callable[..., Any]:
-    """Return a loss that can ask for columns.
+def with_columns(
+    loss: Callable[..., Any], padded: Callable[..., torch.Tensor], model_output: Any, data: Any, dp_group: Any = None
+) -> Any:
+    """Compute a loss that can ask for columns.
 
     Args:
-        loss: as the engine calls it.
+        loss: as the engine calls it, with the other arguments.
         padded: what makes (bs, response_length) of the model's outputs.
     """
-
-    def with_columns(model_output: Any, data: Any, dp_group: Any = None) -> Any:
-        entropy = model_output.get("entropy")
-        hand_over(data, None if entropy is None else padded(entropy, data))
-        return loss(model_output=model_output, data=data, dp_group=dp_group)
-
-    return with_columns
+    entropy = model_output.get("entropy")
+    hand_over(data, None if entropy is None else padded(entropy, data))
+    return loss(model_output=model_output, data=data, dp_group=dp_group)
