@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.usecases.verify.driver import run
-from extractor.usecases.verify.driver.sides import Vendored
+from extractor.usecases.verify.driver.sides import VendoredSide
 from extractor.usecases.verify.parity import BAD, Case, compare
 
 Results = dict[str, dict[str, Any]]
@@ -31,11 +31,12 @@ def main() -> None:
         print(json.dumps(said), file=answers, flush=True)
 
 
-def _side(job: dict[str, Any]) -> Vendored:
-    return Vendored(Path(job["root"]), job["modules"], frozenset(job["fixes"]), Path(job["scratch"]), job["dropped"])
+def _side(job: dict[str, Any]) -> VendoredSide:
+    fixes, scratch = frozenset(job["fixes"]), Path(job["scratch"])
+    return VendoredSide(Path(job["root"]), job["modules"], fixes, scratch, job["dropped"])
 
 
-def _cases(families: list[Any], side: Vendored, chosen: set[str] | None) -> Iterator[tuple[str, Results]]:
+def _cases(families: list[Any], side: VendoredSide, chosen: set[str] | None) -> Iterator[tuple[str, Results]]:
     """Yield a family's name and its results, one case at a time."""
     for family in families:
         if chosen is None or any(name.partition("[")[0] == family.name for name in chosen):

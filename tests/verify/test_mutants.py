@@ -32,11 +32,11 @@ SEEN = {
     "0.6.1": (
         *ANYWHERE,
         (f"{ACTOR}:DataParallelPPOActor._optimizer_step", "condition", "False", 7),
-        (f"{ACTOR}:DataParallelPPOActor._optimizer_step", "statement", "pass", 8),
+        (f"{ACTOR}:DataParallelPPOActor._optimizer_step", "statement", "pass", 2),
         (f"{ACTOR}:DataParallelPPOActor.compute_log_prob", "call", "train", 1),
         (f"{ACTOR}:DataParallelPPOActor.update_policy", "call", "eval", 1),
         (f"{ACTOR}:DataParallelPPOActor.update_policy", "statement", "pass", 9),
-        (f"{ACTOR}:DataParallelPPOActor.update_policy", "statement", "pass", 52),
+        (f"{ACTOR}:DataParallelPPOActor.update_policy", "statement", "pass", 51),
         (f"{CRITIC}:DataParallelPPOCritic.compute_values", "call", "train", 1),
         (f"{DATASET}.maybe_filter_out_long_prompts", "operator", "<", 1),
         (f"{DATASET}.__getitem__", "operator", "*", 1),

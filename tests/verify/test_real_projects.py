@@ -42,8 +42,9 @@ LEAST = {
     "0.9.0": 1600,
     "0.9.1": 1600,
 }
-# Cases of what the release cannot do: split a batch, describe its metadata.
-LACKING = {release: {"protocol.combine", "protocol.make"} for release in ("0.4.0", "0.4.1")}
+# Cases of what the release cannot do: split a batch, describe its metadata, take a reward manager.
+LACKING = {"0.4.0": {"protocol.combine", "protocol.make"}, "0.5.0": {"protocol.make"}}
+LACKING["0.4.1"] = {*LACKING["0.4.0"], "reward"}
 
 
 CORE = "toy/vendored/algorithms/core_algos.py"

@@ -35,7 +35,7 @@ def refusal(function):
 
 @pytest.fixture(scope="module", params=newest_release())
 def project(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    configuration = Configuration(request.param, features=(*TOGETHER, "critic"))
+    configuration = Configuration(request.param, features=(*TOGETHER, "critic", "lora"))
     return copy_of(made(configuration), tmp_path_factory.mktemp("parts"))
 
 

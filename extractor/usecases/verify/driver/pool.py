@@ -108,7 +108,11 @@ def _make_step_with_less(side: Side) -> Any:
 
 
 def _list_estimators(side: Side) -> Each:
-    return Each({kind.value: kind for kind in side.get("verl.trainer.ppo.core_algos:AdvantageEstimator")})
+    try:
+        kinds = side.get("verl.trainer.ppo.core_algos:AdvantageEstimator")
+    except NotVendored:  # 0.4.0
+        kinds = side.get("verl.trainer.ppo.ray_trainer:AdvantageEstimator")
+    return Each({kind.value: kind for kind in kinds})
 
 
 def make_balanced(side: Side) -> Any:

@@ -97,7 +97,7 @@ class Actor:
             calculate_entropy = calculate_entropy or self.config.get("calculate_entropy", True)
         with having(ENTROPY_IS_REPORTED, noting and not calculate_entropy):
             outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting)
-        entropy = outputs.get("entropys") if isinstance(outputs, dict) else outputs[0]
+        entropy: Any = outputs.get("entropys") if isinstance(outputs, dict) else outputs[0]
         if noting:
             self._entropies.append(entropy.detach())
             self._masks.append(micro_batch["response_mask"])
