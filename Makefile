@@ -55,7 +55,7 @@ $(VENV)/.vision: requirements/vision.txt $(COMPLETE)
 demo: setup ## make a project from verl, train it, and say where it is
 	$(call run,$(BIN)/python scripts/demo.py $(DEMO))
 
-test: setup $(VENV)/.vllm $(VENV)/.vision ## run the tests, in a quarter of an hour: leaves out those marked thorough, and older releases in what is slow
+test: setup $(VENV)/.vllm $(VENV)/.vision ## run the tests, in ten minutes: leaves out those marked thorough, and older releases in what is slow
 	$(call run,$(BIN)/python -m pytest $(PARALLEL) --ignore=tests/importers)
 
 test-importers: setup ## run the tests of what reads other people's runs and copies of verl, and of exports
