@@ -86,7 +86,9 @@ def test_forks_are_limited_and_end_with_it(run: Run) -> None:
     run("import os, time\nx = 0")
     assert run("if os.fork() == 0:\n    x = 1") == ""
     assert [run("x") for _ in range(3)] == ["0"] * 3
-    assert "BlockingIOError" in run("for _ in range(40):\n    if os.fork() == 0:\n        time.sleep(60)")
+    said = run("for _ in range(40):\n    if os.fork() == 0:\n        time.sleep(60)\ntime.sleep(1)")
+    # The kernel does not count root's: more than these are seen after a moment, and ended.
+    assert "BlockingIOError" in said or "The interpreter has ended" in said
 
 
 def test_nothing_of_the_trainers_is_seen(project: Project, run: Run) -> None:
