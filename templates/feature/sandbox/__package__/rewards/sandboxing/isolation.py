@@ -45,7 +45,7 @@ class Isolation:
 
 
 def choices() -> Iterator[Isolation]:
-    """Return what may work here, the most isolating first; the last one is none at all."""
+    """Yield what may work here, the most isolating first."""
     known, inside = seccomp.is_known(), os.environ.get(bubblewrap.INSIDE, "0") != "0"
     best = Isolation(bubblewrap=inside, landlock=landlock.version() if known else 0, seccomp=known)
     for kernel in (best, replace(best, landlock=0), Isolation(bubblewrap=inside)):
