@@ -96,6 +96,8 @@ def importing_hooks() -> Iterator[None]:
     """Turn what is wrong with the text of hooks that are imported within it into a HookError with file and line."""
     try:
         yield
+    except HookError:
+        raise
     except SyntaxError as error:
         text = f"\n  {error.text.strip()}" if error.text else ""
         message = f"a hook is not valid Python: {type(error).__name__}: {error.msg}{text}"

@@ -283,9 +283,11 @@ def set_random_state(state: dict[str, Any]) -> None:
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
-        states = state["cuda"] if isinstance(state["cuda"], list) else [state["cuda"]]  # of one device: an older one
-        for device, one in zip(range(torch.cuda.device_count()), states, strict=False):
-            torch.cuda.set_rng_state(one, device)
+        if isinstance(state["cuda"], list):
+            for device, one in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
+                torch.cuda.set_rng_state(one, device)
+        else:  # an older checkpoint has that of this process's device alone
+            torch.cuda.set_rng_state(state["cuda"])
 
 
 def whole(value: Any, device: str | None = "cpu") -> Any:
