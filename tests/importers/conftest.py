@@ -16,6 +16,7 @@ from extractor.cli.app import run as run_command_line
 from extractor.importers.config.project import load, read_files
 from extractor.values.tree import Tree
 from tests.releases import NEWEST
+from tests.source.archives import write_tree
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,7 @@ def vextract(*arguments: str | Path) -> Result:
 
 def put(folder: Path, files: Mapping[str, str]) -> Path:
     """Write texts below a folder; return the folder."""
-    for path, text in files.items():
-        place = folder / path
-        place.parent.mkdir(parents=True, exist_ok=True)
-        place.write_text(text)
-    return folder
+    return write_tree(folder, {path: text.encode() for path, text in files.items()})
 
 
 @dataclass(frozen=True)

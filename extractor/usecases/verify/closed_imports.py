@@ -28,18 +28,19 @@ TIMEOUT = 600.0
 def check_imports(subject: Subject, source: Source | None) -> Check:
     """Check imports and names of emitted files, and what hooks import of them."""
     finder = _ImportChecker(subject)
-    files = [file for file in subject.files.values() if file.kind is not FileKind.HOOK]
     problems = [f"cannot be parsed: {line}" for line in subject.broken]
     optional: set[str] = set()
+    emitted = 0
     for file in subject.files.values():
         problems += finder.problems(file, optional)
-    for file in files:
-        problems += _find_unknown_names(file, finder.analyses[file.module], source)
+        if file.kind is not FileKind.HOOK:
+            emitted += 1
+            problems += _find_unknown_names(file, finder.analyses[file.module], source)
     problems = list(dict.fromkeys(problems))
     if problems:
         summary = f"{count_noun(len(problems), 'problem')} in {count_noun(len(subject.files), 'file')}"
         return Check("imports", CheckStatus.FAILED, summary, tuple(problems))
-    summary = f"{count_noun(len(files), 'emitted file')}: every import and every name resolves"
+    summary = f"{count_noun(emitted, 'emitted file')}: every import and every name resolves"
     lazily = f"imported only where they are used, and not required: {', '.join(sorted(optional))}"
     return Check("imports", CheckStatus.OK, summary, (lazily,) if optional else ())
 

@@ -43,10 +43,10 @@ def prefix(folder: str) -> Sequence[str]:
     links = {place: real for place in places if place != (real := os.path.realpath(place))}
     view += [part for place, real in sorted(links.items()) for part in ("--symlink", real, place)]
     view += ["--dev", "/dev", "--proc", "/proc", "--chdir", "/"]
-    for apart in ([*_APART, *_ROOTS], ["--unshare-user", *_APART]) if found else ():
-        if apart[0] == "--unshare-user" or os.geteuid() == 0:
-            line = [str(found), *apart, *view]
-            tried = subprocess.run([*line, sys.executable, "-I", "-S", "-c", ""], capture_output=True, check=False)
-            if tried.returncode == 0:
-                return line
+    ways = [*([_ROOTS] if os.geteuid() == 0 else []), ["--unshare-user"]]
+    for way in ways if found is not None else ():
+        line = [str(found), *_APART, *way, *view]
+        tried = subprocess.run([*line, sys.executable, "-I", "-S", "-c", ""], capture_output=True, check=False)
+        if tried.returncode == 0:
+            return line
     return ()
