@@ -29,6 +29,8 @@ every_configuration = pytest.mark.parametrize("configuration", CONFIGURATIONS, i
 def test_our_files_are_whole(made: Maker, configuration: Configuration) -> None:
     """Each is told by its first lines; no name is defined twice, and none is a class of verl that the release lacks.
 
+    What features decide is decided: no condition has a constant in it.
+
     Of two functions of one name in a module the first is gone, and neither Ruff nor mypy says so if it was used.
     """
     files = [(file.path, file.kind, file.data.decode()) for file in made(configuration).generated.tree]
@@ -45,6 +47,12 @@ def test_our_files_are_whole(made: Maker, configuration: Configuration) -> None:
                 functions = [node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
                 names = [node.name for node in functions if not node.decorator_list]  # a setter has its property's
                 assert sorted({*names}) == sorted(names), path
+                tests = {ast.BoolOp: "values", ast.If: "test", ast.IfExp: "test", ast.UnaryOp: "operand"}
+                asked = getattr(holder, tests.get(type(holder), ""), [])
+                known = [
+                    node for node in (asked if isinstance(asked, list) else [asked]) if isinstance(node, ast.Constant)
+                ]
+                assert not [node for node in known if isinstance(node.value, bool)], path
 
 
 def checked(root: Path, *command: str) -> None:

@@ -101,6 +101,30 @@ if z:
     b = 1
 ---
 a = f("ä", False)
+=== some operands of several
+from .switches import CRITIC, PLOTS
+if CRITIC and a and (b or c):
+    d = 1
+if (a or b) and (not PLOTS or CRITIC) and not (CRITIC and c(1)):
+    e = f(CRITIC and ä and b, b or PLOTS or ä)
+g = (
+    a
+    and CRITIC
+    and b
+)
+---
+if a and (b or c):
+    d = 1
+if (a or b) and not c(1):
+    e = f(ä and b, b or ä)
+g = (
+    a
+    and b
+)
+---
+g = (
+    False
+)
 === imports
 import sys
 from a import b, c as d

@@ -15,6 +15,8 @@ from extractor.values.readers import parse_python_cached, split_lines
 
 SWITCHES = "switches"
 _ITSELF = r"from (?:\w+|\.)\.*switches import (?:\([^)]*\)|[^(\n]*)\n"
+_ATOMS = (ast.Attribute, ast.Call, ast.Name, ast.Subscript)  # need no parentheses
+_BEFORE = re.compile(rb"\b(and|if|not|or|return) \($")
 _IMPORT = re.compile(rf"(?<=\n\n){_ITSELF}\n|^{_ITSELF}", re.MULTILINE)  # one of two blank lines around it goes too
 
 
@@ -164,7 +166,7 @@ def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
 
 def _find_known_expressions(
     holder: ast.AST, constants: Mapping[str, bool]
-) -> Iterator[tuple[ast.expr, str | ast.expr]]:
+) -> Iterator[tuple[ast.expr, str | ast.expr | list[int]]]:
     """Yield the outermost expressions that constants change, with their replacement."""
     for node in ast.iter_child_nodes(holder):
         kept = _reduce_expression(node, constants)
@@ -174,8 +176,8 @@ def _find_known_expressions(
             yield from _find_known_expressions(node, constants)
 
 
-def _reduce_expression(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | None:
-    """Return what replaces an expression; None if it stays."""
+def _reduce_expression(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | list[int] | None:
+    """Return what replaces an expression, or which operands of it stay; None if all does."""
     if isinstance(node, ast.IfExp):
         value = _evaluate_test(node.test, constants)
         return None if value is None else node.body if value else node.orelse
@@ -183,17 +185,39 @@ def _reduce_expression(node: ast.AST, constants: Mapping[str, bool]) -> str | as
         return None
     if (value := _evaluate_test(node, constants)) is not None:
         return str(value)
-    rest = (
-        [item for item in node.values if _evaluate_test(item, constants) is None]
-        if isinstance(node, ast.BoolOp)
-        else []
-    )
-    return rest[0] if isinstance(node, ast.BoolOp) and len(rest) == 1 < len(node.values) else None
+    if not isinstance(node, ast.BoolOp):
+        return None
+    kept = [index for index, item in enumerate(node.values) if _evaluate_test(item, constants) is None]
+    return None if len(kept) == len(node.values) else node.values[kept[0]] if len(kept) == 1 else kept
 
 
-def _replace(text: str, node: ast.expr, kept: str | ast.expr) -> str:
-    new = kept if isinstance(kept, str) else ast.get_source_segment(text, kept) or ""
-    return replace_spans(text, [(*find_span(node), new)])
+def _replace(text: str, node: ast.expr, kept: str | ast.expr | list[int]) -> str:
+    """Put what is kept of an expression in its place, without parentheses that it no longer needs."""
+    (row, column), (last, end) = find_span(node)
+    if isinstance(kept, list):
+        new = _keep_operands(text, node, kept)
+    else:
+        new = kept if isinstance(kept, str) else ast.get_source_segment(text, kept) or ""
+    lines = [line.encode() for line in split_lines(text)]
+    if isinstance(kept, _ATOMS) and _BEFORE.search(lines[row - 1][:column]) and lines[last - 1][end:].startswith(b")"):
+        column, end = column - 1, end + 1
+    return replace_spans(text, [((row, column), (last, end), new)])
+
+
+def _keep_operands(text: str, node: ast.expr, kept: list[int]) -> str:
+    """Return a chain of `and` or `or` with only some of its operands, as they stand."""
+    assert isinstance(node, ast.BoolOp)
+    word = "and" if isinstance(node.op, ast.And) else "or"
+    rest, joint = ast.get_source_segment(text, node) or "", ""
+    pieces: list[tuple[str, str]] = []  # each operand, after what joins it to the one before
+    for item in node.values[1:]:
+        following = re.escape(ast.get_source_segment(text, item) or "")
+        operand, next_joint, rest = re.split(rf"(\s+{word}\s+)(?=\(*{following})", rest, maxsplit=1)
+        pieces.append((joint, operand))
+        joint = next_joint
+    pieces.append((joint, rest))
+    chosen = [pieces[index] for index in kept]
+    return chosen[0][1] + "".join(joint + operand for joint, operand in chosen[1:])
 
 
 def _collect_names(text: str) -> set[str]:
