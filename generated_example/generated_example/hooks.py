@@ -1,5 +1,5 @@
 # vextract:template base/__package__/hooks.py
-"""The owner's code among ours: it is imported and called here, and what is wrong with it is said with file and line.
+"""Import and call hooks, the owner's code; errors in them name file and line.
 
 A NaN in one reward reaches every weight within a step, and a tensor of the wrong shape is often broadcast without a
 word. So each hook's result is checked where it enters the trainer.
@@ -157,7 +157,7 @@ def is_owners(function: Any) -> bool:
 
 @contextmanager
 def calling(registered: Registered, name: str) -> Iterator[None]:
-    """Turn what is wrong with an owner's function into a HookError: it goes around verl's call of what has the name."""
+    """Turn an error of a hook that verl calls by name into a HookError; wrap verl's call in it."""
     function: Any = registered.registry.get(str(name))
     try:
         yield
@@ -271,8 +271,6 @@ def taken_by(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _hook_of(reward_fn: Any) -> Any:
     """Return the part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
-    while hasattr(reward_fn, "manager"):  # behind a reward model, or in an event loop
-        reward_fn = reward_fn.manager
     raw = raw_function(getattr(reward_fn, "compute_score", None))
     return raw if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score" else reward_fn
 

@@ -102,7 +102,7 @@ else:
 batch = scored("ab", [0, 1], None, "numbers")[0]
 add_columns(batch, {"acc": [1.0, None]})
 try:
-    check_reported(batch, ["acc"], "algorithm.gdpo_reward_keys")
+    check_reported(batch, ["acc"])
 except ConfigError as error:
     assert "'acc'" in str(error) and "'numbers'" in str(error) and "1 of 2" in str(error), error
 else:

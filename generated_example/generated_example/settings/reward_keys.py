@@ -4,5 +4,3 @@
 MANAGER = "reward.reward_manager.name"
 MANAGER_ARGUMENTS = "reward.reward_kwargs"
 FUNCTION = "reward.custom_reward_function"
-OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
-IN_BACKGROUND = "local.reward.in_background"

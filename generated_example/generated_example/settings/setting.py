@@ -36,7 +36,6 @@ RANGES: dict[str, Callable[[float], bool]] = {
     "more than 0": lambda value: value > 0,
     "more than 0 and at most 1": lambda value: 0 < value <= 1,
 }
-ENGINE: str = SHIPPED["engine"]
 # What settings are called in TRL and in scripts; and were called in earlier releases, where a section stands for all
 # that is in it.
 ALIASES: dict[str, str] = SHIPPED["aliases"]

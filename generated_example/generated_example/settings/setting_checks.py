@@ -225,10 +225,10 @@ def wrong_sizes(config: Any, prompts: int | None) -> Iterator[tuple[str, str, in
         n = 2
         text = f"algorithm.adv_estimator={estimator} compares the responses to a prompt, and there is one"
         yield text, f"{ROLLOUT}.n", n
-    key, size = "data.train_batch_size", batch
-    if prompts is not None and size > prompts:
-        yield f"{key} is {size}, and there are {prompts} training prompts", key, prompts
-        batch = prompts if key == "data.train_batch_size" else batch
+    if prompts is not None and batch > prompts:
+        text = f"data.train_batch_size is {batch}, and there are {prompts} training prompts"
+        yield text, "data.train_batch_size", prompts
+        batch = prompts
     key, mini = f"{ACTOR}.ppo_mini_batch_size", actor.ppo_mini_batch_size
     if batch < mini:
         yield f"data.train_batch_size is {batch}, less than {key}, which is {mini}", key, batch

@@ -56,7 +56,7 @@ LOGGERS = ("console", "file", *TRACKER_CLASSES)
 
 
 class RunTracker:
-    """Records a run. Use it as a context manager: it closes, and plots, on an exception too.
+    """Records a run. Use it as a context manager, so that it is closed on an exception too.
 
     Only rank 0 writes; on other ranks every method does nothing.
 
@@ -74,7 +74,7 @@ class RunTracker:
         self, config: Any, run_dir: Path, total_steps: int, *, start_step: int = 0, active: bool = True
     ) -> None:
         self._config, self.run_dir = config, Path(run_dir)
-        self._start_step, self._step, self._total_steps = start_step, start_step, total_steps
+        self._start_step, self._total_steps = start_step, total_steps
         self._closed = not (active and int(os.environ.get("RANK", "0")) == 0)
         if self._closed:
             return
@@ -96,9 +96,7 @@ class RunTracker:
     def __enter__(self) -> "RunTracker":
         if not self._closed:
             names, trainer = logger_names(self._config), self._config.trainer
-            found = {name: it for name, it in TRACKER_CLASSES.items() if name in names and is_installed(it.package)}
-            # Before the table is there: one may ask for a password.
-            if found:
+            if "tensorboard" in names and is_installed(TensorBoard.package):
                 self._trackers = TensorBoard(self._settings, self.run_dir, self._start_step)
             self._title = " / ".join(str(trainer[key]) for key in ("project_name", "experiment_name") if trainer[key])
             self._view = make_view(self._title, self._total_steps, self._start_step, quiet="console" not in names)
@@ -125,7 +123,6 @@ class RunTracker:
         """Record a step's metrics, under upstream's names. Call it once a step, with everything in one mapping."""
         if self._closed:
             return
-        self._step = step
         numbers = as_numbers(metrics)
         self._metrics.write(_json_line({"step": step, "time": round(time.time(), 3), **numbers}))
         if self._trackers is not None:
@@ -156,7 +153,7 @@ class RunTracker:
             self._view.message(text)
 
     def _say_where(self) -> None:
-        """Draw the curves, and say where they and the report are."""
+        """Print the command that makes the report; draw the curves if the project has plots."""
         rows = read_rows(self.run_dir / METRICS)
         if len(rows) < 2:
             return

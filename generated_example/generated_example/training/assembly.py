@@ -45,15 +45,15 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     """Put the parts of a run together. Every process must call this.
 
     Args:
-        trainer: has `config`, in which what is left open is filled in, and `ranks`. It gets as attributes: tokenizer;
+        trainer: has `config`, whose open settings are filled in, and `ranks`. It gets as attributes: tokenizer;
             policy, reference (None without a KL penalty or loss) and models, those that are trained by the names of
             their directories in a checkpoint; rollouts; reward_fn and val_reward_fn; train_loader and val_loader;
             checkpoints, total_steps, resumed_from (None: the run starts anew) and lock, of the run's directory.
         given: what the caller brings.
-        around: what has to be ended is entered here.
+        around: closes the parts when the trainer is closed.
 
     Returns:
-        What the checkpoint has that the run goes on from, besides the models: the arguments of the trainer's `restore`.
+        The state in the checkpoint that the run resumes from, as arguments of the trainer's `restore`; or ().
 
     Raises:
         ConfigError: settings contradict each other, or what they name cannot be used.
@@ -85,8 +85,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     trainer.total_steps = total_steps
 
     checkpoints = trainer.checkpoints = checkpoints_of(config, ranks)
-    mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
-    resume = checkpoints.to_resume(mode, path)
+    resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     trainer.resumed_from = resume
     weights = str(resume / "actor") if resume else model.path
     policy = Policy(config, tokenizer, ranks, weights, total_steps)
@@ -94,30 +93,27 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     models: dict[str, TrainedModel] = {"actor": policy}
     trainer.models = models
     trainer.reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
-    managers = reward_functions(config, given, tokenizer, ranks, around)
+    trainer.reward_fn, trainer.val_reward_fn = reward_functions(config, given, tokenizer, ranks, around)
     say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     rollouts = Rollouts(config, ranks, engine)
     trainer.rollouts = rollouts
-    around.enter_context(closing(rollouts))
     state: tuple[Any, ...] = ()
     if resume:
         with restoring(resume):
             state = load_state(resume, models, ranks)
-    trainer.reward_fn, trainer.val_reward_fn = managers
     return state
 
 
 def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
     """Return the checkpoints of a run, which are in its directory."""
     directory, keep = Path(config.trainer.default_local_dir), config.trainer.max_actor_ckpt_to_keep
-    checkpoints = Checkpoints(directory, ranks, keep)
-    return checkpoints
+    return Checkpoints(directory, ranks, keep)
 
 
 def prepare_process() -> None:
-    """Import the hooks, and look for garbage from now on: what was imported is none."""
+    """Import the hooks, and turn Python's garbage collector on again, which main.py has turned off."""
     import_hooks()  # what they register can now be chosen by name
     if not gc.isenabled():
         gc.freeze()  # what was imported stays: no collection has to look through it again

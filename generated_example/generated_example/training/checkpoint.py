@@ -4,8 +4,7 @@
 global_step_20/
     actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt. Of a run that
                     trains an adapter: the adapter, in peft's format
-    critic/         the same, if there is a critic
-    reward_model/   the same, if there is an implicit reward model (PRIME)
+    critic/, reward_model/    the same, with the features critic and prime
     data.pt         where the data loader was
     trainer.pt      random states of every process, KL controller, sample ids
     complete.json   every file's size; written last
@@ -142,10 +141,10 @@ class Checkpoints:
         return other
 
     def begin(self, start: Path | None) -> None:
-        """Set aside what this run does not continue, in `earlier_1` and so on, or it would be resumed next time.
+        """Move the checkpoints after `start` to `earlier_1` and so on, or the next run would resume from them.
 
-        Those are the checkpoints of later steps than `start`, the one that the run goes on from; None: it starts anew,
-        so that they are all.
+        Args:
+            start: the checkpoint that this run goes on from; None: it starts anew, and all are moved.
         """
         self.ranks.on_driver(lambda: self._begin(start))
 
@@ -196,8 +195,7 @@ class Checkpoints:
         chosen = Path(path)
         if not NAME.fullmatch(chosen.name):  # a run's directory
             chosen = next(complete_in(chosen), chosen)
-        if _is_of_verl(chosen):
-            return chosen
+        refuse_verl(chosen)
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
             raise ConfigError(f"{path} is not a global_step_N directory", resume_hint(path, self.directory))
         if (problem := what_is_wrong(chosen)) is not None:
@@ -208,7 +206,8 @@ class Checkpoints:
         """Return the first of these checkpoints that is as it was written; `begin` sets the ones before it aside."""
         damaged: list[str] = []
         for path in found:
-            problem = None if _is_of_verl(path) else what_is_wrong(path)
+            refuse_verl(path)
+            problem = what_is_wrong(path)
             if problem is None:
                 for text in damaged:
                     print(f"warning: {text}; going on from {path.name}", file=sys.stderr)
@@ -259,7 +258,7 @@ def load_state(path: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> 
 
 @contextlib.contextmanager
 def restoring(path: Path) -> Iterator[None]:
-    """Turn an error in what restores a run from a checkpoint's state into one that names the checkpoint."""
+    """Turn an error while state is restored into a ConfigError that names the checkpoint."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, AssertionError) as error:
@@ -284,12 +283,7 @@ def _is_result(path: Path) -> bool:
     return what_is_wrong(path) is None and bool(notes_of(path).get("finished"))
 
 
-def _is_of_verl(path: Path) -> bool:
-    """Tell whether verl wrote a checkpoint.
-
-    Raises:
-        ConfigError: it did, and this project was made without reading such.
-    """
+def refuse_verl(path: Path) -> None:
+    """Raise a ConfigError if verl wrote this checkpoint."""
     if not (path / MANIFEST).is_file() and any((path / "actor").glob("model_world_size_*.pt")):
         raise ConfigError(f"{path} is a checkpoint of verl", "vextract add verl_checkpoints")
-    return False

@@ -77,14 +77,16 @@ class Given:
 
 
 def settled(config: Any, given: Given) -> Given:
-    """Check what is given, and let the config say so where it decides something. Every process must call this.
+    """Check what the caller brings against the config, and turn validation off if there is nothing to validate on.
+
+    Every process must call this.
 
     Args:
         config: the whole config; it is changed.
         given: what the caller brings.
 
     Returns:
-        The same, as the parts of a run take it.
+        The same, in the form that `build_given_datasets` and `reward_functions` take.
 
     Raises:
         ConfigError: it contradicts the config.
@@ -106,8 +108,7 @@ def settled(config: Any, given: Given) -> Given:
         with open_dict(config):  # there is nothing to validate on
             config.trainer.test_freq, config.trainer.val_before_train = -1, False
     if given.reward_fn is not None:
-        scores = "reward_fn"
-        named.append((f"{reward_keys.FUNCTION}.path", scores))
+        named.append((f"{reward_keys.FUNCTION}.path", "reward_fn"))
     for reward_fn in filter(None, (given.reward_fn, given.val_reward_fn)):
         check_callable(reward_fn)
     for key, what in named:
@@ -180,7 +181,7 @@ def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
     """Return a reward manager that scores with what the caller has given; None where that is nothing.
 
     Raises:
-        ConfigError: it cannot be made, or not be called in processes, as configured.
+        ConfigError: the settings under `local.reward` do not fit it.
     """
     if reward_fn is None or takes_batch(reward_fn):
         return reward_fn

@@ -22,14 +22,12 @@ from .reward_managers import load_manager, manager_class, registered_managers
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.
 CONFIGURED = ("overlong_buffer_cfg", "max_resp_len")
-# Where verl's managers are that call a function for each response with the same arguments.
-VERLS = ("reward_loop.", "reward_manager.naive", "reward_manager.dapo")
 
 
 def compares_with_truth(config: Any) -> bool:
     """Tell whether the reward compares responses with ground truths.
 
-    What a manager of the owner's does that is not derived from verl's or the project's is its own.
+    A manager class of the owner's own, derived from neither verl's nor this project's, is assumed not to.
     """
     manager = registered_managers().get(str(OmegaConf.select(config, reward_keys.MANAGER)))
     known = tuple(f"{__name__.partition('.')[0]}.{folder}." for folder in ("vendored", "rewards"))
@@ -50,7 +48,7 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
         given: what the caller brings.
         tokenizer: of the policy.
         ranks: this process among its peers. Every process must call this.
-        around: what has to be ended is entered here.
+        around: closes the managers at the end.
 
     Raises:
         ConfigError: the manager takes no such arguments, or what is given cannot be called as a reward is.
@@ -70,14 +68,16 @@ def _configured(config: Any, tokenizer: Any, ranks: Ranks, around: ExitStack) ->
     train, validation = _managers(config, manager, tokenizer)
     for one in (train, validation):
         around.callback(getattr(one, "close", lambda: None))
-    # A function of the owner's that cannot be called is refused before anything is generated for it.
-    scoring = getattr(train, "manager", train)  # within an event loop
-    is_ours = isinstance(scoring, TextRewardManager) and type(scoring)._arguments is TextRewardManager._arguments
-    is_verls = type(scoring).__module__.partition(".vendored.workers.")[2].startswith(VERLS)
-    is_named = OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None
-    if is_named and (is_ours or is_verls) and (problem := refusal(scoring.compute_score)) is not None:
-        raise ConfigError(f"the reward cannot be called: {problem}: {source_of(scoring.compute_score)}", CALLED)
+    if OmegaConf.select(config, f"{reward_keys.FUNCTION}.path") is not None:
+        _check_function(train)
     return train, validation
+
+
+def _check_function(manager: Any) -> None:
+    """Refuse a scoring function that its manager could not call, before anything is generated."""
+    is_known = isinstance(manager, TextRewardManager) and type(manager)._arguments is TextRewardManager._arguments
+    if is_known and (problem := refusal(manager.compute_score)) is not None:
+        raise ConfigError(f"the reward cannot be called: {problem}: {source_of(manager.compute_score)}", CALLED)
 
 
 def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:

@@ -47,10 +47,6 @@ class Rollouts:
         given = DataProto(prompts.batch, columns, prompts.meta_info)
         return self._spread(self.engine.generate_sequences, given, ranks)
 
-    def close(self) -> None:
-        """Close the engine."""
-        self.engine.close()
-
     def sync_weights(self) -> None:
         """Have the engine take over the policy's weights, which have changed. Every process must call this."""
         empty_cache()
@@ -101,16 +97,10 @@ class Answers:
             answered.batch["response_mask"] = compute_response_mask(answered)
         return answered
 
-    def score(self, batch: DataProto, reward_fn: Any = None) -> Reward:
-        """Return the reward of a global batch, on every process; rank 0 computes it.
-
-        Args:
-            batch: the global one.
-            reward_fn: scores it; None: what scores the batches of training.
-        """
+    def score(self, batch: DataProto) -> Reward:
+        """Return the reward of a global batch, on every process; rank 0 computes it."""
         trainer = self.trainer
-        reward_fn = reward_fn or trainer.reward_fn
-        return trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
+        return trainer.ranks.on_driver(lambda: call_reward(trainer.reward_fn, batch, trainer.tokenizer))
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""

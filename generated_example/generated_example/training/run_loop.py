@@ -40,7 +40,7 @@ class RunLoop(Closing):
     A trainer derives from it; it has the run's parts, and `train_step` and `validate`.
 
     Attributes:
-        steps_done: how many steps the weights have behind them.
+        steps_done: how many steps the weights have been trained for.
         finished: whether the last step has been reached.
         resumed_from: the checkpoint that the run goes on from; None: it starts anew.
         prompts: batches of prompts, one for each step.
@@ -62,7 +62,7 @@ class RunLoop(Closing):
     validate: Any
 
     def begin(self, state: tuple[Any, ...]) -> None:
-        """Begin a run, or go on with one, of which a checkpoint has `state`: the arguments of `restore`."""
+        """Set up the state of a run, and restore it from `state`, the arguments of `restore`, if it resumes."""
         self.tracker = RunTracker(self.config, self.checkpoints.directory, self.total_steps, active=False)
         self.finished, self.steps_done = False, 0
         self.score: float | None = None
@@ -89,8 +89,7 @@ class RunLoop(Closing):
         """Train step by step, as `fit` does: the run ends with the loop over this.
 
         Yields:
-            After each step, its number, its metrics and its batch. What is done there does not change the next step,
-            unless it changes the trainer.
+            Each step: its number, metrics and batch. Random numbers that the caller draws do not change the next step.
         """
         self.require_open()
         settings, is_over = self.config.trainer, self._is_last
@@ -134,10 +133,11 @@ class RunLoop(Closing):
         self.require_open()
         if self._steps != self.steps_done:
             self._remember()
-        is_last = self._is_last
-        state = {**self._state}
+        state = dict(self._state)
+        data = state.pop("data")
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
-        finished, data = is_last and self.config.trainer.save_freq <= 0, state.pop("data")
+        ends = self.config.trainer.save_freq <= 0  # nothing was to be saved on the way
+        finished = ends and self._is_last
         return checkpoints.save(self.steps_done, self.models, data, state, self.score, finished=finished)
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
@@ -168,7 +168,7 @@ class RunLoop(Closing):
         self._remember()
 
     def _remember(self) -> None:
-        """Keep the state, which is that of now: what is drawn between now and the next step changes nothing."""
+        """Keep the state for a checkpoint: random numbers drawn between steps do not change it."""
         self._steps, self._random = self.steps_done, random_state()
         place = self.place()
         self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
@@ -183,7 +183,7 @@ class RunLoop(Closing):
 
     @contextlib.contextmanager
     def _surrounded(self) -> Iterator[None]:
-        """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
+        """Lock the run's directory, open its records, and name the last checkpoint if the run fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
         directory = checkpoints.directory
         lock, self.lock = self.lock or lock_run_directory(directory, self.ranks), None
@@ -214,12 +214,12 @@ class RunLoop(Closing):
             dataset.on_batch_end(batch=batch)
         self._remember()
 
-        stopping = self.ranks.any(stop.requested)
-        stopping = stopping and not is_last
+        asked = self.ranks.any(stop.requested)
+        stopping = asked and not is_last
         saves = self.is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         ends = stopping or is_last
         if stopping or saves:
-            # A run that is killed before the step is logged logs it when it goes on.
+            # If the run is killed before it logs this step, the resumed run logs it from the checkpoint.
             self._state["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
                 self.save()
@@ -233,7 +233,7 @@ class RunLoop(Closing):
         return self.steps_done >= self.total_steps
 
     def is_due(self, every: int, step: int) -> bool:
-        """Tell whether what is done every so many steps, and after the last one, is due after this one."""
+        """Tell whether something done every `every` steps, and after the last, is due after `step`."""
         return every > 0 and (step >= self.total_steps or step % every == 0)
 
 

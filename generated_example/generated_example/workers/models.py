@@ -94,10 +94,10 @@ def load_model(
 
     def read_model() -> nn.Module:
         try:
-            read: Any = auto_class.from_pretrained if ranks.rank == 0 else None
-            if read is None:
+            if ranks.rank != 0:
                 with torch.device("meta"):
                     return auto_class.from_config(model_config, **arguments)
+            read: Any = auto_class.from_pretrained
             loaded, report = read(path, config=model_config, output_loading_info=True, **arguments)
             if (missing := sorted(report["missing_keys"])) and "num_labels" not in settings:
                 raise ConfigError(

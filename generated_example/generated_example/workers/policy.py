@@ -32,7 +32,7 @@ class Policy(TrainedModel):
     """
 
     section_name, optim_name = "actor_rollout_ref.actor", "actor_rollout_ref.actor.optim"
-    compares = True  # its probabilities in updates with those of before
+    compares = True  # its updates compare probabilities with earlier ones, so that dropout matters
 
     def __init__(self, config: Any, tokenizer: Any, ranks: Ranks, path: str, total_steps: int) -> None:
         actor, model = config.actor_rollout_ref.actor, config.actor_rollout_ref.model
@@ -104,7 +104,7 @@ class Policy(TrainedModel):
         return {name: value / 1024**3 for name, value in held.items()}
 
     def with_old_log_probs(self, batch: DataProto) -> DataProto:
-        """Return a batch that the vendored actor takes, if need be with no numbers as its `old_log_probs`."""
+        """Return the batch with `old_log_probs`: NaN if they were not computed, which the update then replaces."""
         self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
         if self.actor.noting_entropy:  # it asks for them and must not use them: NaN would reveal it
             batch = DataProto(batch.batch.copy(), batch.non_tensor_batch, batch.meta_info)
@@ -115,14 +115,14 @@ class Policy(TrainedModel):
 class Reference:
     """The model that the policy started from. It is not trained.
 
-    If the policy trains an adapter, it is the policy without its adapter, and costs no memory.
+    With LoRA it is the policy without its adapter, and needs no memory of its own.
 
     Attributes:
         actor: what computes with it.
 
     Args:
         config: the whole config.
-        policy: the model that is trained; None: there is none.
+        policy: the model that is trained; None: there is none. Only LoRA uses it.
     """
 
     actor_class = Actor

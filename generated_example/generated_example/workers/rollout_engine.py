@@ -74,7 +74,8 @@ class RolloutEngine(HFRollout, Engine):
         meta_info = {**prompts.meta_info, **ends}
         most = int(meta_info.get("response_length", self.config.response_length))
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
-        used = columns["attention_mask"][:, :-1].any(dim=0)  # what is padding in every row is left out; but the last
+        # Leading columns that are padding in every row are cut off; at least one column stays.
+        used = columns["attention_mask"][:, :-1].any(dim=0)
         first = int(used.int().argmax()) if used.any() else len(used)
         inputs = {name: value[..., first:].to(self.device) for name, value in columns.items()}
         if meta_info.get("do_sample", self.config.do_sample):
@@ -102,15 +103,15 @@ class RolloutEngine(HFRollout, Engine):
             own[name].copy_(weight)
 
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
-        """Write the responses of a pass as upstream does, and what it has no place for."""
+        """Write the responses of a pass as upstream does, and keep the pass for `_generate`."""
         self._pass = prompts
         output: DataProto = super()._generate_minibatch(prompts)
         return output
 
     def _generate(self, generation_config: Any, **settings: Any) -> Any:
-        """Write responses as transformers' `generate` does, by upstream's settings and those that it has no place for.
+        """Call the model's `generate`, with the sampling settings that upstream's code does not pass.
 
-        `generate` takes what they leave open from the model's generation config, so that this is put aside meanwhile.
+        The model's generation config is put aside meanwhile: `generate` would fill in from it what is not set.
         """
         batch, meta_info = self._pass.batch, self._pass.meta_info
         sampling = sampling_of(self.config, meta_info)
@@ -121,7 +122,6 @@ class RolloutEngine(HFRollout, Engine):
 
             loop = functools.partial(decode, uniforms=batch.get("uniforms"))
             settings["custom_generate"] = loop
-        # An adapter writes by that of the model below it.
         model = self.model
         own, model.generation_config = model.generation_config, type(model.generation_config)()
         try:

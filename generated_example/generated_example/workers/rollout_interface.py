@@ -16,11 +16,11 @@ CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of
 # The settings of sampling, of `rollout` and of `rollout.val_kwargs`, and the values with which they change nothing.
 NEUTRAL = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 GREEDY = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
-# What a generation config has besides, and rollouts take from elsewhere.
+# Entries of a generation config that do not concern sampling.
 TOKENS = ("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "transformers_version")
 # Stands for the model's turn where the template renders it; no template strips or changes letters.
 TURN = "XTURNX"
-# Is told the row of a response that has ended, and its tokens.
+# A callback: called with the row of a finished response, and its tokens.
 Ended = Callable[[int, list[int]], None]
 
 
@@ -91,7 +91,7 @@ def warning_of(unknown: Mapping[str, float]) -> tuple[str, str]:
 
 
 def say_sampling(model: Any, config: Any, ranks: Ranks) -> None:
-    """Say what the generation config has and no rollout does, and what the trainer does not know. Rank 0 says it."""
+    """Print, on rank 0, which sampling settings are ignored or bias the trainer's log-probabilities."""
     rollout = config.actor_rollout_ref.rollout
     if (unknown := unknown_to_trainer(rollout)) and rollout.do_sample and ranks.rank == 0:
         print("warning: {}\nhint: {}".format(*warning_of(unknown)), file=sys.stderr)

@@ -73,9 +73,9 @@ class TrainedModel:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Compute on the model's device within it, where the model is then.
+        """Have the model on its device, and compute there.
 
-        Autocast keeps no weights in its dtype: a pass uses each once, and they would be half as large as the model.
+        Autocast's cache is off: a pass uses each weight once, and the cast copies would take half the model's memory.
         """
         with computing_on(self.device), keeping_casts(False):
             yield
@@ -96,7 +96,7 @@ class TrainedModel:
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     def require_usable(self, ranks: Ranks) -> None:
-        """Raise a DivergenceError where the last update has spoiled the weights, on whichever process."""
+        """Raise a DivergenceError if the last update made weights NaN or infinite, on any process."""
         if ranks.any(not self.is_usable):
             text = f"weights that {self.optim_name} trains are NaN, infinite or too large to compute with"
             raise DivergenceError(f"the run has diverged: {text}\nhint: {self.lower_rate}")
@@ -115,8 +115,7 @@ class TrainedModel:
         Args:
             device: where they are to be; None: where the model computes.
         """
-        weights = iter(self.module.state_dict().items())
-        for name, value in weights:
+        for name, value in self.module.state_dict().items():
             yield name, whole(value, device)
 
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
@@ -170,7 +169,7 @@ class TrainedModel:
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
-    """Say so if most weights stay as they are in a step of `optim.lr`: their dtype (`key`) rounds it away."""
+    """Warn if a step of `optim.lr` is too small to change most weights in their dtype, which `key` sets."""
     if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
         return
     weights = [local(parameter.detach()).flatten() for parameter in trained]
@@ -200,19 +199,13 @@ def parts_of(model: TrainedModel, ranks: Ranks) -> Iterator[Write]:
 
 def _weights(model: TrainedModel, ranks: Ranks) -> Write:
     weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}
-    save = partial(save_pretrained, model, weights)
+    save = partial(model.module.save_pretrained, state_dict=weights)
 
     def write(directory: Path) -> None:
         save(directory)
         model.tokenizer.save_pretrained(directory)
 
     return write
-
-
-def save_pretrained(model: TrainedModel, weights: dict[str, torch.Tensor], directory: Path) -> None:
-    """Write weights as a model in Hugging Face format."""
-    save: Any = model.module.save_pretrained
-    save(directory, state_dict=weights)
 
 
 def lr_schedule(optim: Any) -> str:

@@ -1,5 +1,5 @@
 # vextract:template
-"""The owner's code among ours: it is imported and called here, and what is wrong with it is said with file and line.
+"""Import and call hooks, the owner's code; errors in them name file and line.
 
 A NaN in one reward reaches every weight within a step, and a tensor of the wrong shape is often broadcast without a
 word. So each hook's result is checked where it enters the trainer.
@@ -25,7 +25,7 @@ from .errors import ProjectError
 from .hook_effects import staying_in_process
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
 from .rewards.scoring import ScoringError, own_line, plain, raw_function, resolved, source_of
-from .switches import HOOK_CHECKS
+from .switches import HOOK_CHECKS, OVERLAP, REWARD_MANAGERS, REWARD_MODEL, SPECIAL_TOKENS
 from .vendored.algorithms import core_algos
 from .vendored.protocol import DataProto
 
@@ -159,7 +159,7 @@ def is_owners(function: Any) -> bool:
 
 @contextmanager
 def calling(registered: Registered, name: str) -> Iterator[None]:
-    """Turn what is wrong with an owner's function into a HookError: it goes around verl's call of what has the name."""
+    """Turn an error of a hook that verl calls by name into a HookError; wrap verl's call in it."""
     function: Any = registered.registry.get(str(name))
     try:
         if HOOK_CHECKS:
@@ -283,8 +283,9 @@ def taken_by(cls: type, given: Mapping[str, Any]) -> dict[str, Any]:
 
 def _hook_of(reward_fn: Any) -> Any:
     """Return the part of a reward manager that the owner wrote: the scoring function, or the manager itself."""
-    while hasattr(reward_fn, "manager"):  # behind a reward model, or in an event loop
-        reward_fn = reward_fn.manager
+    if OVERLAP or REWARD_MANAGERS or REWARD_MODEL or SPECIAL_TOKENS:
+        while hasattr(reward_fn, "manager"):  # behind a reward model, or in an event loop
+            reward_fn = reward_fn.manager
     raw = raw_function(getattr(reward_fn, "compute_score", None))
     return raw if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score" else reward_fn
 

@@ -113,7 +113,7 @@ def _built(cls: Any, source: Any, split: str, data: Any, tokenizer: Any) -> Data
     has_template = bool(getattr(tokenizer, "chat_template", None))
     if not has_template and issubclass(cls, RowPrompts):
         tokenizer = as_it_stands(tokenizer)
-    most = data.get(f"{split}_max_samples", -1)  # newer than some releases, and than owners' classes
+    most = data.get(f"{split}_max_samples", -1)  # not in every release's config
     arguments = {"data_files": source, "tokenizer": tokenizer, "processor": None, "config": data, "max_samples": most}
     if MULTIMODAL:
         arguments["processor"] = processor_of(tokenizer)
@@ -267,10 +267,10 @@ def as_it_stands(tokenizer: Any) -> Any:
 
 
 def find_wrong_prompts(split: str, dataset: RowPrompts, has_template: bool) -> Iterator[tuple[str, str, str]]:
-    """Find what is wrong with prompts before their turn comes: a text, and the setting that mends it, with its value.
+    """Find prompts that cannot be encoded; yields a text, and the setting that repairs it, with its value.
 
-    They are too long; or conversations, and there is no chat template. Single messages of the user are encoded as they
-    stand then, with a note.
+    They are too long; or they are conversations, and the tokenizer has no chat template. Without a template single user
+    messages are encoded as plain text, with a note.
     """
     most, longest = dataset.max_prompt_length, max(dataset.prompt_lengths, default=0)
     if longest > most and dataset.truncation == "error":

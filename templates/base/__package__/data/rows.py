@@ -16,14 +16,13 @@ class RowsDataset(RowPrompts):
     """Makes its rows by `make_rows`; the rest is `RowPrompts`'.
 
     Args:
-        data_files: says which split is wanted: `["train"]` or `["val"]`. With given_objects also an environment, a
-            class of them, or a function that makes one: its states are the prompts, whatever `make_rows` would make.
+        data_files: the split: `["train"]` or `["val"]`. With the feature given_objects it may also be an environment,
+            a class or a factory of one: its states are then the prompts.
         tokenizer: its chat template turns messages into tokens.
-        config: the config's `data` section; None: as `load_config()` has it. A trainer that is given this dataset goes
-            by its own config.
+        config: the config's `data` section; None: that of `load_config()`. A trainer uses its own instead.
         processor: for images and videos, if the model takes them.
         max_samples: so many at most; -1: all.
-        split: where `data_files` does not say it, train or val.
+        split: train or val, if `data_files` is an environment (given_objects); unused otherwise.
     """
 
     def __init__(

@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 
 from ..switches import REWARD_FORMS, REWARD_MANAGERS, REWARD_PROCESSES, REWARD_RULES
 
-T = TypeVar("T")
+if REWARD_FORMS or REWARD_MANAGERS:
+    T = TypeVar("T")
 LIBRARY = str(Path(__file__).parent)
 # What verl passes to a `compute_score`, by name.
 GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")

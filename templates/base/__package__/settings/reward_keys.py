@@ -1,13 +1,15 @@
 # vextract:template - edit freely
 """What this release of verl calls the settings of the reward."""
 
-from ..switches import REWARD_MODEL
+from ..switches import OVERLAP, OVERLONG_PENALTY, REWARD_MODEL
 
 MANAGER = "reward.reward_manager.name"
 MANAGER_ARGUMENTS = "reward.reward_kwargs"
 FUNCTION = "reward.custom_reward_function"
-OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
-IN_BACKGROUND = "local.reward.in_background"
+if OVERLONG_PENALTY:
+    OVERLONG = "reward.reward_kwargs.overlong_buffer_cfg"
+if OVERLAP:
+    IN_BACKGROUND = "local.reward.in_background"
 if REWARD_MODEL:
     JUDGE = "reward.reward_model.enable"
     JUDGE_PATH = "reward.reward_model.model_path"

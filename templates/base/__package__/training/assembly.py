@@ -83,8 +83,9 @@ from .rollout_correction import check_correction
 from .rollout_watch import watched
 from .rollouts import Rollouts
 
-# Reward managers of verl's.
-OF_VERL = ("batch", "dapo", "gdpo", "naive", "prime", "rate_limited")
+if not REWARD_MANAGERS:
+    # Reward managers of verl's.
+    OF_VERL = ("batch", "dapo", "gdpo", "naive", "prime", "rate_limited")
 # Estimators of verl's that compare the responses to a prompt, and take a lone one's score as it is.
 COMPARING = (
     "gdpo gpg grpo grpo_vectorized opo optimal_token_baseline reinforce_plus_plus_baseline rloo "
@@ -96,15 +97,15 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     """Put the parts of a run together. Every process must call this.
 
     Args:
-        trainer: has `config`, in which what is left open is filled in, and `ranks`. It gets as attributes: tokenizer;
+        trainer: has `config`, whose open settings are filled in, and `ranks`. It gets as attributes: tokenizer;
             policy, reference (None without a KL penalty or loss) and models, those that are trained by the names of
             their directories in a checkpoint; rollouts; reward_fn and val_reward_fn; train_loader and val_loader;
             checkpoints, total_steps, resumed_from (None: the run starts anew) and lock, of the run's directory.
         given: what the caller brings.
-        around: what has to be ended is entered here.
+        around: closes the parts when the trainer is closed.
 
     Returns:
-        What the checkpoint has that the run goes on from, besides the models: the arguments of the trainer's `restore`.
+        The state in the checkpoint that the run resumes from, as arguments of the trainer's `restore`; or ().
 
     Raises:
         ConfigError: settings contradict each other, or what they name cannot be used.
@@ -155,10 +156,9 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     trainer.total_steps = total_steps
 
     checkpoints = trainer.checkpoints = checkpoints_of(config, ranks)
-    mode, path = config.trainer.resume_mode, config.trainer.resume_from_path
     if VERL_CHECKPOINTS:
         checkpoints.begin_from = config.local.checkpoint.begin_from
-    resume = checkpoints.to_resume(mode, path)
+    resume = checkpoints.to_resume(config.trainer.resume_mode, config.trainer.resume_from_path)
     if VERL_CHECKPOINTS and (found := resume) is not None:
         from ..run import from_verl
 
@@ -193,7 +193,9 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
         trainer.distillation = Distillation(config, tokenizer, ranks, policy) if is_taught else None
     if SPECIAL_TOKENS:
         words = ModelWords.of(config, tokenizer)
-    managers = reward_functions(config, given, words.decoder if SPECIAL_TOKENS else tokenizer, ranks, around)
+        managers = reward_functions(config, given, words.decoder, ranks, around)
+    else:
+        trainer.reward_fn, trainer.val_reward_fn = reward_functions(config, given, tokenizer, ranks, around)
     say_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
@@ -208,7 +210,8 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
         play_episodes(rollouts, config, tokenizer, given.environment)
     elif EPISODES:
         play_episodes(rollouts, config, tokenizer)
-    around.enter_context(closing(rollouts))
+    if EPISODES or OVERLAP:
+        around.enter_context(closing(rollouts))
     if SHARDED_CHECKPOINTS:
         around.enter_context(waiting_for_last(checkpoints))
     state: tuple[Any, ...] = ()
@@ -216,25 +219,27 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
         with restoring(resume):
             state = load_state(resume, models, ranks)
     if SPECIAL_TOKENS:
-        managers = (RewardOfWords(managers[0], words), RewardOfWords(managers[1], words))
-    trainer.reward_fn, trainer.val_reward_fn = managers
+        trainer.reward_fn, trainer.val_reward_fn = (RewardOfWords(manager, words) for manager in managers)
     return state
 
 
 def checkpoints_of(config: Any, ranks: Ranks) -> Checkpoints:
     """Return the checkpoints of a run, which are in its directory."""
     directory, keep = Path(config.trainer.default_local_dir), config.trainer.max_actor_ckpt_to_keep
-    if SHARDED_CHECKPOINTS:
-        checkpoints: Checkpoints = SharedCheckpoints(config.local.checkpoint, directory, ranks, keep)
+    if not (EXPORT_MODEL or SHARDED_CHECKPOINTS):
+        return Checkpoints(directory, ranks, keep)
     else:
-        checkpoints = Checkpoints(directory, ranks, keep)
-    if EXPORT_MODEL:
-        checkpoints.digests = config.local.check_digests
-    return checkpoints
+        if SHARDED_CHECKPOINTS:
+            checkpoints: Checkpoints = SharedCheckpoints(config.local.checkpoint, directory, ranks, keep)
+        else:
+            checkpoints = Checkpoints(directory, ranks, keep)
+        if EXPORT_MODEL:
+            checkpoints.digests = config.local.check_digests
+        return checkpoints
 
 
 def prepare_process() -> None:
-    """Import the hooks, and look for garbage from now on: what was imported is none."""
+    """Import the hooks, and turn Python's garbage collector on again, which main.py has turned off."""
     import_hooks()  # what they register can now be chosen by name
     if not gc.isenabled():
         gc.freeze()  # what was imported stays: no collection has to look through it again

@@ -57,8 +57,8 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
         batch.non_tensor_batch[name] = column
 
 
-def check_reported(batch: DataProto, names: Iterable[str], key: str) -> None:
-    """Check that every sample of a batch has the components of the reward that a setting names, as numbers.
+def check_reported(batch: DataProto, names: Iterable[str]) -> None:
+    """Check that every sample has the components of the reward that `gdpo_reward_keys` names, as numbers.
 
     Raises:
         ConfigError: one does not; it names the data source.
@@ -70,8 +70,8 @@ def check_reported(batch: DataProto, names: Iterable[str], key: str) -> None:
         if missing:
             source = columns["data_source"][missing[0]] if "data_source" in columns else "unknown"
             raise ConfigError(
-                f"{key} has {name!r}, which the reward does not report for {len(missing)} of {len(batch)} samples, "
-                f"such as those of data source {source!r}",
+                f"algorithm.gdpo_reward_keys has {name!r}, which the reward does not report for {len(missing)} of "
+                f"{len(batch)} samples, such as those of data source {source!r}",
                 "have the reward report it for every sample, or leave it out of the list",
             )
 
@@ -102,7 +102,7 @@ def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
 
 
 def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
-    """Measure how many prompts teach an estimator that compares responses within a group (GRPO, RLOO...) nothing.
+    """Return the share of prompts whose responses all have the same reward: GRPO and its kin learn nothing there.
 
     Args:
         uids: which prompt each response answers, (bs,).

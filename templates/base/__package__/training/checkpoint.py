@@ -4,8 +4,7 @@
 global_step_20/
     actor/          Hugging Face format: load it with transformers, serve it with vLLM; and optimizer.pt. Of a run that
                     trains an adapter: the adapter, in peft's format
-    critic/         the same, if there is a critic
-    reward_model/   the same, if there is an implicit reward model (PRIME)
+    critic/, reward_model/    the same, with the features critic and prime
     data.pt         where the data loader was
     trainer.pt      random states of every process, KL controller, sample ids
     complete.json   every file's size; written last
@@ -44,6 +43,7 @@ from ..run.checkpoint_files import (
     write_text,
 )
 from ..run.distributed import Ranks, is_connection_error
+from ..run.verl_shards import find, is_of_verl
 from ..settings.setting_checks import resume_hint
 from ..switches import CRITIC, EARLY_STOPPING, EXPORT_MODEL, PARTS, PRIME, VERL_CHECKPOINTS
 from ..workers.trained_model import TrainedModel, parts_of
@@ -165,10 +165,10 @@ class Checkpoints:
             return str(start / name)
 
     def begin(self, start: Path | None) -> None:
-        """Set aside what this run does not continue, in `earlier_1` and so on, or it would be resumed next time.
+        """Move the checkpoints after `start` to `earlier_1` and so on, or the next run would resume from them.
 
-        Those are the checkpoints of later steps than `start`, the one that the run goes on from; None: it starts anew,
-        so that they are all.
+        Args:
+            start: the checkpoint that this run goes on from; None: it starts anew, and all are moved.
         """
         self.ranks.on_driver(lambda: self._begin(start))
 
@@ -229,13 +229,14 @@ class Checkpoints:
             raise ConfigError("trainer.resume_mode is resume_path, and no path is set", resume_hint(self.directory))
         chosen = Path(path)
         if VERL_CHECKPOINTS:
-            from ..run.verl_shards import find
-
             chosen = find(chosen) or chosen
         if not NAME.fullmatch(chosen.name):  # a run's directory
             chosen = next(complete_in(chosen), chosen)
-        if _is_of_verl(chosen):
-            return chosen
+        if VERL_CHECKPOINTS:
+            if is_of_verl(chosen):
+                return chosen
+        else:
+            refuse_verl(chosen)
         if not NAME.fullmatch(chosen.name) or not chosen.is_dir():
             raise ConfigError(f"{path} is not a global_step_N directory", resume_hint(path, self.directory))
         if (problem := self._damage(chosen) if EXPORT_MODEL else what_is_wrong(chosen)) is not None:
@@ -246,7 +247,11 @@ class Checkpoints:
         """Return the first of these checkpoints that is as it was written; `begin` sets the ones before it aside."""
         damaged: list[str] = []
         for path in found:
-            problem = None if _is_of_verl(path) else self._damage(path) if EXPORT_MODEL else what_is_wrong(path)
+            if not VERL_CHECKPOINTS:
+                refuse_verl(path)
+            problem = self._damage(path) if EXPORT_MODEL else what_is_wrong(path)
+            if VERL_CHECKPOINTS and is_of_verl(path):
+                problem = None
             if problem is None:
                 for text in damaged:
                     print(f"warning: {text}; going on from {path.name}", file=sys.stderr)
@@ -269,7 +274,7 @@ class Checkpoints:
             """Return the checkpoint that `path` is, or the last complete one of the run that it is the directory of."""
             found = self.to_resume("resume_path", str(path))
             assert found is not None
-            if VERL_CHECKPOINTS and self.ranks.on_driver(lambda: _is_of_verl(found)):
+            if VERL_CHECKPOINTS and self.ranks.on_driver(lambda: is_of_verl(found)):
                 raise ConfigError(
                     f"{found} is a checkpoint of verl",
                     f"a new run takes it over: trainer.resume_mode=resume_path trainer.resume_from_path={found}",
@@ -327,7 +332,7 @@ def load_state(path: Path, models: Mapping[str, TrainedModel], ranks: Ranks) -> 
 
 @contextlib.contextmanager
 def restoring(path: Path) -> Iterator[None]:
-    """Turn an error in what restores a run from a checkpoint's state into one that names the checkpoint."""
+    """Turn an error while state is restored into a ConfigError that names the checkpoint."""
     try:
         yield
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, RuntimeError, AssertionError) as error:
@@ -352,17 +357,9 @@ def _is_result(path: Path) -> bool:
     return what_is_wrong(path) is None and bool(notes_of(path).get("finished"))
 
 
-def _is_of_verl(path: Path) -> bool:
-    """Tell whether verl wrote a checkpoint.
+if not VERL_CHECKPOINTS:
 
-    Raises:
-        ConfigError: it did, and this project was made without reading such.
-    """
-    if VERL_CHECKPOINTS:
-        from ..run.verl_shards import is_of_verl
-
-        return is_of_verl(path)
-    else:
+    def refuse_verl(path: Path) -> None:
+        """Raise a ConfigError if verl wrote this checkpoint."""
         if not (path / MANIFEST).is_file() and any((path / "actor").glob("model_world_size_*.pt")):
             raise ConfigError(f"{path} is a checkpoint of verl", "vextract add verl_checkpoints")
-        return False

@@ -18,7 +18,7 @@ from .checkpoint import Checkpoints, step_of
 
 
 def report(error: BaseException, ranks: Ranks) -> int:
-    """Say what went wrong, unless another process does.
+    """Print what went wrong, on one process.
 
     Returns:
         The exit code: 1 failed, 2 config or data are at fault, 130 interrupted.
@@ -97,7 +97,7 @@ if SFT:
 
 
 def interrupted_text(path: Path | None, config: Any, total_steps: int) -> str:
-    """Word the end of a run that has ended before its last step, and whose last checkpoint is at `path`."""
+    """Return the message of a run that ended before its last step, with its last checkpoint at `path`."""
     if path is None:
         return (
             "no checkpoint was saved: the same command starts from the first step (trainer.save_freq saves on the way)"

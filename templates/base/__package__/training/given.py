@@ -89,14 +89,16 @@ class Given:
 
 
 def settled(config: Any, given: Given) -> Given:
-    """Check what is given, and let the config say so where it decides something. Every process must call this.
+    """Check what the caller brings against the config, and turn validation off if there is nothing to validate on.
+
+    Every process must call this.
 
     Args:
         config: the whole config; it is changed.
         given: what the caller brings.
 
     Returns:
-        The same, as the parts of a run take it.
+        The same, in the form that `build_given_datasets` and `reward_functions` take.
 
     Raises:
         ConfigError: it contradicts the config.
@@ -122,10 +124,13 @@ def settled(config: Any, given: Given) -> Given:
         with open_dict(config):  # there is nothing to validate on
             config.trainer.test_freq, config.trainer.val_before_train = -1, False
     if given.reward_fn is not None or (GIVEN_OBJECTS and plays(config, given)):
-        scores = "environment" if GIVEN_OBJECTS and given.reward_fn is None else "reward_fn"
-        named.append((f"{reward_keys.FUNCTION}.path", scores))
-        if REWARD_MODEL:
-            named.append((reward_keys.JUDGE, scores))
+        if GIVEN_OBJECTS or REWARD_MODEL:
+            scores = "environment" if GIVEN_OBJECTS and given.reward_fn is None else "reward_fn"
+            named.append((f"{reward_keys.FUNCTION}.path", scores))
+            if REWARD_MODEL:
+                named.append((reward_keys.JUDGE, scores))
+        else:
+            named.append((f"{reward_keys.FUNCTION}.path", "reward_fn"))
         if EPISODES and is_reward(config):
             raise ConfigError(
                 "a reward_fn is given, and with local.env.is_reward the environments give the reward of an episode",
@@ -212,7 +217,7 @@ def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
     """Return a reward manager that scores with what the caller has given; None where that is nothing.
 
     Raises:
-        ConfigError: it cannot be made, or not be called in processes, as configured.
+        ConfigError: the settings under `local.reward` do not fit it.
     """
     if reward_fn is None or takes_batch(reward_fn):
         return reward_fn

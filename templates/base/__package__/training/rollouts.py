@@ -54,11 +54,13 @@ class Rollouts:
         given = DataProto(prompts.batch, columns, prompts.meta_info)
         return self._spread(self.engine.generate_sequences, given, ranks)
 
-    def close(self) -> None:
-        """Close the engine."""
-        if EPISODES and self.episodes is not None:
-            self.episodes.close()
-        self.engine.close()
+    if EPISODES or OVERLAP:
+
+        def close(self) -> None:
+            """Close the engine."""
+            if EPISODES and self.episodes is not None:
+                self.episodes.close()
+            self.engine.close()
 
     def sync_weights(self) -> None:
         """Have the engine take over the policy's weights, which have changed. Every process must call this."""
@@ -137,18 +139,25 @@ class Answers:
             answered.batch["response_mask"] = compute_response_mask(answered)
         return answered
 
-    def score(self, batch: DataProto, reward_fn: Any = None) -> Reward:
-        """Return the reward of a global batch, on every process; rank 0 computes it.
+    if OVERLAP:
 
-        Args:
-            batch: the global one.
-            reward_fn: scores it; None: what scores the batches of training.
-        """
-        trainer = self.trainer
-        if OVERLAP:
-            reward_fn = reward_fn or self._reward_fn
-        reward_fn = reward_fn or trainer.reward_fn
-        return trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
+        def score(self, batch: DataProto, reward_fn: Any = None) -> Reward:
+            """Return the reward of a global batch, on every process; rank 0 computes it.
+
+            Args:
+                batch: the global one.
+                reward_fn: scores it; None: what scores the batches of training.
+            """
+            trainer = self.trainer
+            reward_fn = reward_fn or self._reward_fn or trainer.reward_fn
+            return trainer.ranks.on_driver(lambda: call_reward(reward_fn, batch, trainer.tokenizer))
+
+    else:
+
+        def score(self, batch: DataProto) -> Reward:
+            """Return the reward of a global batch, on every process; rank 0 computes it."""
+            trainer = self.trainer
+            return trainer.ranks.on_driver(lambda: call_reward(trainer.reward_fn, batch, trainer.tokenizer))
 
     def _add_reward_baselines(self, batch: DataProto, prompts: DataProto) -> None:
         """Add the baselines of ReMax, (prompts,): the reward of the likeliest response to each prompt."""

@@ -62,7 +62,7 @@ class RunLoop(Closing):
     A trainer derives from it; it has the run's parts, and `train_step` and `validate`.
 
     Attributes:
-        steps_done: how many steps the weights have behind them.
+        steps_done: how many steps the weights have been trained for.
         finished: whether the last step has been reached.
         resumed_from: the checkpoint that the run goes on from; None: it starts anew.
         prompts: batches of prompts, one for each step.
@@ -90,7 +90,7 @@ class RunLoop(Closing):
         callbacks: Callbacks
 
     def begin(self, state: tuple[Any, ...]) -> None:
-        """Begin a run, or go on with one, of which a checkpoint has `state`: the arguments of `restore`."""
+        """Set up the state of a run, and restore it from `state`, the arguments of `restore`, if it resumes."""
         self.tracker = RunTracker(self.config, self.checkpoints.directory, self.total_steps, active=False)
         self.finished, self.steps_done = False, 0
         if RESCUE:
@@ -125,8 +125,7 @@ class RunLoop(Closing):
         """Train step by step, as `fit` does: the run ends with the loop over this.
 
         Yields:
-            After each step, its number, its metrics and its batch. What is done there does not change the next step,
-            unless it changes the trainer.
+            Each step: its number, metrics and batch. Random numbers that the caller draws do not change the next step.
         """
         self.require_open()
         settings, is_over = self.config.trainer, self._is_last
@@ -196,16 +195,15 @@ class RunLoop(Closing):
             self._remember()
         if WATCH:
             self.divergence.before_saving()
-        is_last = self._is_last
-        if EARLY_STOPPING:
-            is_last = is_last or self.stopping.reason is not None
-        state = {**self._state}
+        state = dict(self._state)
+        data = state.pop("data")
         if PROVENANCE:
             state["identity"] = self._identity
         if LORA:
             state["base_models"] = self.base_models
         checkpoints = self.checkpoints if path is None else self.checkpoints.elsewhere(Path(path))
-        finished, data = is_last and self.config.trainer.save_freq <= 0, state.pop("data")
+        ends = self.config.trainer.save_freq <= 0  # nothing was to be saved on the way
+        finished = ends and (self._is_last or (EARLY_STOPPING and self.stopping.reason is not None))
         if GIVEN_OBJECTS:
             saved = checkpoints.save(self.steps_done, self.models, data, state, self.score, finished=finished)
             self.callbacks("on_save")
@@ -273,7 +271,7 @@ class RunLoop(Closing):
         self._remember()
 
     def _remember(self) -> None:
-        """Keep the state, which is that of now: what is drawn between now and the next step changes nothing."""
+        """Keep the state for a checkpoint: random numbers drawn between steps do not change it."""
         self._steps, self._random = self.steps_done, random_state()
         place = self.prompts.place() if OVERLAP else self.place()
         self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
@@ -290,7 +288,7 @@ class RunLoop(Closing):
 
     @contextlib.contextmanager
     def _surrounded(self) -> Iterator[None]:
-        """Enter what a run has around it: its records, its lock, a note on its last checkpoint if it fails."""
+        """Lock the run's directory, open its records, and name the last checkpoint if the run fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
         directory = checkpoints.directory
         lock, self.lock = self.lock or lock_run_directory(directory, self.ranks), None
@@ -342,12 +340,8 @@ class RunLoop(Closing):
             self.stopping.improved = False
         if GIVEN_OBJECTS:
             self.callbacks("on_step_end")
-        due = self.is_due(self.config.trainer.test_freq, step)
-        if GIVEN_OBJECTS:
-            due = due or self.callbacks.asked("evaluate")
-        if RESCUE:
-            due = due and self.failure is None
-        if due:
+        due = self.is_due(self.config.trainer.test_freq, step) or (GIVEN_OBJECTS and self.callbacks.asked("evaluate"))
+        if due and (not RESCUE or self.failure is None):
             with timed("testing", timing):
                 if RESCUE:
                     metrics.update(evaluated_or_failed(self))
@@ -359,12 +353,8 @@ class RunLoop(Closing):
             dataset.on_batch_end(batch=batch)
         self._remember()
 
-        stopping = self.ranks.any(stop.requested)
-        if GIVEN_OBJECTS:
-            stopping = stopping or self.callbacks.asked("training_stop")
-        stopping = stopping and not is_last
-        if RESCUE:
-            stopping = stopping or self.failure is not None
+        asked = self.ranks.any(stop.requested) or (GIVEN_OBJECTS and self.callbacks.asked("training_stop"))
+        stopping = (asked and not is_last) or (RESCUE and self.failure is not None)
         saves = self.is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         if EARLY_STOPPING:
             early = None if is_last else self.stopping.reason
@@ -376,7 +366,7 @@ class RunLoop(Closing):
         if GIVEN_OBJECTS:
             saves = saves or self.callbacks.asked("save")
         if stopping or saves:
-            # A run that is killed before the step is logged logs it when it goes on.
+            # If the run is killed before it logs this step, the resumed run logs it from the checkpoint.
             self._state["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
                 if SHARDED_CHECKPOINTS:
@@ -419,7 +409,7 @@ class RunLoop(Closing):
         return self.steps_done >= self.total_steps
 
     def is_due(self, every: int, step: int) -> bool:
-        """Tell whether what is done every so many steps, and after the last one, is due after this one."""
+        """Tell whether something done every `every` steps, and after the last, is due after `step`."""
         return every > 0 and (step >= self.total_steps or step % every == 0)
 
 

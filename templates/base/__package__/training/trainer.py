@@ -148,10 +148,10 @@ class LocalPPOTrainer(RunLoop):
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.
 
-        `timing` names its phases as the comments below do, which also say what each adds to `batch.batch`. There are bs
-        rows, `rollout.n` for each prompt; P and R are data.max_prompt_length and data.max_response_length.
+        The comments below name the phases, as in `timing`, and list what each adds to `batch.batch`. There are bs rows,
+        `rollout.n` for each prompt; P and R are data.max_prompt_length and data.max_response_length.
         `batch.non_tensor_batch` has the columns of the prompts, `uid` (which prompt a row belongs to) and, after adv,
-        what the reward says besides the score. A phase is left out where nothing that is configured needs it.
+        what the reward says besides the score. Phases that the config does not need are skipped.
 
         Args:
             prompts: a batch of the data loader: tensors (prompts, max_prompt_length) and arrays of the other columns.
@@ -161,8 +161,9 @@ class LocalPPOTrainer(RunLoop):
             The global batch with everything that was computed for it, and the metrics so far.
         """
         self.require_open()
-        ranks, metrics = self.ranks, Metrics()
-        step, timing = self.steps_done + 1, {} if timing is None else timing
+        metrics: Metrics = {}
+        ranks, step = self.ranks, self.steps_done + 1
+        timing = {} if timing is None else timing
         self._seed = f"{self.config.local.seed} {self.steps_done}"  # the same on all processes, whatever their number
         if GIVEN_OBJECTS and not isinstance(prompts, dict):
             prompts = batch_of(prompts, self.config, self.tokenizer)
@@ -358,7 +359,7 @@ class LocalPPOTrainer(RunLoop):
         elif WATCH or not HF:
             batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
-            check_reported(batch, algorithm.get("gdpo_reward_keys") or (), "algorithm.gdpo_reward_keys")
+            check_reported(batch, algorithm.get("gdpo_reward_keys") or ())
         at_hand.set(AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer))
         with calling(ESTIMATOR, algorithm.adv_estimator), same_random_numbers(f"{self._seed} advantages"):
             batch = compute_advantage(

@@ -29,11 +29,13 @@ from .passes import SharedPasses
 from .role_configs import engine_config, optimizer_config
 from .token_passes import forming, within
 
-# What the engine and its losses read of a batch, where it is there.
-COLUMNS = (
-    "input_ids attention_mask position_ids prompts responses response_mask old_log_probs advantages ref_log_prob "
-    "rollout_log_probs rollout_is_weights values returns outcomes rivals row_weights rows teacher_logprobs teacher_ids"
-).split()
+if not LOSS_COLUMNS:
+    # Columns of a batch that the engine and the losses may read.
+    COLUMNS = (
+        "input_ids attention_mask position_ids prompts responses response_mask old_log_probs advantages ref_log_prob "
+        "rollout_log_probs rollout_is_weights values returns outcomes rivals row_weights rows teacher_logprobs "
+        "teacher_ids"
+    ).split()
 if LOGITS_IN_PIECES:
     NEEDS_LOGITS = ("calculate_sum_pi_squared", "distillation_use_topk")
 
@@ -224,8 +226,8 @@ class LocalEngine(FSDPEngineWithLMHead):
 class Actor(LocalEngine):
     """Upstream's `FSDPEngineWithLMHead` and `ppo_loss`, around a model that is there already.
 
-    With `noting_entropy` its next update takes the log-probabilities that it computes as the old ones, too, and notes
-    the entropy: what is right where a batch is used for exactly one update, and what verl did up to 0.7.
+    With `noting_entropy` the next update uses its own (detached) log-probabilities as the old ones, and reports the
+    entropy. This is exact if a batch is used for one update only; verl did so up to 0.7.
 
     Args:
         config, module, optimizer: see `LocalEngine`.

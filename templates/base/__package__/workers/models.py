@@ -115,14 +115,12 @@ def load_model(
 
     def read_model() -> nn.Module:
         try:
-            read: Any = auto_class.from_pretrained if ranks.rank == 0 else None
-            if SHARDED_CHECKPOINTS:
-                read = read and partial(load_pretrained, auto_class)
-            if PLACEMENT or QLORA or SHARDED_CHECKPOINTS:
-                read = partial(reader, auto_class) if reader else read
-            if read is None:
+            if ranks.rank != 0 and (not (PLACEMENT or QLORA or SHARDED_CHECKPOINTS) or reader is None):
                 with torch.device("meta"):
                     return auto_class.from_config(model_config, **arguments)
+            read: Any = partial(load_pretrained, auto_class) if SHARDED_CHECKPOINTS else auto_class.from_pretrained
+            if PLACEMENT or QLORA or SHARDED_CHECKPOINTS:
+                read = partial(reader, auto_class) if reader else read
             loaded, report = read(path, config=model_config, output_loading_info=True, **arguments)
             if (missing := sorted(report["missing_keys"])) and "num_labels" not in settings:
                 raise ConfigError(

@@ -24,11 +24,11 @@ from .token_passes import partition_tokens
 
 
 class SharedPasses:
-    """Says what each process does of an update. One process does all.
+    """Divides the passes of an update among the processes.
 
     Attributes:
-        sharers: how many processes share each pass. With enough passes it is 1: whole passes are shared out.
-        group: where they share, the processes of which each computes other passes.
+        sharers: how many processes compute each pass together; 1 if there are enough passes for all processes.
+        group: if passes are shared, a process group with one member for each pass.
 
     Args:
         config: the section of the model, with its sizes counted in responses.

@@ -21,7 +21,7 @@ from ..run.checkpoint_files import read_state, save_state
 from ..run.distributed import Ranks, like, local, whole
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
-from ..switches import HF, LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS
+from ..switches import HF, LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS, WATCH
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
@@ -98,9 +98,9 @@ class TrainedModel:
 
     @contextmanager
     def at_work(self) -> Iterator[None]:
-        """Compute on the model's device within it, where the model is then.
+        """Have the model on its device, and compute there.
 
-        Autocast keeps no weights in its dtype: a pass uses each once, and they would be half as large as the model.
+        Autocast's cache is off: a pass uses each weight once, and the cast copies would take half the model's memory.
         """
         with computing_on(self.device), keeping_casts(False):
             if OFFLOAD:
@@ -124,11 +124,13 @@ class TrainedModel:
         norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
-    def require_usable(self, ranks: Ranks) -> None:
-        """Raise a DivergenceError where the last update has spoiled the weights, on whichever process."""
-        if ranks.any(not self.is_usable):
-            text = f"weights that {self.optim_name} trains are NaN, infinite or too large to compute with"
-            raise DivergenceError(f"the run has diverged: {text}\nhint: {self.lower_rate}")
+    if not WATCH:
+
+        def require_usable(self, ranks: Ranks) -> None:
+            """Raise a DivergenceError if the last update made weights NaN or infinite, on any process."""
+            if ranks.any(not self.is_usable):
+                text = f"weights that {self.optim_name} trains are NaN, infinite or too large to compute with"
+                raise DivergenceError(f"the run has diverged: {text}\nhint: {self.lower_rate}")
 
     @property
     def lower_rate(self) -> str:
@@ -144,14 +146,12 @@ class TrainedModel:
         Args:
             device: where they are to be; None: where the model computes.
         """
-        if QLORA:
-            weights = unpacked_weights(self.module)
-        elif LORA:
-            weights = plain_weights(self.module)
+        if QLORA or LORA:
+            for name, value in unpacked_weights(self.module) if QLORA else plain_weights(self.module):
+                yield name, whole(value, device)
         else:
-            weights = iter(self.module.state_dict().items())
-        for name, value in weights:
-            yield name, whole(value, device)
+            for name, value in self.module.state_dict().items():
+                yield name, whole(value, device)
 
     if OFFLOAD:
         full_weights = kept_home(full_weights)
@@ -242,7 +242,7 @@ class TrainedModel:
 
 
 def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
-    """Say so if most weights stay as they are in a step of `optim.lr`: their dtype (`key`) rounds it away."""
+    """Warn if a step of `optim.lr` is too small to change most weights in their dtype, which `key` sets."""
     if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
         return
     weights = [local(parameter.detach()).flatten() for parameter in trained]
@@ -275,7 +275,7 @@ def _weights(model: TrainedModel, ranks: Ranks) -> Write:
         save = adapter_writer(model.module, ranks)
     else:
         weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}
-        save = partial(save_pretrained, model, weights)
+        save = partial(model.module.save_pretrained, state_dict=weights)
 
     def write(directory: Path) -> None:
         save(directory)
@@ -284,12 +284,6 @@ def _weights(model: TrainedModel, ranks: Ranks) -> Write:
         model.tokenizer.save_pretrained(directory)
 
     return write
-
-
-def save_pretrained(model: TrainedModel, weights: dict[str, torch.Tensor], directory: Path) -> None:
-    """Write weights as a model in Hugging Face format."""
-    save: Any = model.module.save_pretrained
-    save(directory, state_dict=weights)
 
 
 def lr_schedule(optim: Any) -> str:

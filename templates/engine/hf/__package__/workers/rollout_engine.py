@@ -91,7 +91,8 @@ class RolloutEngine(HFRollout, Engine):
         columns = {name: prompts.batch[name] for name in WHOLE_SEQUENCE}
         if MULTIMODAL and columns["position_ids"].dim() == 3:
             columns["position_ids"] = columns["position_ids"][:, 0]  # `generate` finds the others by itself
-        used = columns["attention_mask"][:, :-1].any(dim=0)  # what is padding in every row is left out; but the last
+        # Leading columns that are padding in every row are cut off; at least one column stays.
+        used = columns["attention_mask"][:, :-1].any(dim=0)
         first = int(used.int().argmax()) if used.any() else len(used)
         inputs = {name: value[..., first:].to(self.device) for name, value in columns.items()}
         if meta_info.get("do_sample", self.config.do_sample):
@@ -128,7 +129,7 @@ class RolloutEngine(HFRollout, Engine):
             own[name].copy_(weight)
 
     def _generate_minibatch(self, prompts: DataProto) -> DataProto:
-        """Write the responses of a pass as upstream does, and what it has no place for."""
+        """Write the responses of a pass as upstream does, and keep the pass for `_generate`."""
         self._pass = prompts
         if WATCH:
             self._log_probs = list[torch.Tensor]()
@@ -145,9 +146,9 @@ class RolloutEngine(HFRollout, Engine):
         return output
 
     def _generate(self, generation_config: Any, **settings: Any) -> Any:
-        """Write responses as transformers' `generate` does, by upstream's settings and those that it has no place for.
+        """Call the model's `generate`, with the sampling settings that upstream's code does not pass.
 
-        `generate` takes what they leave open from the model's generation config, so that this is put aside meanwhile.
+        The model's generation config is put aside meanwhile: `generate` would fill in from it what is not set.
         """
         batch, meta_info = self._pass.batch, self._pass.meta_info
         sampling = sampling_of(self.config, meta_info)
@@ -167,8 +168,9 @@ class RolloutEngine(HFRollout, Engine):
             generation_config.suppress_tokens = placeholders(self.processor)
             columns = self._pass.non_tensor_batch
             settings.update(generation_inputs(self.model, columns, settings["input_ids"], self.processor))
-        # An adapter writes by that of the model below it.
-        model = self.model.get_base_model() if LORA and hasattr(self.model, "peft_config") else self.model
+        model = self.model
+        if LORA and hasattr(model, "peft_config"):  # an adapter writes by that of the model below it
+            model = model.get_base_model()
         own, model.generation_config = model.generation_config, type(model.generation_config)()
         try:
             return self.model.generate(generation_config=generation_config, **settings)

@@ -3,11 +3,12 @@
 
 from typing import Any
 
+from ..absent import SHIPPED
 from ..errors import ConfigError
 from ..switches import DYNAMIC_SAMPLING, PRIME
-from .setting import ENGINE
 
 CORRECTION = "algorithm.rollout_correction"
+ENGINE: str = SHIPPED["engine"]
 
 
 def check_dataset_ahead(dataset: Any) -> None:

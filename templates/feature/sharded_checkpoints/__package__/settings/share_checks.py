@@ -7,11 +7,13 @@ from pathlib import Path
 
 from omegaconf import DictConfig
 
+from ..absent import SHIPPED
 from ..output import module_command
 from ..run.share_names import holds_shares
 from ..switches import REWARD_MODEL
 from . import reward_keys
-from .setting import ENGINE
+
+ENGINE: str = SHIPPED["engine"]
 
 
 def unread_shares(config: DictConfig, paths: Callable[[DictConfig, str], Iterable[str]]) -> Iterator[tuple[str, str]]:

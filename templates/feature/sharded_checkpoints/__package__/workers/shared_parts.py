@@ -18,7 +18,7 @@ from ..switches import LORA
 from .host_memory import wait
 from .lora import adapter_writer
 from .own_shares import own_tensors
-from .trained_model import FILE, TrainedModel, save_pretrained
+from .trained_model import FILE, TrainedModel
 
 # Writes a part into a model's directory. Every process must call it. It returns the SHA-256 of the files that this
 # process has brought to the disk, by name; those of others rank 0 computes.
@@ -51,7 +51,7 @@ def _whole_weights(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
             weights = _staged(model, WEIGHTS, model.full_weights(device=None))
         else:
             weights = {name: weight for name, weight in model.full_weights() if ranks.rank == 0}
-        save = partial(save_pretrained, model, weights)
+        save = partial(model.module.save_pretrained, state_dict=weights)
     tokenizer = _files_of(model.tokenizer.save_pretrained, ranks)
 
     def write(directory: Path) -> None:
@@ -68,7 +68,8 @@ def _whole_optimizer_state(model: TrainedModel, ranks: Ranks, copies: bool) -> W
 
 def _own_weights(model: TrainedModel, ranks: Ranks, copies: bool) -> Write:
     # Whoever loads the model finds all but the weights at their usual places.
-    files = _files_of(partial(save_pretrained, model, {}), ranks) | _files_of(model.tokenizer.save_pretrained, ranks)
+    settings = partial(model.module.save_pretrained, state_dict={})
+    files = _files_of(settings, ranks) | _files_of(model.tokenizer.save_pretrained, ranks)
     tensors = own_tensors(model.module)
     return _by_all(
         WEIGHTS, _staged(model, WEIGHTS, tensors.items()) if copies else tensors, partial(_write_files, files)
