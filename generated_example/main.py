@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     if isinstance(config, int):
         return config
     from generated_example.run.distributed import Ranks
-    from generated_example.training.failures import report, say_where
+    from generated_example.training.failures import print_last_checkpoint, report
 
     ranks = Ranks.of_process(config)
     try:
@@ -43,7 +43,7 @@ def main(arguments: list[str]) -> int:
         with LocalPPOTrainer(config, ranks=ranks) as trainer:
             for _ in trainer.steps():  # a step's number, metrics and batch, to look at
                 pass
-        say_where(trainer.checkpoints, config, trainer.total_steps, finished=trainer.finished)
+        print_last_checkpoint(trainer.checkpoints, config, trainer.total_steps, finished=trainer.finished)
         ranks.barrier()  # torchrun ends all others when one has ended and not reached the last step
         return 0 if trainer.finished else 130
     except (Exception, KeyboardInterrupt, SystemExit) as error:
@@ -65,7 +65,7 @@ def read_config(arguments: list[str]) -> Any:
     from generated_example.errors import ConfigError
     from generated_example.settings.flags import parse
     from generated_example.settings.loading import load_config, settle_device
-    from generated_example.settings.setting_checks import check_paths, notes_on
+    from generated_example.settings.setting_checks import check_paths, config_notes
 
     is_first = os.environ.get("RANK", "0") == "0"
     try:
@@ -84,7 +84,7 @@ def read_config(arguments: list[str]) -> Any:
         if is_first:
             print(f"error: {error}", file=sys.stderr)
         return 2
-    for note in notes_on(config, asked.overrides) if is_first else ():
+    for note in config_notes(config, asked.overrides) if is_first else ():
         print(f"note: {note}", file=sys.stderr)
     return config
 

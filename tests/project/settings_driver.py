@@ -71,7 +71,7 @@ def answer(config: DictConfig, name: str, written: Any, plain: Any) -> str:
         loading.check_types(config, {name: plain})  # all others have their default
         for problem in checks.problems(config, [name]):
             raise loading.ConfigError(*problem)
-        said = list(checks.notes_on(config, [name]))
+        said = list(checks.config_notes(config, [name]))
     except loading.ConfigError as error:
         return f"refused: {error}"
     finally:

@@ -17,16 +17,16 @@ from pathlib import Path
 from omegaconf import OmegaConf
 from toy.settings.flags import ConfigFiles
 from toy.settings.loading import load_config
-from toy.settings.setting_checks import notes_on
+from toy.settings.setting_checks import config_notes
 files, found = ConfigFiles(Path("config").resolve()), []
 default = load_config(files, [])  # to compose one takes half a second
 for words in json.loads(sys.argv[1]):
     config = copy.deepcopy(default)
     for key, _, value in (word.partition("=") for word in words):
         OmegaConf.update(config, key, yaml.safe_load(value), force_add=True)
-    found.append([*notes_on(config, words)])
+    found.append([*config_notes(config, words)])
 first = json.loads(sys.argv[1])[0]
-assert found[0] == [*notes_on(load_config(files, first), first)]
+assert found[0] == [*config_notes(load_config(files, first), first)]
 print(json.dumps(found))
 """
 ACTOR, ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"

@@ -30,7 +30,7 @@ def load_config(*overrides: str | Mapping[str, Any], config_name: str = "ppo_tra
     """
     from . import loading
     from .flags import as_overrides, config_files
-    from .setting_checks import check_paths, notes_on
+    from .setting_checks import check_paths, config_notes
 
     if not CONFIG_DIRECTORY.is_dir():
         hint = f"install the project as `make setup` does: {install_command('-e', '.')}"
@@ -45,6 +45,6 @@ def load_config(*overrides: str | Mapping[str, Any], config_name: str = "ppo_tra
         words += [given] if isinstance(given, str) else as_overrides(given)
     config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name)), words)
     check_paths(config)
-    for note in notes_on(config, words):
+    for note in config_notes(config, words):
         warnings.warn(note, stacklevel=2)
     return config

@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).resolve().parents[1]
 # They list settings by name, which is no use of them.
 TABLES = ("setting_checks.py", "trl_names.py")
 # Sections that are handed on whole to what they configure: a model, an engine, a function.
-OPEN = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
+PASSED_ON_WHOLE = re.compile(r"(^|\.)(\w*kwargs|override_\w*config)(\.|$)")
 TYPES: dict[str, type] = {"bool": bool, "dict": dict, "float": float, "int": int, "list": list, "str": str}
 RANGES: dict[str, Callable[[float], bool]] = {
     "": lambda value: not math.isnan(value),
@@ -123,7 +123,7 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
                 yield name, value
             continue
         section, _, last = name.rpartition(".")
-        if opened := OPEN.search(section):
+        if opened := PASSED_ON_WHOLE.search(section):
             last = opened[2]
         elif section in SETTINGS:  # it takes anything, and is handed on as a whole
             last = section.rpartition(".")[2]

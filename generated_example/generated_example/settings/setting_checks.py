@@ -95,7 +95,7 @@ def names_of(overrides: Sequence[str]) -> list[str]:
     return [override.partition("=")[0].lstrip("+") for override in overrides]
 
 
-def notes_on(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
+def config_notes(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
     """Say what is to be known of settings, above all of the command line, that are in order and yet do not count."""
     said = sorted({*names_of(overrides)} & SETTINGS)
     off = dict(switched_off(config, said))

@@ -114,7 +114,7 @@ class RunTracker:
             self._generations.close()
             if self._trackers is not None:
                 self._trackers.close()
-            self._say_where()
+            self._print_report_command()
         except OSError:  # a full disk, say, which must not hide why the run ended
             if error is None:
                 raise
@@ -152,7 +152,7 @@ class RunTracker:
         if not self._closed:
             self._view.message(text)
 
-    def _say_where(self) -> None:
+    def _print_report_command(self) -> None:
         """Print the command that makes the report; draw the curves if the project has plots."""
         rows = read_rows(self.run_dir / METRICS)
         if len(rows) < 2:

@@ -24,10 +24,10 @@ from ..settings.setting_checks import check_sizes
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_engine import build_rollout_engine
-from ..workers.rollout_interface import say_sampling
+from ..workers.rollout_interface import warn_about_sampling
 from ..workers.trained_model import TrainedModel
 from .checkpoint import Checkpoints, load_state, restoring
-from .given import Given, build_given_datasets, settled
+from .given import Given, build_given_datasets, check_given
 from .reward_managers import registered_managers
 from .rewarding import compares_with_truth, reward_functions
 from .rollouts import Rollouts
@@ -62,7 +62,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     """
     config, ranks = trainer.config, trainer.ranks
     settle_device(config)
-    given = settled(config, given)
+    given = check_given(config, given)
     prepare_process()
     use_reference = check_config(config, ranks.world_size)
     trainer.lock = lock_run_directory(Path(config.trainer.default_local_dir), ranks)
@@ -94,7 +94,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     trainer.models = models
     trainer.reference = Reference(config, tokenizer, ranks, policy) if use_reference else None
     trainer.reward_fn, trainer.val_reward_fn = reward_functions(config, given, tokenizer, ranks, around)
-    say_sampling(policy.module, config, ranks)
+    warn_about_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     rollouts = Rollouts(config, ranks, engine)

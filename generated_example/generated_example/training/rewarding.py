@@ -17,7 +17,7 @@ from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
 from ..settings.setting import choose_defined, functions_in
-from .given import Given, manager_of, offered
+from .given import Given, manager_of, manager_settings
 from .reward_managers import load_manager, manager_class, registered_managers
 
 # What a manager is offered from elsewhere, should it stand among its further arguments as well.
@@ -84,7 +84,10 @@ def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
     """Make the managers for training and validation; say what is wrong with their arguments, or the owner's file."""
     function = reward_keys.FUNCTION
     given = OmegaConf.select(config, reward_keys.MANAGER_ARGUMENTS).items()
-    arguments = {**offered(config, manager), **{name: value for name, value in given if name not in CONFIGURED}}
+    arguments = {
+        **manager_settings(config, manager),
+        **{name: value for name, value in given if name not in CONFIGURED},
+    }
     try:
         return [load_manager(config, tokenizer, count, arguments) for count in (0, 1)]
     except ConfigError:

@@ -68,7 +68,7 @@ class RunLoop(Closing):
         self.score: float | None = None
         self._has_begun = False
         self._row: dict[str, Any] | None = None  # the metrics of the checkpoint's step
-        self._draw_anew()
+        self._restart_prompts()
         if self.resumed_from is not None:
             with restoring(self.resumed_from):
                 self.restore(*state)
@@ -102,11 +102,11 @@ class RunLoop(Closing):
             print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
             return
         stop = StopSignal()
-        with self._surrounded(), stop:
-            self._set_random_numbers()
+        with self._run_context(), stop:
+            self._restore_random_numbers()
             if settings.val_only or (settings.val_before_train and self.steps_done == 0):
                 self.tracker.log(self.validate(), step=self.steps_done)
-            self._draw_anew()
+            self._restart_prompts()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
             for prompts in self.prompts if trains else ():
@@ -114,7 +114,7 @@ class RunLoop(Closing):
                 batch, metrics = self.train_step(prompts, timing)
                 ends = self._after_step(stop, batch, metrics, timing)
                 yield Step(self.steps_done, as_numbers(metrics), batch)
-                self._set_random_numbers()
+                self._restore_random_numbers()
                 if ends:
                     break
 
@@ -162,7 +162,7 @@ class RunLoop(Closing):
         data = copy.deepcopy(self.train_loader.state_dict())
         return {"random": random_state(), "data": data, "ids": self.ids.getstate()}
 
-    def _draw_anew(self) -> None:
+    def _restart_prompts(self) -> None:
         """Draw the next batch from where the data loader is now."""
         self.prompts = self.draw()
         self._remember()
@@ -173,7 +173,7 @@ class RunLoop(Closing):
         place = self.place()
         self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
 
-    def _set_random_numbers(self) -> None:
+    def _restore_random_numbers(self) -> None:
         """Put the global random generators back to where they were after the last step, if that is remembered.
 
         What a caller has drawn since then changes nothing.
@@ -182,7 +182,7 @@ class RunLoop(Closing):
             set_random_state(self._random)
 
     @contextlib.contextmanager
-    def _surrounded(self) -> Iterator[None]:
+    def _run_context(self) -> Iterator[None]:
         """Lock the run's directory, open its records, and name the last checkpoint if the run fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
         directory = checkpoints.directory

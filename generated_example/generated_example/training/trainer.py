@@ -26,7 +26,7 @@ from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.policy import Policy, Reference
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
-from ..workers.trained_model import reduced
+from ..workers.trained_model import reduce_over_ranks
 from .assembly import assemble
 from .batches import add_columns, check_reported, group_metrics, reward_metrics, shown_rows
 from .given import Given
@@ -111,7 +111,7 @@ class LocalPPOTrainer(RunLoop):
                 reward = self.answers.score(batch)
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = self._asks_old_log_probs(len(batch))
+            own_known = self._needs_old_log_probs(len(batch))
             if own_known:
                 with timed("old_log_prob", timing):
                     output = ranks.spread(self.policy.compute_log_prob, batch)
@@ -134,7 +134,7 @@ class LocalPPOTrainer(RunLoop):
             with timed("update_actor", timing):
                 with same_random_numbers(f"{self._seed} actor"):
                     actor_metrics = self.policy.update(batch)
-                metrics.update(reduced(actor_metrics, ranks))
+                metrics.update(reduce_over_ranks(actor_metrics, ranks))
                 self.policy.require_usable(ranks)
                 self.rollouts.sync_weights()
         metrics.update(compute_data_metrics(batch, use_critic=False))
@@ -154,7 +154,7 @@ class LocalPPOTrainer(RunLoop):
         self.tracker.log_generations(shown_rows(rows, self.config.trainer.log_val_generations), self.steps_done)
         return metrics
 
-    def _asks_old_log_probs(self, responses: int) -> bool:
+    def _needs_old_log_probs(self, responses: int) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
         asked = self.config.local.recompute_old_log_probs or self.config.algorithm.use_kl_in_reward
         actor = self.config.actor_rollout_ref.actor

@@ -50,10 +50,10 @@ class DivergenceError(ProjectError, RuntimeError):
 
 def add_note(error: BaseException, note: str) -> None:
     """Have `note` shown below the error, as its own `add_note` does, which Python has since 3.11."""
-    error.__notes__ = [*notes_on(error), note]  # type: ignore[attr-defined]
+    error.__notes__ = [*attached_notes(error), note]  # type: ignore[attr-defined]
 
 
-def notes_on(error: BaseException) -> list[Any]:
+def attached_notes(error: BaseException) -> list[Any]:
     """Return what `add_note` has added."""
     return list(getattr(error, "__notes__", []))
 
@@ -82,9 +82,9 @@ def describe(error: BaseException) -> tuple[int, str | None]:
     """Return the exit code and the text of an error; no text if it may be a bug, which needs its traceback."""
     if isinstance(error, (ProjectError, FeatureNotVendored)):
         code = 2 if isinstance(error, (ConfigError, DataError, FeatureNotVendored)) else 1
-        return code, "\n".join([str(error), *notes_on(error)])
+        return code, "\n".join([str(error), *attached_notes(error)])
     if full := full_disk(error):
-        return 1, "\n".join([f"{full}\nhint: {ROOM}", *notes_on(error)])
+        return 1, "\n".join([f"{full}\nhint: {ROOM}", *attached_notes(error)])
     return 1, None
 
 

@@ -29,7 +29,7 @@ from .setting_checks import launch_answer, names_of, problems
 
 MODEL = "actor_rollout_ref.model.path"
 # Sections that hold what the owner's own code takes: what is new in them needs no +.
-OPEN = (reward_keys.MANAGER_ARGUMENTS, f"{reward_keys.FUNCTION}.reward_kwargs", "data.env")
+OPEN_SECTIONS = (reward_keys.MANAGER_ARGUMENTS, f"{reward_keys.FUNCTION}.reward_kwargs", "data.env")
 TYPE_NAMES: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 TYPE_NAMES |= {list: "a list", dict: "a mapping"}
 
@@ -234,7 +234,7 @@ def _opened(override: str, usual: Mapping[str, Any]) -> str:
     """Return an override that adds to an open section as one that adds, unless it may be a misspelt one."""
     key, equals, _ = override.partition("=")
     section, _, name = key.rpartition(".")
-    if not equals or key in usual or section not in OPEN or section not in usual:
+    if not equals or key in usual or section not in OPEN_SECTIONS or section not in usual:
         return override
     return override if nearest(name, usual[section] or ()) else f"+{override}"
 

@@ -146,7 +146,7 @@ class RunTracker:
                 self._trackers.close(self._outcome_of(error))
             elif self._trackers is not None:
                 self._trackers.close()
-            self._say_where()
+            self._print_report_command()
         except OSError:  # a full disk, say, which must not hide why the run ended
             if error is None:
                 raise
@@ -202,7 +202,7 @@ class RunTracker:
             is_over = self._step >= self._total_steps or self._config.trainer.get("val_only")
             return "finished" if is_over else "stopped"
 
-    def _say_where(self) -> None:
+    def _print_report_command(self) -> None:
         """Print the command that makes the report; draw the curves if the project has plots."""
         rows = read_rows(self.run_dir / METRICS)
         if len(rows) < 2:

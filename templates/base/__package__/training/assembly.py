@@ -63,13 +63,13 @@ from ..workers.models import load_tokenizer, usable_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.quantized import check_quantization
 from ..workers.rollout_engine import build_rollout_engine
-from ..workers.rollout_interface import say_sampling
+from ..workers.rollout_interface import warn_about_sampling
 from ..workers.trained_model import TrainedModel
 from ..workers.value_model import Critic
 from .checkpoint import Checkpoints, load_state, restoring
 from .distillation import Distillation
 from .distillation_checks import check_settings, check_vocabularies, settle_toy_teacher
-from .given import Given, build_given_datasets, settled
+from .given import Given, build_given_datasets, check_given
 from .given_models import check_model, policy_of, write_model
 from .model_words import ModelWords
 from .overlap import OverlappedRollouts
@@ -114,7 +114,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
     """
     config, ranks = trainer.config, trainer.ranks
     settle_device(config)
-    given = settled(config, given)
+    given = check_given(config, given)
     if REWARD_FORMS:
         check_forms(given)
     if GIVEN_OBJECTS:
@@ -196,7 +196,7 @@ def assemble(trainer: Any, given: Given, around: ExitStack) -> tuple[Any, ...]:
         managers = reward_functions(config, given, words.decoder, ranks, around)
     else:
         trainer.reward_fn, trainer.val_reward_fn = reward_functions(config, given, tokenizer, ranks, around)
-    say_sampling(policy.module, config, ranks)
+    warn_about_sampling(policy.module, config, ranks)
     engine = build_rollout_engine(watched(config) if WATCH else config, tokenizer, ranks, policy)
     around.enter_context(closing(engine))
     if SPECIAL_TOKENS:

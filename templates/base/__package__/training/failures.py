@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ..errors import RESUMABLE, ConfigError, add_note, describe, notes_on
+from ..errors import RESUMABLE, ConfigError, add_note, attached_notes, describe
 from ..output import module_command, say
 from ..rewards.scoring import own_line
 from ..run.distributed import Ranks, is_connection_error
@@ -29,10 +29,10 @@ def report(error: BaseException, ranks: Ranks) -> int:
     code, text = describe(error)
     text = text and f"error: {text}"
     if isinstance(error, KeyboardInterrupt):
-        code, text = 130, "\n".join(["interrupted", *notes_on(error)])
+        code, text = 130, "\n".join(["interrupted", *attached_notes(error)])
     elif isinstance(error, SystemExit):  # from code of the owner's, or a library's: not even 0 is success here
         ended = f"error: the run was ended by sys.exit({'' if error.code is None else repr(error.code)})"
-        text = "\n".join([ended, f"  hook: {own_line(error) or 'no line of this project'}", *notes_on(error)])
+        text = "\n".join([ended, f"  hook: {own_line(error) or 'no line of this project'}", *attached_notes(error)])
     if ranks.peers is None:
         if text is None:
             raise error
@@ -62,7 +62,7 @@ def noting_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int) -
         raise
 
 
-def say_where(checkpoints: Checkpoints, config: Any, total_steps: int, *, finished: bool) -> None:
+def print_last_checkpoint(checkpoints: Checkpoints, config: Any, total_steps: int, *, finished: bool) -> None:
     """Print, on rank 0, where the run's last checkpoint is, and what can be done with it."""
     if checkpoints.ranks.rank != 0 or config.trainer.val_only:
         return

@@ -88,7 +88,7 @@ class Given:
         return cls(**given)
 
 
-def settled(config: Any, given: Given) -> Given:
+def check_given(config: Any, given: Given) -> Given:
     """Check what the caller brings against the config, and turn validation off if there is nothing to validate on.
 
     Every process must call this.
@@ -222,14 +222,14 @@ def manager_of(reward_fn: Any, config: Any, tokenizer: Any) -> Any:
     if reward_fn is None or takes_batch(reward_fn):
         return reward_fn
     try:
-        settings = offered(config, TextRewardManager)
+        settings = manager_settings(config, TextRewardManager)
         return TextRewardManager(tokenizer, 0, reward_fn, config.data.reward_fn_key, **settings)
     except ValueError as error:
         hint = getattr(error, "hint", "check local.reward, and the function")
         raise ConfigError(f"the reward cannot be used: {error}", hint) from error
 
 
-def offered(config: Any, manager: Any) -> dict[str, Any]:
+def manager_settings(config: Any, manager: Any) -> dict[str, Any]:
     """Return the settings of the config that the constructor of a reward manager names as arguments."""
     settings = {**config.local.reward, "max_resp_len": config.data.max_response_length, "config": config}
     if OVERLONG_PENALTY:

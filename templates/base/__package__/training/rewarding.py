@@ -30,7 +30,7 @@ from ..switches import (
     REWARD_PROCESSES,
     SANDBOX,
 )
-from .given import Given, manager_of, offered
+from .given import Given, manager_of, manager_settings
 from .given_environments import EnvironmentReward
 from .judge import judged
 from .reward_forms import manager_of_forms
@@ -146,7 +146,10 @@ def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
                 f"set {reward_keys.OVERLONG}.len between 1 and {longest}, or {reward_keys.OVERLONG}.enable=false",
             )
     given = OmegaConf.select(config, reward_keys.MANAGER_ARGUMENTS).items()
-    arguments = {**offered(config, manager), **{name: value for name, value in given if name not in CONFIGURED}}
+    arguments = {
+        **manager_settings(config, manager),
+        **{name: value for name, value in given if name not in CONFIGURED},
+    }
     try:
         return [load_manager(config, tokenizer, count, arguments) for count in (0, 1)]
     except ConfigError:

@@ -100,7 +100,7 @@ class Answers:
     def answer(self, prompts: dict[str, Any], timing: dict[str, float], metrics: Metrics) -> DataProto:
         """Return a batch of prompts with `rollout.n` responses to each; those to the same prompt have the same uid."""
         trainer = self.trainer
-        batch, asked = self.questions(prompts, trainer.steps_done + 1)
+        batch, asked = self.prepare_prompts(prompts, trainer.steps_done + 1)
         with timed("gen", timing):
             repeated = asked.repeat(trainer.rollout_n, interleave=True)
             if OVERLAP:
@@ -111,16 +111,16 @@ class Answers:
             with timed("gen_max", timing):
                 self._add_reward_baselines(batch, asked)
         if EPISODES:
-            batch = self.answered(batch, responses, trainer.steps_done + 1)
+            batch = self.join_responses(batch, responses, trainer.steps_done + 1)
             metrics.update(episode_metrics(batch))
             return batch
         else:
-            return self.answered(batch, responses, trainer.steps_done + 1)
+            return self.join_responses(batch, responses, trainer.steps_done + 1)
 
     if OVERLAP:
         write: Any
 
-    def questions(self, prompts: dict[str, Any], step: int) -> tuple[DataProto, DataProto]:
+    def prepare_prompts(self, prompts: dict[str, Any], step: int) -> tuple[DataProto, DataProto]:
         """Return a batch of prompts that a step learns from, with their uids, and what of it goes to the rollout."""
         batch, ids = DataProto.from_single_dict(prompts), self.trainer.ids
         uids = [str(uuid.UUID(int=ids.getrandbits(128), version=4)) for _ in range(len(batch))]
@@ -131,7 +131,7 @@ class Answers:
             asked.meta_info[WITH_LOG_PROBS] = self.trainer.looks_at_engine(step)
         return batch, asked
 
-    def answered(self, batch: DataProto, responses: DataProto, step: int) -> DataProto:
+    def join_responses(self, batch: DataProto, responses: DataProto, step: int) -> DataProto:
         """Return prompts with the responses to them, for a step."""
         answered: DataProto = batch.repeat(self.trainer.rollout_n, interleave=True).union(responses)
         answered.meta_info["global_steps"] = step

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..errors import ConfigError, notes_on
+from ..errors import ConfigError, attached_notes
 from ..run.distributed import random_state, set_random_state
 from ..run.heap import freed_memory
 from ..run.process import Closing, StopRequested, StopSignal, lock_run_directory, without_running_loop
@@ -104,7 +104,7 @@ class RunLoop(Closing):
             self.stopping = EarlyStopping(self.config.local.early_stopping)
         if PROVENANCE:
             self._identity = identity_of(self)
-        self._draw_anew()
+        self._restart_prompts()
         if self.resumed_from is not None:
             with restoring(self.resumed_from):
                 self.restore(*state)
@@ -143,13 +143,13 @@ class RunLoop(Closing):
                 print("hint: set trainer.total_training_steps higher, or trainer.resume_mode=disable to start anew")
             return
         stop = StopSignal()
-        with self._surrounded(), stop:
-            self._set_random_numbers()
+        with self._run_context(), stop:
+            self._restore_random_numbers()
             if GIVEN_OBJECTS:
                 self.callbacks("on_train_begin")
             if settings.val_only or (settings.val_before_train and self.steps_done == 0):
                 self.tracker.log(self._validation() if EARLY_STOPPING else self.validate(), step=self.steps_done)
-            self._draw_anew()
+            self._restart_prompts()
             self.finished = bool(settings.val_only)
             trains = not (settings.val_only or self.ranks.any(stop.requested))  # validating may have taken long
             for prompts in self.prompts if trains else ():
@@ -164,7 +164,7 @@ class RunLoop(Closing):
                         else:
                             batch, metrics = self.train_step(prompts, timing)
                     except StopRequested as stopped:  # as it waited for others: the step is done when the run goes on
-                        self.tracker.message("\n".join(notes_on(stopped)))
+                        self.tracker.message("\n".join(attached_notes(stopped)))
                         break
                 else:
                     batch, metrics = self.train_step(prompts, timing)
@@ -172,7 +172,7 @@ class RunLoop(Closing):
                 if FREED_MEMORY:
                     freed_memory.after_step()
                 yield Step(self.steps_done, as_numbers(metrics), batch)
-                self._set_random_numbers()
+                self._restore_random_numbers()
                 if ends:
                     break
             if GIVEN_OBJECTS:
@@ -236,7 +236,7 @@ class RunLoop(Closing):
             self.resumed_from, self.finished, self._has_begun = start, False, False
             if RESCUE:
                 self.failure = None
-            self._draw_anew()
+            self._restart_prompts()
             return start
 
     def restore(self, step: int, trainer: dict[str, Any], data: Any, random_numbers: dict[str, Any] | None) -> None:
@@ -265,7 +265,7 @@ class RunLoop(Closing):
         data = copy.deepcopy(self.train_loader.state_dict())
         return {"random": random_state(), "data": data, "ids": self.ids.getstate()}
 
-    def _draw_anew(self) -> None:
+    def _restart_prompts(self) -> None:
         """Draw the next batch from where the data loader is now."""
         self.prompts = PromptsAhead(self) if OVERLAP else self.draw()
         self._remember()
@@ -278,7 +278,7 @@ class RunLoop(Closing):
         if EARLY_STOPPING:
             self._state["early_stopping"] = self.stopping.state()
 
-    def _set_random_numbers(self) -> None:
+    def _restore_random_numbers(self) -> None:
         """Put the global random generators back to where they were after the last step, if that is remembered.
 
         What a caller has drawn since then changes nothing.
@@ -287,7 +287,7 @@ class RunLoop(Closing):
             set_random_state(self._random)
 
     @contextlib.contextmanager
-    def _surrounded(self) -> Iterator[None]:
+    def _run_context(self) -> Iterator[None]:
         """Lock the run's directory, open its records, and name the last checkpoint if the run fails."""
         config, checkpoints, total, start = self.config, self.checkpoints, self.total_steps, self.steps_done
         directory = checkpoints.directory

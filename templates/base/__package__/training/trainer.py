@@ -46,7 +46,7 @@ from ..vendored.algorithms.trainer_functions import apply_kl_penalty
 from ..vendored.protocol import DataProto
 from ..workers.policy import Policy, Reference
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
-from ..workers.trained_model import reduced
+from ..workers.trained_model import reduce_over_ranks
 from .assembly import assemble
 from .balance import balance_batch
 from .batches import (
@@ -186,7 +186,7 @@ class LocalPPOTrainer(RunLoop):
                 of_engine = self.watch.take(batch) if WATCH else batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = self._asks_old_log_probs(len(batch))
+            own_known = self._needs_old_log_probs(len(batch))
             if WATCH or not HF:
                 own_known = own_known or "rollout_log_probs" in batch.batch.keys()
             if ROLLOUT_CORRECTION and take_rollout_log_probs(batch, self.config):
@@ -244,7 +244,7 @@ class LocalPPOTrainer(RunLoop):
                 with timed("update_critic", timing):
                     with same_random_numbers(f"{self._seed} critic"):
                         critic_metrics = self.critic.update(batch)
-                metrics.update(reduced(critic_metrics, ranks))
+                metrics.update(reduce_over_ranks(critic_metrics, ranks))
                 if WATCH:
                     self.divergence.after_update("critic", metrics, step)
                 else:
@@ -255,7 +255,7 @@ class LocalPPOTrainer(RunLoop):
                 with timed("update_actor", timing):
                     with same_random_numbers(f"{self._seed} actor"):
                         actor_metrics = self.policy.update(batch)
-                    metrics.update(reduced(actor_metrics, ranks))
+                    metrics.update(reduce_over_ranks(actor_metrics, ranks))
                     if WATCH:
                         self.divergence.after_update("actor", metrics, step)
                     else:
@@ -329,10 +329,10 @@ class LocalPPOTrainer(RunLoop):
             """Tell whether anything will look at the engine's log-probabilities of a step's responses."""
             rollout = self.config.actor_rollout_ref.rollout
             responses = self.config.data.train_batch_size * self.rollout_n
-            is_compared = self._asks_old_log_probs(responses) or self.watch.due(step)
+            is_compared = self._needs_old_log_probs(responses) or self.watch.due(step)
             return bool(rollout.calculate_log_probs or (self.watch.settings.enable and is_compared))
 
-    def _asks_old_log_probs(self, responses: int) -> bool:
+    def _needs_old_log_probs(self, responses: int) -> bool:
         """Tell whether anything uses, or the config asks for, the policy's log-probabilities before the update."""
         asked = self.config.local.recompute_old_log_probs or self.config.algorithm.use_kl_in_reward
         actor = self.config.actor_rollout_ref.actor

@@ -45,7 +45,7 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     Attributes:
         passes: how its passes are shared between the processes.
-        noting_entropy: see `Actor`.
+        takes_own_log_probs: see `Actor`.
 
     Args:
         config: the section of the model (actor, ref or critic), with `use_remove_padding`.
@@ -59,7 +59,7 @@ class LocalEngine(FSDPEngineWithLMHead):
         super().__init__(model, engine_config(config), optimizer_config(config), None)
         self.config, self.module, self.optimizer = config, module, optimizer
         self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
-        self.noting_entropy = False
+        self.takes_own_log_probs = False
 
     @property
     def _sharing(self) -> bool:
@@ -93,7 +93,7 @@ class LocalEngine(FSDPEngineWithLMHead):
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
         """Return what the model gave, by token: in an update of all rows of the pass.
 
-        Its log-probabilities are the old ones, too, if `noting_entropy`.
+        Its log-probabilities are the old ones, too, if `takes_own_log_probs`.
         """
         part = self._part if self._sharing else micro_batch
         if LOGITS_IN_PIECES and self.pieces is not None and self.pieces.asked is not None:
@@ -105,7 +105,7 @@ class LocalEngine(FSDPEngineWithLMHead):
             outputs = super().prepare_model_outputs(output, output_args, part, **settings)
         if self._sharing:
             outputs = {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
-        if self.noting_entropy and torch.is_grad_enabled() and "log_probs" in outputs:
+        if self.takes_own_log_probs and torch.is_grad_enabled() and "log_probs" in outputs:
             micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
             if ENTROPY_IS_REPORTED.get():  # it is only logged: no gradient may flow through it
                 outputs["entropy"] = outputs["entropy"].detach()
@@ -226,8 +226,8 @@ class LocalEngine(FSDPEngineWithLMHead):
 class Actor(LocalEngine):
     """Upstream's `FSDPEngineWithLMHead` and `ppo_loss`, around a model that is there already.
 
-    With `noting_entropy` the next update uses its own (detached) log-probabilities as the old ones, and reports the
-    entropy. This is exact if a batch is used for one update only; verl did so up to 0.7.
+    With `takes_own_log_probs` the next update uses its own (detached) log-probabilities as the old ones, and reports
+    the entropy. This is exact if a batch is used for one update only; verl did so up to 0.7.
 
     Args:
         config, module, optimizer: see `LocalEngine`.
@@ -251,7 +251,7 @@ class Actor(LocalEngine):
         """Train on a batch; returns upstream's metrics, named actor/*, each a list."""
         entropy = self.config.calculate_entropy or self.config.entropy_coeff != 0
         loss, found = partial(ppo_loss, self.config), dict[str, Any]()
-        settings = {"calculate_entropy": entropy or self.noting_entropy}
+        settings = {"calculate_entropy": entropy or self.takes_own_log_probs}
         if DISTILLATION or PRIME or SFT:
             loss = partial(self.loss, self.config)
             settings |= self.loss_settings
@@ -263,7 +263,7 @@ class Actor(LocalEngine):
             for batch in self.mini_batches(data, **settings):
                 self.note(found, self.train_batch(batch, loss_function=loss))
         metrics = {name if name.startswith("actor/") else f"actor/{name}": value for name, value in found.items()}
-        if self.noting_entropy and "actor/entropy_loss" in metrics:
+        if self.takes_own_log_probs and "actor/entropy_loss" in metrics:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
 

@@ -64,7 +64,7 @@ class Policy(TrainedModel):
         fsdp_config = actor.fsdp_config
         if MFU:
             self._world_size = ranks.world_size
-        settings = sized(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)
+        settings = resolve_sizes(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
             module = place(self.module_at(path, ranks), fsdp_config, ranks)
@@ -165,8 +165,8 @@ class Policy(TrainedModel):
 
     def with_old_log_probs(self, batch: DataProto) -> DataProto:
         """Return the batch with `old_log_probs`: NaN if they were not computed, which the update then replaces."""
-        self.actor.noting_entropy = "old_log_probs" not in batch.batch.keys()
-        if self.actor.noting_entropy:  # it asks for them and must not use them: NaN would reveal it
+        self.actor.takes_own_log_probs = "old_log_probs" not in batch.batch.keys()
+        if self.actor.takes_own_log_probs:  # it asks for them and must not use them: NaN would reveal it
             batch = DataProto(batch.batch.copy(), batch.non_tensor_batch, batch.meta_info)
             batch.batch["old_log_probs"] = torch.full_like(batch.batch["advantages"], float("nan"))
         return batch
@@ -239,7 +239,7 @@ class Reference:
         return DataProto.from_dict({"ref_log_prob": outputs["log_probs"].cpu()})
 
 
-def sized(section: Any, rollout_n: int, world_size: int) -> dict[str, Any]:
+def resolve_sizes(section: Any, rollout_n: int, world_size: int) -> dict[str, Any]:
     """Return the settings of a model that is trained, resolved, with its sizes counted in responses.
 
     Args:

@@ -104,7 +104,7 @@ def sampling_of(rollout: Any, meta_info: Mapping[str, Any]) -> dict[str, float]:
     return {**found, "top_k": int(found["top_k"]) if found["top_k"] > 0 else -1}
 
 
-def unknown_to_trainer(rollout: Any) -> dict[str, float]:
+def distorting_settings(rollout: Any) -> dict[str, float]:
     """Return the settings that make the engine draw from another distribution than the trainer's."""
     found = sampling_of(rollout, {"do_sample": True})
     return {name: value for name, value in found.items() if name != "temperature" and value != NEUTRAL[name]}
@@ -117,11 +117,11 @@ def warning_of(unknown: Mapping[str, float]) -> tuple[str, str]:
     return f"the engine samples with {asked}, which the trainer's log-probabilities do not know", f"set {neutral}"
 
 
-def say_sampling(model: Any, config: Any, ranks: Ranks) -> None:
+def warn_about_sampling(model: Any, config: Any, ranks: Ranks) -> None:
     """Print, on rank 0, which sampling settings are ignored or bias the trainer's log-probabilities."""
     rollout = config.actor_rollout_ref.rollout
     if not WATCH:
-        if (unknown := unknown_to_trainer(rollout)) and rollout.do_sample and ranks.rank == 0:
+        if (unknown := distorting_settings(rollout)) and rollout.do_sample and ranks.rank == 0:
             print("warning: {}\nhint: {}".format(*warning_of(unknown)), file=sys.stderr)
     generation = model.generation_config
     defaults: dict[str, Any] = getattr(generation, "_get_default_generation_params", dict)()

@@ -291,7 +291,7 @@ def lr_schedule(optim: Any) -> str:
     return str(optim.get("warmup_style") or optim.lr_scheduler_type)  # upstream knows the older name as well
 
 
-def reduced(metrics: Mapping[str, Any], ranks: Ranks) -> dict[str, Any]:
+def reduce_over_ranks(metrics: Mapping[str, Any], ranks: Ranks) -> dict[str, Any]:
     """Reduce the metrics of all processes and all their mini-batches to one number each. All must call this."""
     merged: dict[str, list[Any]] = defaultdict(list)
     for part in ranks.gather_objects(metrics):

@@ -15,7 +15,7 @@ from .critic import SharedCritic
 from .device_map import device_of
 from .models import load_model, place
 from .own_shares import shares_reader
-from .policy import sized
+from .policy import resolve_sizes
 from .trained_model import TrainedModel
 
 
@@ -38,7 +38,7 @@ class Critic(TrainedModel):
             self._goes_on = path is not None  # from a checkpoint, which has a value head
         path = path or section.model.path or config.actor_rollout_ref.model.path
         fsdp_config = section.model.fsdp_config
-        node = OmegaConf.create(sized(section, config.actor_rollout_ref.rollout.n, ranks.world_size))
+        node = OmegaConf.create(resolve_sizes(section, config.actor_rollout_ref.rollout.n, ranks.world_size))
         if MFU:
             self._world_size = ranks.world_size
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):

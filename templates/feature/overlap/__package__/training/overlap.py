@@ -236,14 +236,14 @@ class OverlappedAnswers(Answers):
             self._reward_begun, self._reward_ahead = self._reward_ahead, None
         else:
             ahead = None
-            batch, prompt_batch = self.questions(prompts, trainer.steps_done + 1)
+            batch, prompt_batch = self.prepare_prompts(prompts, trainer.steps_done + 1)
             with timed("gen", timing):
                 asked = prompt_batch.repeat(trainer.rollout_n, interleave=True)
                 responses, self._reward_fn = self.write(asked, trainer.reward_fn)
         metrics["training/steps_behind"] = 0 if ahead is None else 1
         with timed("gen", timing):
             self._ask_ahead(prompts)
-        batch = self.answered(batch, responses, trainer.steps_done + 1)
+        batch = self.join_responses(batch, responses, trainer.steps_done + 1)
         if EPISODES:
             metrics.update(episode_metrics(batch))
         return batch
@@ -261,14 +261,14 @@ class OverlappedAnswers(Answers):
         if prompts is not trainer.prompts.current or step > trainer.total_steps or trainer.is_due(every, step - 1):
             return
         following = trainer.prompts.ahead()
-        batch, prompt_batch = self.questions(following, step)
+        batch, prompt_batch = self.prepare_prompts(following, step)
         asked = prompt_batch.repeat(trainer.rollout_n, interleave=True)
         early = self._early_rewards(asked, trainer.reward_fn)
         self._reward_ahead = None
 
         def begin_reward(responses: DataProto) -> None:
             if trainer.ranks.rank == 0 and OmegaConf.select(trainer.config, reward_keys.IN_BACKGROUND):
-                answered = self.answered(batch, responses, step)
+                answered = self.join_responses(batch, responses, step)
                 self._reward_ahead = self._begin(answered, early or trainer.reward_fn)
 
         trainer.rollouts.begin(asked, begin_reward, early)

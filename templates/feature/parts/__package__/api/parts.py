@@ -27,8 +27,8 @@ from ..vendored.protocol import DataProto
 from ..workers.models import load_tokenizer
 from ..workers.policy import Policy, Reference
 from ..workers.rollout_engine import build_rollout_engine
-from ..workers.rollout_interface import say_sampling
-from ..workers.trained_model import lr_schedule, reduced
+from ..workers.rollout_interface import warn_about_sampling
+from ..workers.trained_model import lr_schedule, reduce_over_ranks
 from ..workers.value_model import Critic
 
 
@@ -104,7 +104,7 @@ class Trained(Part):
         with without_running_loop(), same_random_numbers(f"{self.config.local.seed} {self.updates} {name}"):
             metrics: dict[str, Any] = model.update(batch)
         self.updates += 1
-        return reduced(metrics, self.ranks)
+        return reduce_over_ranks(metrics, self.ranks)
 
 
 class LocalPolicy(Trained):
@@ -226,7 +226,7 @@ class LocalRollouts(Part):
             self.policy = Policy(self.config, self.tokenizer, self.ranks, path, 1)
         else:
             self.policy = self._policy.policy
-        say_sampling(self.policy.module, self.config, self.ranks)
+        warn_about_sampling(self.policy.module, self.config, self.ranks)
         engine = build_rollout_engine(self.config, self.tokenizer, self.ranks, self.policy)
         around.enter_context(contextlib.closing(engine))
         self.rollouts = Rollouts(self.config, self.ranks, engine)

@@ -12,7 +12,7 @@ from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 from ..vendored.utils.torch_functional import masked_whiten
 from ..workers.implicit_reward import ImplicitReward
-from ..workers.trained_model import reduced
+from ..workers.trained_model import reduce_over_ranks
 from .batches import varying_groups
 from .dynamic_sampling import SCORES, Scored, chosen_rows, joined, unreported, values_of
 from .process_advantages import (
@@ -60,7 +60,7 @@ class ProcessRewards:
             rivals, weights = rivals_and_weights(rewards.sum(dim=1), outcomes, uids, section.loss_type)
         if when != "none":
             learned, found = self.model.learn(batch, outcomes, rivals, weights)
-            metrics.update(reduced(found, self.ranks))
+            metrics.update(reduce_over_ranks(found, self.ranks))
             metrics.update(_accuracy(learned, outcomes, uids, "_before"))
             if when == "before":
                 rewards = self.model.rewards(batch)

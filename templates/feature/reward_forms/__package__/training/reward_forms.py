@@ -37,7 +37,7 @@ from ..errors import ConfigError
 from ..hooks import arguments_of
 from ..rewards.forms import FORMS, VERLS, Form, FormError, form_of
 from ..rewards.functions import FunctionsRewardManager, Part, unique_names
-from .given import Given, check_callable, manager_of, offered
+from .given import Given, check_callable, manager_of, manager_settings
 
 # Columns that every row has, whatever the data.
 ALWAYS = {"data_source", "ability", "ground_truth", "extra_info"}
@@ -91,7 +91,7 @@ def manager_of_forms(given: Given, name: str, config: Any, tokenizer: Any) -> An
     if parts is None or (is_one and _is_verls(parts[0].form)):
         return manager_of(reward_fn, config, tokenizer)
     steps = config.trainer.total_training_steps or 0
-    settings = offered(config, FunctionsRewardManager)
+    settings = manager_settings(config, FunctionsRewardManager)
     try:
         return FunctionsRewardManager(tokenizer, parts, config.data.reward_fn_key, total_steps=steps, **settings)
     except ValueError as error:
@@ -186,7 +186,7 @@ def _instance_of(cls: Any, config: Any, tokenizer: Any) -> Any:
         "num_examine": 0,
         "compute_score": None,
         "reward_fn_key": config.data.reward_fn_key,
-        **offered(config, cls),
+        **manager_settings(config, cls),
     }
     names = arguments_of(cls)
     parameters = inspect.signature(cls).parameters.values()

@@ -21,7 +21,7 @@ from ..tracking import timed
 from ..tracking.run_tracker import as_numbers
 from ..vendored.algorithms.metric_utils import compute_throughout_metrics
 from ..vendored.protocol import DataProto
-from ..workers.trained_model import reduced
+from ..workers.trained_model import reduce_over_ranks
 from .given import Given
 from .trainer import LocalPPOTrainer, Metrics
 
@@ -77,7 +77,7 @@ class SupervisedTrainer(LocalPPOTrainer):
         with timed("step", timing), timed("update_actor", timing), without_running_loop():
             with same_random_numbers(f"{self.config.local.seed} {self.steps_done} actor"):
                 found = self.policy.update(batch)
-            metrics.update(reduced(found, self.ranks))
+            metrics.update(reduce_over_ranks(found, self.ranks))
             metrics["actor/pg_loss"] = metrics.pop("actor/loss")  # the check's name for the loss that is minimised
             if WATCH:
                 self.suspects.batch = batch

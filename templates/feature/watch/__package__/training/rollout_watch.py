@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from ..run.distributed import Ranks
 from ..shims.device import to_dtype
 from ..vendored.protocol import DataProto
-from ..workers.rollout_interface import unknown_to_trainer, warning_of
+from ..workers.rollout_interface import distorting_settings, warning_of
 from .batches import rollout_metrics
 
 COLUMN = "rollout_log_probs"
@@ -49,7 +49,7 @@ class RolloutWatch:
         self.policy = policy
         self.say = say
         # What the engine is asked for, and the trainer's log-probabilities do not know.
-        self.unknown = unknown_to_trainer(config.actor_rollout_ref.rollout) if self.settings.enable else {}
+        self.unknown = distorting_settings(config.actor_rollout_ref.rollout) if self.settings.enable else {}
         self._first: float | None = None
         self._said: set[str] = set()
 

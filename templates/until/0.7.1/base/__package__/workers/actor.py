@@ -16,7 +16,7 @@ from .shared_forward import SharedForward
 
 
 class Actor:
-    """Upstream's `DataParallelPPOActor`; `noting_entropy` makes its next update note the entropy.
+    """Upstream's `DataParallelPPOActor`; `takes_own_log_probs` makes its next update note the entropy.
 
     Attributes:
         passes: how its passes are shared between the processes.
@@ -29,7 +29,7 @@ class Actor:
 
     def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         self.config, self.module = config, module
-        self.noting_entropy = False
+        self.takes_own_log_probs = False
         self._actor = DataParallelPPOActor(config, module, optimizer)
         self._forward = self._actor._forward_micro_batch
         self.passes = SharedForward(self._whole_or_in_pieces if LOGITS_IN_PIECES else self._forward, config)
@@ -63,8 +63,8 @@ class Actor:
         """Train on a batch, as upstream does.
 
         Returns:
-            Upstream's metrics, and `actor/entropy` if `noting_entropy` is set: over all tokens of the responses, before
-            the update that they belong to.
+            Upstream's metrics, and `actor/entropy` if `takes_own_log_probs` is set: over all tokens of the responses,
+            before the update that they belong to.
         """
         self._entropies: list[torch.Tensor] = []
         self._masks: list[torch.Tensor] = []
@@ -91,7 +91,7 @@ class Actor:
         Returns:
             What upstream's method returns: the entropy and the log-probabilities; since 0.7.1 a dictionary of outputs.
         """
-        noting = self.noting_entropy and torch.is_grad_enabled()
+        noting = self.takes_own_log_probs and torch.is_grad_enabled()
         inputs = without_common_padding(micro_batch)
         if LOSS_COLUMNS and torch.is_grad_enabled():
             calculate_entropy = calculate_entropy or self.config.get("calculate_entropy", True)
