@@ -72,18 +72,6 @@ def test_finished_episodes_drop_out_of_the_next_turn(play: Any, prompts: Any, to
     assert batch.batch["rm_scores"].sum(-1).tolist() == [2, 1, 3, 1]
 
 
-def test_the_engine_goes_on_from_the_whole_episode(play: Any, prompts: Any, tokenizer: Any) -> None:
-    say = {PROMPT: "12<eos>", PROMPT + "12<eos><user>1<assistant>": "3<eos>"}
-    batch, engine = play(lambda contexts: [say[text] for text in contexts], Env, prompts({"turns": 2}))
-    assert tokenizer.decode(engine.calls[1][0][0]) == PROMPT + "12<eos><user>1<assistant>"
-    assert [meta["response_length"] for _, meta in engine.calls] == [20, 14]
-    assert engine.calls[0][1]["global_steps"] == 1
-    sampled = batch.batch["response_mask"][0].bool()
-    log_probs = batch.batch["rollout_log_probs"][0]
-    assert (log_probs[~sampled] == 0).all()
-    assert log_probs[sampled].tolist() == [-float(token) for token in batch.batch["responses"][0][sampled]]
-
-
 LIMITS = (
     ("actor_rollout_ref.rollout.multi_turn.max_assistant_turns=2", "turns_spent", 2, 7),
     ("actor_rollout_ref.rollout.multi_turn.max_user_turns=2", "turns_spent", 3, 12),

@@ -223,17 +223,6 @@ def test_what_does_not_fit_is_told(tied: Served, vllm_project: Path, tmp_path: P
 
 
 @pytest.mark.thorough  # each server takes a minute to start
-def test_a_server_that_dies_is_told(tied: Served) -> None:
-    """The last of the tests of this server. It may go on answering for a while: the next request is not sent to it."""
-    keeper = tied.engine.process._keeper
-    keeper.kill()
-    os.waitid(os.P_PID, keeper.pid, os.WEXITED | os.WNOWAIT)
-    with pytest.raises(tied.vserved("workers.rollout_interface").RolloutError, match="the vLLM server has ended"):
-        tied.generate(4)
-    tied.engine.process.stop()
-
-
-@pytest.mark.thorough  # each server takes a minute to start
 def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
     vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, start: Callable[..., Run]
 ) -> None:
