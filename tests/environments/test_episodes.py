@@ -114,13 +114,7 @@ def test_a_turn_has_a_limit_of_its_own(play: Any, prompts: Any, tokenizer: Any) 
     assert batch.batch["response_mask"][0, :8].tolist() == [1, 1, 0, 0, 0, 0, 1, 1]
 
 
-def test_rewards_are_placed_where_they_are_asked_for(play: Any, prompts: Any) -> None:
-    """Or the reward manager scores the text instead."""
-    for place, rewards in (("turn", [0, 1, 0, 0, 0, 0, 1, 0]), ("end", [0, 0, 0, 0, 0, 0, 2, 0])):
-        setting = f"local.env.reward_at={place}"
-        batch, _ = play(always("7<eos>"), Env, prompts({"turns": 2}), setting, "data.max_response_length=8")
-        assert batch.batch["rm_scores"].tolist() == [rewards]
-        assert batch.non_tensor_batch["turn_scores"][0] == [1.0, 1.0]
+def test_the_reward_manager_may_score_the_text_instead(play: Any, prompts: Any) -> None:
     batch, _ = play(always("7<eos>"), Env, prompts({"turns": 1}), "local.env.is_reward=false")
     assert "rm_scores" not in batch.batch
     assert "reward_extra_keys" not in batch.meta_info
