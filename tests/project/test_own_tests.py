@@ -37,7 +37,7 @@ OLDER, RICH = Configuration("0.6.1", everything=True), Configuration(NEWEST[-1],
         # Episodes as the trainer sees them, PRIME by numbers worked out by hand, distillation by what its teacher says.
         pytest.param(
             Configuration(NEWEST[-1], features=FEATURES),
-            [*MORE, "test_episodes.py", "test_process_rewards.py"],
+            [*MORE, "test_episodes.py", "test_process_rewards.py", "test_provenance.py"],
             id="more",
         ),
         pytest.param(RICH, ["test_distillation.py"], marks=pytest.mark.thorough, id="distillation"),
