@@ -414,6 +414,23 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
     assert "toy/custom" in done.stderr
 
 
+def test_a_response_that_is_alone(root: Path) -> None:
+    """The project finds out by itself which of upstream's estimators compare the responses to a prompt."""
+    check = (
+        "import sys, main\nfrom toy.errors import ConfigError\nfrom toy.training.assembly import check_config\n"
+        "from toy.hooks import import_hooks\nfrom toy.settings.setting_checks import check_sizes\nimport_hooks()\n"
+        "for name in sys.argv[1:]:\n"
+        "    config = main.read_config(['actor_rollout_ref.rollout.n=1', f'algorithm.adv_estimator={name}'])\n"
+        "    try: check_config(config, 1), check_sizes(config)\n"
+        "    except ConfigError as error: print('refused:', error, file=sys.stderr)\n"
+    )
+    noted, refused = ("grpo", "opo", "optimal_token_baseline", "rloo"), ("grpo_passk", "rloo_vectorized")
+    done = check_forked(root, "-c", check, *noted, *refused, "reinforce_plus_plus", "remax")
+    said = [line for line in done.stderr.splitlines() if "there is one" in line]
+    assert [line.split()[1].partition("=")[2] for line in said] == [*noted, *refused]
+    assert [line.partition(":")[0] for line in said] == ["note"] * len(noted) + ["refused"] * len(refused)
+
+
 def test_a_mode_that_the_owner_adds_to_the_algorithms_is_one(project: Path) -> None:
     core = project / "toy/vendored/algorithms/core_algos.py"
     text, known = core.read_text(), 'if loss_agg_mode == "token-mean":'
