@@ -64,6 +64,23 @@ def test_a_killed_process_ends_the_run_which_then_goes_on_until_it_is_told_to_st
 
 
 @pytest.mark.thorough
+def test_an_error_is_told_once(project: Path, tmp_path: Path) -> None:
+    """The reward fails on rank 0 and ends both processes, with one message and a checkpoint to go on from."""
+    score = tmp_path / "score.py"
+    score.write_text("def compute_score(**kwargs):\n    raise ZeroDivisionError('no judge today')\n")
+    run = tmp_path / "run"
+    arguments = [*TORCHRUN, "--nproc-per-node=2", *command(run, f"reward.custom_reward_function.path={score}")]
+    with started(arguments, project, tmp_path / "log") as running:
+        assert running.wait(120) == 1
+        text = running.text()
+    assert text.count("error: ") == 1
+    assert text.count("raised ZeroDivisionError: no judge today") == 1
+    assert "The state from before this step is saved" in text
+    assert "[rank" not in text
+    assert last_saved(run) == 0
+
+
+@pytest.mark.thorough
 def test_a_second_machine_needs_nothing_but_the_project_and_its_loss_is_noticed(project: Path, tmp_path: Path) -> None:
     """Two agents, as on two machines that share no disk; the second one's process stops answering."""
     with socket.socket() as probe:
