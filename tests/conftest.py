@@ -14,6 +14,7 @@ from hypothesis import HealthCheck, settings
 from extractor.pipeline.source import Source
 from extractor.values.options import Options
 from tests import generated_once
+from tests.project.support import Configuration, Made, Maker, make
 from tests.releases import EVERYTHING, NEWEST, source_of
 
 _GENERATED = generated_once.begin()
@@ -145,6 +146,20 @@ def _state() -> dict[str, object]:
 @pytest.fixture(scope="session")
 def verl() -> None:
     """What a test asks for that reads verl's source, however it comes by it; the tests of the fast loop do not."""
+
+
+@pytest.fixture(scope="session")
+def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Maker:
+    """Makes projects, each once for all tests. They are shared: look, do not touch."""
+    known: dict[Configuration, Made] = {}
+
+    def maker(configuration: Configuration) -> Made:
+        if configuration not in known:
+            root = tmp_path_factory.mktemp("made") / str(configuration)
+            known[configuration] = make(configuration, root)
+        return known[configuration]
+
+    return maker
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 from benchmarks.gpu import many
-from tests.project.conftest import made  # noqa: F401
 from tests.project.support import Configuration, Made
 from tests.releases import NEWEST
 
 
-def test_runs_of_a_project(made: Callable[[Configuration], Made]) -> None:  # noqa: F811
+def test_runs_of_a_project(made: Callable[[Configuration], Made]) -> None:
     for engine in ("hf", "vllm"):
         project = made(Configuration(NEWEST[-1], engine)).root
         jobs = list(many.jobs(project))
@@ -24,7 +23,7 @@ def test_runs_of_a_project(made: Callable[[Configuration], Made]) -> None:  # no
 
 
 def test_a_run_on_a_cpu_and_what_is_far_apart(
-    made: Callable[[Configuration], Made],  # noqa: F811
+    made: Callable[[Configuration], Made],
     tmp_path: Path,
 ) -> None:
     project = made(Configuration(NEWEST[-1], "hf")).root

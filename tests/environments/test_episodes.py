@@ -72,18 +72,6 @@ def test_finished_episodes_drop_out_of_the_next_turn(play: Any, prompts: Any, to
     assert batch.batch["rm_scores"].sum(-1).tolist() == [2, 1, 3, 1]
 
 
-def test_the_engine_goes_on_from_the_whole_episode(play: Any, prompts: Any, tokenizer: Any) -> None:
-    say = {PROMPT: "12<eos>", PROMPT + "12<eos><user>1<assistant>": "3<eos>"}
-    batch, engine = play(lambda contexts: [say[text] for text in contexts], Env, prompts({"turns": 2}))
-    assert tokenizer.decode(engine.calls[1][0][0]) == PROMPT + "12<eos><user>1<assistant>"
-    assert [meta["response_length"] for _, meta in engine.calls] == [20, 14]
-    assert engine.calls[0][1]["global_steps"] == 1
-    sampled = batch.batch["response_mask"][0].bool()
-    log_probs = batch.batch["rollout_log_probs"][0]
-    assert (log_probs[~sampled] == 0).all()
-    assert log_probs[sampled].tolist() == [-float(token) for token in batch.batch["responses"][0][sampled]]
-
-
 LIMITS = (
     ("actor_rollout_ref.rollout.multi_turn.max_assistant_turns=2", "turns_spent", 2, 7),
     ("actor_rollout_ref.rollout.multi_turn.max_user_turns=2", "turns_spent", 3, 12),
@@ -126,13 +114,7 @@ def test_a_turn_has_a_limit_of_its_own(play: Any, prompts: Any, tokenizer: Any) 
     assert batch.batch["response_mask"][0, :8].tolist() == [1, 1, 0, 0, 0, 0, 1, 1]
 
 
-def test_rewards_are_placed_where_they_are_asked_for(play: Any, prompts: Any) -> None:
-    """Or the reward manager scores the text instead."""
-    for place, rewards in (("turn", [0, 1, 0, 0, 0, 0, 1, 0]), ("end", [0, 0, 0, 0, 0, 0, 2, 0])):
-        setting = f"local.env.reward_at={place}"
-        batch, _ = play(always("7<eos>"), Env, prompts({"turns": 2}), setting, "data.max_response_length=8")
-        assert batch.batch["rm_scores"].tolist() == [rewards]
-        assert batch.non_tensor_batch["turn_scores"][0] == [1.0, 1.0]
+def test_the_reward_manager_may_score_the_text_instead(play: Any, prompts: Any) -> None:
     batch, _ = play(always("7<eos>"), Env, prompts({"turns": 1}), "local.env.is_reward=false")
     assert "rm_scores" not in batch.batch
     assert "reward_extra_keys" not in batch.meta_info

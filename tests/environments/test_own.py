@@ -1,7 +1,5 @@
 """An environment of one's own is used under any name; one that hangs does not hold a run that is to end."""
 
-import ast
-import re
 import shutil
 import signal
 import time
@@ -9,11 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from extractor.values.options import RECIPES
 from tests.environments.support import Project
 from tests.project.running import overrides, started, train
-from tests.project.support import REPOSITORY, Configuration, make
-from tests.releases import NEWEST
+from tests.project.support import REPOSITORY
 
 pytestmark = pytest.mark.usefixtures("verl")
 
@@ -39,34 +35,6 @@ class Weather:
         right = action[:1] == self.tomorrow
         return "-", float(right), right, self.left == 0, {"acc": float(right), "seen": [action]}
 """
-
-
-def names_taken(root: Path) -> set[str]:
-    """What the Python files below a directory import from a module env_wrapper."""
-    return {
-        alias.name
-        for path in root.rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").endswith("env_wrapper")
-        for alias in node.names
-    }
-
-
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")
-def test_nothing_but_the_factory_is_taken_from_the_hook(episodic: Project) -> None:
-    """Nor in the example, and in exports."""
-    assert names_taken(episodic.root) == {"make_env"}
-    assert names_taken(REPOSITORY / "examples") == {"make_env"}
-    for path in sorted((REPOSITORY / "templates" / "export").rglob("*.jinja")):
-        taken = re.findall(r"env_wrapper import (.*?)(?:  #|$)", path.read_text(encoding="utf-8"), re.MULTILINE)
-        assert set(taken) <= {"make_env"}, path
-
-
-@pytest.mark.filterwarnings("ignore:invalid escape sequence")
-@pytest.mark.thorough
-@pytest.mark.parametrize("recipe", RECIPES)
-def test_nor_in_any_recipe(tmp_path: Path, recipe: str) -> None:
-    assert names_taken(make(Configuration(NEWEST[-1], recipe=recipe), tmp_path / "project").root) == {"make_env"}
 
 
 def test_an_environment_of_ones_own_trains(episodic: Project, tmp_path: Path) -> None:

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from benchmarks import multiturn
 from tests.environments.support import Project, multi_turn, rollouts_of
 from tests.project.running import forked, python
 from tests.project.support import make
@@ -89,27 +88,6 @@ def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[
         torch.testing.assert_close(log_probs[row, :written], alone, atol=1e-5, rtol=0)
     assert batch.batch["response_mask"].sum() > len(log_probs) * 4
     assert (batch.non_tensor_batch["turns"] > 1).any()
-
-
-def test_greedy_turns_are_what_transformers_writes(
-    episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any, model: Any
-) -> None:
-    prompts.meta_info["do_sample"] = False
-    rollouts = rollouts_of(episodic, engine.policy.config, tokenizer, ranks, engine)
-    batch = rollouts.generate(prompts[::4])
-    turns = 0
-    for row, ends in enumerate(batch.non_tensor_batch["turn_ends"]):
-        ids = batch.batch["input_ids"][row][batch.batch["attention_mask"][row].bool()]
-        start = int(batch.batch["attention_mask"][row, :8].sum())
-        for end in ends:
-            first = end
-            while first > 0 and batch.batch["response_mask"][row, first - 1]:
-                first -= 1
-            context, turn = ids[: start + first], ids[start + first : start + end + 1]
-            written = model.generate(context[None], max_new_tokens=2, do_sample=False)[0, len(context) :]
-            assert turn.tolist() == written.tolist()
-            turns += 1
-    assert turns == 4 * 4  # the untrained model has found no digit
 
 
 def test_only_the_models_tokens_are_learned_from(batch: Any, policy: Callable[[], Any]) -> None:
@@ -239,17 +217,6 @@ def test_two_processes_play_the_same_episodes(trained: Path) -> None:
     assert len(texts[0]) == 10
     assert texts[0] == texts[1]
     assert len({turns for _, _, turns, _ in texts[0]}) > 1
-
-
-@pytest.mark.thorough
-def test_several_turns_reach_what_one_turn_cannot(tmp_path: Path) -> None:
-    """The recipe as it is, to its target: every digit is found, where a single guess finds one in ten."""
-    root = multiturn.make_project(tmp_path / "guess")
-    several, one = multiturn.train(root, "several"), multiturn.train(root, "one", *multiturn.ONE_TURN)
-    assert several.accuracy >= 0.9
-    assert several.reward >= 0.9
-    assert one.reward <= 0.2
-    assert one.accuracy <= 0.2
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.running import environment
-from tests.project.support import Configuration, make
+from tests.project.support import Configuration, Maker
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 HERE = Path(__file__).resolve().parent
@@ -59,15 +59,7 @@ def model(run: Run, tmp_path_factory: pytest.TempPathFactory) -> Callable[[str],
 
 
 @pytest.fixture(scope="session")
-def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Path]:
-    """A project of a release and an engine, made once."""
-    root, known = tmp_path_factory.mktemp("made"), dict[tuple[str, str], Path]()
-
-    def made(release: str, engine: str = "hf") -> Path:
-        if (release, engine) not in known:
-            features = ("critic", "dynamic_bsz", "export_model", "multimodal", "remove_padding")
-            configuration = Configuration(release, engine, features=features)
-            known[release, engine] = make(configuration, root / f"{release}-{engine}").root
-        return known[release, engine]
-
-    return made
+def project(made: Maker) -> Callable[..., Path]:
+    """A project of a release and an engine, shared by all tests."""
+    features = ("critic", "dynamic_bsz", "export_model", "multimodal", "remove_padding")
+    return lambda release, engine="hf": made(Configuration(release, engine, features=features)).root

@@ -1,48 +1,34 @@
 """Real trees of the supported releases, each generated once per run."""
 
-from dataclasses import dataclass
 from functools import cache
 
 import pytest
 
-from extractor.pipeline.generate import Generated, complete, generate
+from extractor.pipeline.generate import Generated, generate
 from extractor.values import releases
 from extractor.values.options import Options
+from tests.project.support import Configuration
 from tests.releases import source_of
 
-
-@dataclass(frozen=True)
-class Choice:
-    """What a project is made with."""
-
-    verl: str
-    engine: str = "hf"
-    algorithm: str = "grpo"
-    features: tuple[str, ...] = ()
-
-    def __str__(self) -> str:
-        return "-".join((self.verl, self.engine, self.algorithm, *self.features))
-
-
-OLD = Choice("0.5.0")
-NEW = Choice("0.6.1")
-PPO = Choice("0.6.1", algorithm="ppo")
-VLLM = Choice("0.6.1", engine="vllm")
-BALANCED = Choice("0.6.1", features=("dynamic_bsz",))
+OLD = Configuration("0.5.0")
+NEW = Configuration("0.6.1")
+PPO = Configuration("0.6.1", algorithm="ppo")
+VLLM = Configuration("0.6.1", engine="vllm")
+BALANCED = Configuration("0.6.1", features=("dynamic_bsz",))
 STEPS = [(OLD, NEW), (NEW, OLD), (NEW, PPO), (PPO, NEW), (NEW, VLLM), (VLLM, NEW), (NEW, BALANCED), (PPO, OLD)]
 
 # Where upstream's files, roles and config keys changed: the rollout at 0.7.0, the reward at 0.7.1, actor and critic at
 # 0.8.0. The longest way is tested always.
-LONGEST = (OLD, Choice("0.9.1"))
+LONGEST = (OLD, Configuration("0.9.1"))
 BREAKS = [
     LONGEST,
     (LONGEST[1], LONGEST[0]),
-    (Choice("0.6.1", algorithm="ppo"), Choice("0.7.1", algorithm="ppo")),
-    (Choice("0.7.1", algorithm="ppo"), Choice("0.6.1", algorithm="ppo")),
-    (Choice("0.7.1", algorithm="ppo"), Choice("0.8.0", algorithm="ppo")),
-    (Choice("0.8.0", algorithm="ppo"), Choice("0.7.1", algorithm="ppo")),
-    (Choice("0.8.0"), Choice("0.9.1")),
-    (Choice("0.9.1"), Choice("0.8.0")),
+    (Configuration("0.6.1", algorithm="ppo"), Configuration("0.7.1", algorithm="ppo")),
+    (Configuration("0.7.1", algorithm="ppo"), Configuration("0.6.1", algorithm="ppo")),
+    (Configuration("0.7.1", algorithm="ppo"), Configuration("0.8.0", algorithm="ppo")),
+    (Configuration("0.8.0", algorithm="ppo"), Configuration("0.7.1", algorithm="ppo")),
+    (Configuration("0.8.0"), Configuration("0.9.1")),
+    (Configuration("0.9.1"), Configuration("0.8.0")),
 ]
 # What changes within a release or between two that are near each other, of which each kind is tested always.
 USUAL = [(NEW, OLD), (PPO, NEW), (NEW, VLLM), (NEW, BALANCED)]
@@ -53,11 +39,15 @@ EVERY_STEP = [
 
 
 @cache
-def options_of(choice: Choice) -> Options:
-    asked = Options("toy", choice.verl, choice.engine, choice.algorithm, choice.features)
-    return complete(asked, releases.load(choice.verl))
+def options_of(choice: Configuration) -> Options:
+    return choice.options(releases.load(choice.release))
 
 
 @cache
-def generated(choice: Choice) -> Generated:
-    return generate(options_of(choice), source_of(choice.verl), releases.load(choice.verl))
+def generated(choice: Configuration) -> Generated:
+    return generate(options_of(choice), source_of(choice.release), releases.load(choice.release))
+
+
+def emitted(release: str) -> dict[str, bytes]:
+    """The files of a release's default project."""
+    return {file.path: file.data for file in generated(Configuration(release)).tree}

@@ -9,7 +9,7 @@ import pytest
 from extractor.cli.app import run as command
 from extractor.project import base, lock
 from extractor.values.tree import File, FileKind, Tree
-from tests.lifecycle.releases import Choice, generated, options_of
+from tests.lifecycle.releases import Configuration, generated, options_of
 from tests.lifecycle.worlds import create, files_of
 from tests.releases import ALL, NEWEST, source_of
 from tests.rewrite.support import with_former_header
@@ -23,9 +23,9 @@ OLD, NEW = NEWEST
     [pytest.param(*pair, marks=() if pair == NEWEST else pytest.mark.thorough) for pair in pairwise(ALL)],
 )
 def test_files_whose_code_is_equal_are_equal_in_two_releases(old: str, new: str) -> None:
-    before = {file.path: file for file in generated(Choice(old)).tree}
+    before = {file.path: file for file in generated(Configuration(old)).tree}
     equal = 0
-    for file in generated(Choice(new)).tree:
+    for file in generated(Configuration(new)).tree:
         was = before.get(file.path)
         if was is None or file.kind is FileKind.HOOK or file.path == "LICENSE.verl":
             continue
@@ -42,8 +42,8 @@ def test_files_whose_code_is_equal_are_equal_in_two_releases(old: str, new: str)
 @pytest.fixture
 def former(tmp_path: Path) -> Path:
     """A project as it was made before: changes stand in headers, and none in the lock."""
-    options, source = options_of(Choice(OLD)), source_of(OLD)
-    tree = Tree.of([_formerly(file) for file in generated(Choice(OLD)).tree])
+    options, source = options_of(Configuration(OLD)), source_of(OLD)
+    tree = Tree.of([_formerly(file) for file in generated(Configuration(OLD)).tree])
     project = create(tmp_path / "toy", tree, options)
     locked = lock.Lock.of(tree, options, vextract="0.1.0", source_kind=source.kind, source_sha256=source.sha256)
     text = lock.dump(locked).decode().replace("schema = 2", "schema = 1").rpartition("\n[integrity]\n")[0]
@@ -70,7 +70,7 @@ def test_an_untouched_project_becomes_a_fresh_one(former: Path, capsys: pytest.C
     assert f"\n  release  verl {OLD}, sha256 of that file " in capsys.readouterr().out
     assert command(["upgrade", str(project), "--to", NEW, "--offline"]) == 0
     assert "no conflicts" in capsys.readouterr().out
-    tree = generated(Choice(NEW)).tree
+    tree = generated(Configuration(NEW)).tree
     assert {file.path: file.data for file in tree if file.kind is not FileKind.HOOK} == base.read(
         project, lock.read(project)
     )
@@ -78,5 +78,5 @@ def test_an_untouched_project_becomes_a_fresh_one(former: Path, capsys: pytest.C
     assert all(found[file.path] == file.data for file in tree if file.kind is not FileKind.HOOK)
     assert (
         lock.read(project).files
-        == lock.Lock.of(tree, options_of(Choice(NEW)), vextract="", source_kind="", source_sha256="").files
+        == lock.Lock.of(tree, options_of(Configuration(NEW)), vextract="", source_kind="", source_sha256="").files
     )

@@ -9,7 +9,7 @@ import pytest
 from extractor.cli.app import run as command
 from extractor.project import base, lock
 from extractor.usecases import diff
-from tests.lifecycle.releases import Choice, generated, options_of
+from tests.lifecycle.releases import Configuration, generated, options_of
 from tests.lifecycle.worlds import create, git
 
 pytestmark = pytest.mark.slow
@@ -28,7 +28,7 @@ def edit(root: Path, path: str, old: str, new: str) -> None:
 @pytest.fixture(scope="module")
 def team(tmp_path_factory: pytest.TempPathFactory, verl: None) -> Path:
     """`old` has two more edits at verl 0.6.1, `new` was upgraded and has others; one edit they have in common."""
-    choice = Choice("0.6.1")
+    choice = Configuration("0.6.1")
     root = create(tmp_path_factory.mktemp("merged") / "team/toy", generated(choice).tree, options_of(choice))
     git(root.parent, "init", "-q", "-b", "main")
     (root.parent / "beside.txt").write_text("one\n")

@@ -15,7 +15,7 @@ from extractor.pipeline.merge import Labels, Merged, statements
 from extractor.pipeline.merge.files import merge_file, split_pieces
 from extractor.pipeline.merge.pieces import find_changed
 from extractor.values.indentation import reindent
-from tests.lifecycle.releases import Choice, generated
+from tests.lifecycle.releases import emitted
 from tests.releases import ALL
 
 LABELS = Labels("yours", "base", "theirs")
@@ -326,10 +326,7 @@ def test_a_contradiction_in_another_layout_holds_the_statement_alone() -> None:
 def test_what_upstream_had_on_another_day_gives_way_to_what_it_has_now() -> None:
     """A function that a copy of verl had before its release came to have it, and that was changed until then."""
     path, name = "toy/vendored/algorithms/core_algos.py", "agg_loss"
-    old, new = (
-        {file.path: file.data for file in generated(Choice(release)).tree}[path].decode()
-        for release in ("0.6.1", ALL[-1])
-    )
+    old, new = (emitted(release)[path].decode() for release in ("0.6.1", ALL[-1]))
     theirs = next(ast.get_source_segment(new, node) or "" for node in ast.parse(new).body if _named(node, name))
     mine = next(ast.get_source_segment(old, node) or "" for node in ast.parse(old).body if _named(node, name))
     assert mine != theirs
@@ -366,7 +363,7 @@ def formatted(data: bytes, *options: str) -> bytes:
 @pytest.mark.network
 def test_a_formatter_is_no_edit(old: str, new: str) -> None:
     """Of every module that an upgrade changes: an owner whose editor formats it gets upstream's all the same."""
-    base, theirs = ({file.path: file.data for file in generated(Choice(release)).tree} for release in (old, new))
+    base, theirs = (emitted(release) for release in (old, new))
     paths = [path for path in base if path.endswith(".py") and path in theirs and base[path] != theirs[path]]
     mine = {path: formatted(base[path], "--line-length=79", "--config=format.quote-style='single'") for path in paths}
     assert sum(mine[path] != base[path] for path in paths) > 20
@@ -382,7 +379,7 @@ def test_a_formatter_is_no_edit(old: str, new: str) -> None:
 @pytest.mark.network
 def test_an_edit_in_a_formatted_file_is_never_lost(old: str, new: str) -> None:
     """A remark and a statement in every function and method of what an upgrade changes, and then the formatter."""
-    base, theirs = ({file.path: file.data for file in generated(Choice(release)).tree} for release in (old, new))
+    base, theirs = (emitted(release) for release in (old, new))
     edits = merges = 0
     for path in [path for path in base if path.endswith(".py") and path in theirs and base[path] != theirs[path]]:
         lines, tokens = base[path].decode().split("\n"), list[str]()
@@ -517,7 +514,7 @@ def test_joined_again_the_pieces_give_the_file() -> None:
     for release, path in itertools.product(
         ("0.6.1", ALL[-1]), (*vendored, "config/ppo_trainer.yaml", "pyproject.toml")
     ):
-        data = {file.path: file.data for file in generated(Choice(release)).tree}[path].decode()
+        data = emitted(release)[path].decode()
         assert "".join(piece.text for piece in split_pieces(path, data)) == data
 
 
@@ -534,7 +531,7 @@ PAIRS = [
 def test_an_edit_of_a_function_ends_in_that_function(old: str, new: str) -> None:
     """Two lines before the last statement of every function of the algorithms, over every step between releases."""
     path = "toy/vendored/algorithms/core_algos.py"
-    base, theirs = ({file.path: file.data for file in generated(Choice(release)).tree}[path] for release in (old, new))
+    base, theirs = (emitted(release)[path] for release in (old, new))
     lines = base.decode().split("\n")
     edited = 0
     for node in ast.parse(base).body:

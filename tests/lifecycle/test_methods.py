@@ -5,11 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor import __version__
 from extractor.importers.adopt import adopt, recognise
-from extractor.pipeline import apply
-from extractor.pipeline.generate import Generated, complete, generate
-from extractor.pipeline.plan import plan_new
+from extractor.pipeline.generate import complete
 from extractor.pipeline.source import Source
 from extractor.project import base, lock
 from extractor.usecases import restore, upgrade
@@ -19,7 +16,7 @@ from extractor.values.options import Options
 from extractor.values.tree import FileKind
 from tests.importers.adopt.forks import Fork
 from tests.lifecycle.worlds import replace_once
-from tests.project.support import files_of
+from tests.project.support import Configuration, files_of, make
 
 RELEASE = "0.6.1"
 CONFIG, TYPES = "toy/vendored/workers/config/actor.py", "toy/vendored/utils/torch_dtypes.py"
@@ -29,18 +26,10 @@ EDITED, USED = (
 )
 
 
-def project(root: Path, source: Source, *, whole: bool = False) -> Generated:
+def project(root: Path, *, whole: bool = False) -> None:
     """Write a project; with `whole` as vextract made it when it kept or dropped whole classes."""
     manifest = releases.load(RELEASE)
-    options = complete(Options("toy", RELEASE), manifest)
-    made = generate(options, source, replace(manifest, whole=("verl*:*",)) if whole else manifest)
-    locked = lock.Lock.of(
-        made.tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256
-    )
-    apply.create(
-        root, plan_new(made.tree), lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(made.tree))
-    )
-    return made
+    make(Configuration(RELEASE), root, replace(manifest, whole=("verl*:*",)) if whole else manifest)
 
 
 def upgraded(root: Path) -> upgrade.Upgrade:
@@ -55,17 +44,17 @@ def vendored(root: Path) -> dict[str, bytes]:
 
 
 @pytest.fixture
-def former(tmp_path: Path, verl_0_6_1: Source) -> Path:
+def former(verl: None, tmp_path: Path) -> Path:
     """A project whose classes are whole."""
-    project(tmp_path / "former", verl_0_6_1, whole=True)
+    project(tmp_path / "former", whole=True)
     return tmp_path / "former"
 
 
 @pytest.mark.thorough
-def test_a_project_of_whole_classes_becomes_a_new_one(former: Path, verl_0_6_1: Source) -> None:
+def test_a_project_of_whole_classes_becomes_a_new_one(former: Path) -> None:
     assert "def _check_mutually_exclusive" in (former / CONFIG).read_text(encoding="utf-8")
     found = upgraded(former)
-    project(former.parent / "fresh", verl_0_6_1)
+    project(former.parent / "fresh")
     assert found.changes_anything
     assert vendored(former) == vendored(former.parent / "fresh")
     assert not upgraded(former).changes_anything
@@ -73,9 +62,9 @@ def test_a_project_of_whole_classes_becomes_a_new_one(former: Path, verl_0_6_1: 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("whole", [True, False])
-def test_what_the_owner_uses_is_vendored_again(tmp_path: Path, verl_0_6_1: Source, whole: bool) -> None:
+def test_what_the_owner_uses_is_vendored_again(verl: None, tmp_path: Path, whole: bool) -> None:
     root = tmp_path / "toy"
-    project(root, verl_0_6_1, whole=whole)
+    project(root, whole=whole)
     hook = root / "toy" / "custom" / "algorithms.py"
     hook.write_text(hook.read_text(encoding="utf-8") + "\n\ndef name(kind):\n    return kind.to_str(1)\n")
     found = upgraded(root)

@@ -1,4 +1,4 @@
-"""Functions that stand in another module now: edits of them go along, whatever became of the module that had them."""
+"""Modules of ours that moved, and functions that stand in another module now: edits of them go along."""
 
 import shutil
 from pathlib import Path
@@ -10,8 +10,10 @@ from extractor.project import lock
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
+from extractor.values import resources
+from extractor.values.moves import map_former_modules, rename_module, rename_path
 from extractor.values.tree import Tree
-from tests.lifecycle.worlds import LABELS, OLD, carry_out, create, replace_once, template
+from tests.lifecycle.worlds import LABELS, OLD, carry_out, create, replace_once, template, text, vendored
 
 HEADER = "# vextract:template x - edit freely\n"
 QUIET = f'''{HEADER}"""Quiet."""
@@ -94,10 +96,10 @@ def project(tmp_path: Path) -> Path:
     return create(tmp_path / "toy", FORMER, OLD)
 
 
-def _upgrade(project: Path, today: Tree = TODAY) -> dict[str, tuple[Verdict, Reason]]:
+def _upgrade(project: Path, today: Tree = TODAY, former: Tree = FORMER) -> dict[str, tuple[Verdict, Reason]]:
     old = lock.read(project)
-    base = {file.path: file.data for file in FORMER}
-    found = look(project, {file.path for file in (*FORMER, *today)})
+    base = {file.path: file.data for file in former}
+    found = look(project, {file.path for file in (*former, *today)})
     layout = follow_moved_code(relocate(old, base, found, {file.path for file in today}), today, "toy")
     come = {path: Successor(places, same=False) for path, places in layout.carried.items()}
     plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, come, LABELS)))
@@ -193,3 +195,87 @@ def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project
     assert verdicts["toy/files.py"][0] in (Verdict.UPDATE, Verdict.MERGE)
     assert "sys.path[1:]" in _read(project, "toy/run/process.py")
     assert "there" not in _read(project, "toy/files.py")
+
+
+# Modules that moved whole
+
+FORMER_LAYOUT = Tree.of(
+    [
+        template("toy/training/watch.py", text("# vextract:template", "x = 1")),
+        template("toy/training/config_loading.py", text("# vextract:template", "from . import reward_keys, trainer")),
+        vendored("utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto")),
+        template("main.py", text("# vextract:template", "from toy.training.watch import f")),
+    ]
+)
+LAYOUT_OF_TODAY = Tree.of(
+    [
+        template("toy/run/watch.py", text("# vextract:template", "x = 2")),
+        template("toy/settings/loading.py", text("# vextract:template", "from ..training import trainer")),
+        vendored("vendored/utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto"), "u"),
+        template("main.py", text("# vextract:template", "from toy.run.watch import f")),
+    ]
+)
+
+
+@pytest.fixture
+def laid_out(tmp_path: Path) -> Path:
+    """A project of the former layout."""
+    return create(tmp_path / "toy", FORMER_LAYOUT, OLD)
+
+
+def _relaid(project: Path) -> dict[str, tuple[Verdict, Reason]]:
+    return _upgrade(project, LAYOUT_OF_TODAY, FORMER_LAYOUT)
+
+
+def test_what_nobody_has_edited_is_moved(laid_out: Path) -> None:
+    verdicts = _relaid(laid_out)
+    assert verdicts["toy/training/watch.py"] == (Verdict.DELETE, Reason.MOVED)
+    assert verdicts["toy/vendored/utils/device.py"] == (Verdict.UPDATE, Reason.MOVED)  # it is as it was
+    assert all((laid_out / file.path).read_bytes() == file.data for file in LAYOUT_OF_TODAY)
+    assert not any((laid_out / file.path).exists() for file in FORMER_LAYOUT if file.path != "main.py")
+
+
+def test_edits_that_clash_are_a_conflict_in_the_new_place(laid_out: Path) -> None:
+    (laid_out / "toy/training/watch.py").write_bytes(text("# vextract:template", "x = 3  # mine"))
+    assert _relaid(laid_out)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.BOTH)
+    assert b"mine" in (laid_out / "toy/run/watch.py").read_bytes()
+    assert not (laid_out / "toy/training/watch.py").exists()
+
+
+def test_imports_that_the_owner_wrote_follow(laid_out: Path) -> None:
+    mine = (
+        "# vextract:template\nfrom . import reward_keys, trainer\n\n\ndef f():\n"
+        "    from .watch import (  # mine\n        g,\n    )\n    import toy.utils.device as device\n\n"
+        "    return g, device\n"
+    )
+    (laid_out / "toy/training/config_loading.py").write_text(mine, encoding="utf-8")
+    (laid_out / "toy/utils/device.py").write_bytes(
+        text("# vextract:vendored", "from ..protocol import DataProto", "x = 1")
+    )
+    _relaid(laid_out)
+    after = (laid_out / "toy/settings/loading.py").read_text(encoding="utf-8")
+    assert "    from ..run.watch import (  # mine\n        g,\n    )\n" in after
+    assert "import toy.vendored.utils.device as device" in after
+    assert (
+        (laid_out / "toy/vendored/utils/device.py").read_bytes().endswith(b"from ..protocol import DataProto\nx = 1\n")
+    )
+
+
+def test_what_its_owner_put_there_or_took_away_stays_so(laid_out: Path) -> None:
+    twin = Path(shutil.copytree(laid_out, laid_out.parent / "twin"))
+    (laid_out / "toy/run").mkdir()
+    (laid_out / "toy/run/watch.py").write_bytes(b"mine\n")
+    assert _relaid(laid_out)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
+    assert (laid_out / "toy/run/watch.py").read_bytes() == b"mine\n"
+    (twin / "toy/training/watch.py").unlink()
+    assert _relaid(twin)["toy/run/watch.py"] == (Verdict.KEEP, Reason.REMOVED)
+    assert not (twin / "toy/run/watch.py").exists()
+
+
+def test_no_name_of_today_is_a_former_one() -> None:
+    for former_name, now in map_former_modules().items():
+        assert rename_module(now) == now, former_name
+        place = f"__package__/{former_name.replace('.', '/')}.py"
+        assert not list(resources.find_templates().glob(f"**/{place}")), f"{former_name} is a module again"
+    assert rename_path("utils/__init__.py") == "vendored/utils/__init__.py"
+    assert rename_path("utils/notes.md") == "utils/notes.md"

@@ -10,7 +10,7 @@ import pytest
 
 from extractor.cli.app import run as command
 from extractor.values import releases
-from tests.lifecycle.releases import Choice, generated, options_of
+from tests.lifecycle.releases import Configuration, generated, options_of
 from tests.lifecycle.worlds import create
 from tests.project.running import python, train
 
@@ -145,7 +145,7 @@ DELETED = "compute_remax_outcome_advantage"
 
 
 def make(root: Path) -> Path:
-    choice = Choice(FIRST)
+    choice = Configuration(FIRST)
     create(root, generated(choice).tree, options_of(choice))
     assert command(["add", "verl.utils.seqlen_balancing:karmarkar_karp", "--project", str(root)]) == 0
     for path, change, _ in [*EDITS.values(), (ALGORITHMS, _without(DELETED), "")]:

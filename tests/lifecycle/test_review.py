@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from extractor.cli.app import run as command
 from extractor.usecases import diff
 from extractor.usecases.upgrade.own_code import check_own_losses
-from tests.lifecycle.releases import Choice, generated, options_of
+from tests.lifecycle.releases import Configuration, generated, options_of
 from tests.lifecycle.worlds import create
 
 METRICS, ACTOR = "toy/vendored/algorithms/metric_utils.py", "toy/vendored/workers/dp_actor.py"
@@ -26,7 +26,7 @@ def mine(log_prob, **others):
 def test_a_reviewer_reads_what_touches_the_owners_work(
     verl: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    choice = Choice("0.6.1")
+    choice = Configuration("0.6.1")
     root = create(tmp_path / "toy", generated(choice).tree, options_of(choice))
     text = (root / METRICS).read_text(encoding="utf-8")
     (root / METRICS).write_text(text.replace("    metrics = {\n", '    metrics = {\n        "mine": 1,\n'))
@@ -57,7 +57,7 @@ def test_a_reviewer_reads_what_touches_the_owners_work(
 
 @pytest.mark.thorough
 def test_numbers_that_moved_are_told(verl: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    choice = Choice("0.6.1")
+    choice = Configuration("0.6.1")
     root = create(tmp_path / "toy", generated(choice).tree, options_of(choice))
     assert command(["outdated", str(root), "--to", "0.7.1", "--numbers"]) == 1
     moved = [line for line in capsys.readouterr().out.splitlines() if line.startswith("- `")]
@@ -77,7 +77,7 @@ def test_a_diff_is_undone(old: list[bytes], new: list[bytes]) -> None:
     assert sides[0] == sides[1] or diff.undo_unified(sides[1] + b"z\nz\nz\nz\n" * 2, b"") != sides[0]
 
 
-OLD, MIDDLE, NEW = (Choice(release) for release in ("0.5.0", "0.6.1", "0.9.1"))
+OLD, MIDDLE, NEW = (Configuration(release) for release in ("0.5.0", "0.6.1", "0.9.1"))
 OWN = """
 def agree(x, mask, config):
     return agg_loss(x, mask, **config.global_batch_info), {}
@@ -118,9 +118,9 @@ def estimator(token_level_rewards, response_mask, **others):
 """
 
 
-def told(old: Choice, new: Choice, text: str = OWN, emitted: str = "") -> dict[str, list[str]]:
+def told(old: Configuration, new: Configuration, text: str = OWN, emitted: str = "") -> dict[str, list[str]]:
     sides = ({file.path: file.data for file in generated(choice).tree} for choice in (old, new))
-    found = check_own_losses(*sides, [("toy/custom/algorithms.py", text, emitted)], f"verl {new.verl}")
+    found = check_own_losses(*sides, [("toy/custom/algorithms.py", text, emitted)], f"verl {new.release}")
     return {item.name: item.problem.split("; ") for item in found}
 
 

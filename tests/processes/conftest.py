@@ -4,25 +4,25 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.support import Configuration, make
+from tests.project.support import Configuration, Maker
 from tests.releases import NEWEST
+
+FEATURES = (
+    "dataset_classes",
+    "dynamic_bsz",
+    "remove_padding",
+    "lora",
+    "profiler",
+    "multimodal",
+    "prime",
+    "distillation",
+    "peer_watch",
+    "rescue",
+    "sharded_checkpoints",
+)
 
 
 @pytest.fixture(scope="session")
-def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def project(made: Maker) -> Path:
     """A project from the newest release with every feature."""
-    root = tmp_path_factory.mktemp("processes") / "project"
-    features = (
-        "dataset_classes",
-        "dynamic_bsz",
-        "remove_padding",
-        "lora",
-        "profiler",
-        "multimodal",
-        "prime",
-        "distillation",
-        "peer_watch",
-        "rescue",
-    )
-    configuration = Configuration(NEWEST[-1], "hf", features=(*features, "sharded_checkpoints"), algorithm="ppo")
-    return make(configuration, root).root
+    return made(Configuration(NEWEST[-1], features=FEATURES, algorithm="ppo")).root

@@ -8,7 +8,7 @@ DIRECTORY/<name>: checkpoints, and from each process steps-<rank>.pt with the ad
 step, and read-<rank>.json with the bytes of shares that it has read. A case with the setting `fails_at=N@R` has its
 reward (R is "reward"), its loss ("loss") or its rollout on one process (R is a rank) fail in step N, goes on from what
 was saved, and leaves the error that each process saw in failure-<rank>.json. With `rollouts=own` the project writes its
-own responses, and only the memory is kept. With `only=save` it resumes, and saves at once what it has.
+own responses, and only the memory is kept.
 """
 
 import copy
@@ -77,12 +77,6 @@ def trained(config: Any, ranks: Any) -> bool:
     """As main.py does it; whether the run has reached its last step."""
     with training.LocalPPOTrainer(config, ranks=ranks) as trainer:
         return bool(trainer.fit().finished)
-
-
-def saved_again(config: Any, ranks: Any) -> None:
-    """Go on from a checkpoint, and write it again in its place."""
-    with training.LocalPPOTrainer(config, ranks=ranks) as trainer:
-        trainer.save()
 
 
 def given_responses(kind: Any, rollouts: Any, prompts: Any, *early: Any) -> Any:
@@ -161,13 +155,10 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
     where = directory / name.partition("#")[0]
     told = [setting for setting in settings if setting.startswith("fails_at=")]
     own_rollouts = "rollouts=own" in settings
-    rest = [setting for setting in settings if setting not in (*told, "rollouts=own", "only=save")]
+    rest = [setting for setting in settings if setting not in (*told, "rollouts=own")]
     config = configured(default, rest, where)
     steps.clear()
     bytes_read.clear()
-    if "only=save" in settings:
-        saved_again(config, ranks)
-        return
     if told:
         step, _, place = told[0].removeprefix("fails_at=").partition("@")
         failure = (step, place)

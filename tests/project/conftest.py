@@ -1,25 +1,11 @@
-"""Each project is made once for all tests; a test that changes one works on a copy."""
+"""Projects of the newest release; a test that changes one works on a copy."""
 
 from pathlib import Path
 
 import pytest
 
-from tests.project.support import Configuration, Made, Maker, copy_of, make
+from tests.project.support import Configuration, Maker, copy_of
 from tests.releases import NEWEST
-
-
-@pytest.fixture(scope="session")
-def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Maker:
-    """Makes projects, each once. They are shared: look, do not touch."""
-    known: dict[Configuration, Made] = {}
-
-    def maker(configuration: Configuration) -> Made:
-        if configuration not in known:
-            root = tmp_path_factory.mktemp("made") / str(configuration)
-            known[configuration] = make(configuration, root)
-        return known[configuration]
-
-    return maker
 
 
 @pytest.fixture

@@ -111,9 +111,10 @@ class Made:
         return [(module, emitted[module.target_path]) for module in self.generated.found.modules]
 
 
-def make(configuration: Configuration, root: Path) -> Made:
-    """Make a project and write it, as `vextract new` does."""
-    manifest, source = releases.load(configuration.release), source_of(configuration.release)
+def make(configuration: Configuration, root: Path, manifest: Manifest | None = None) -> Made:
+    """Make a project and write it, as `vextract new` does, by the release's own manifest or another one."""
+    manifest = manifest or releases.load(configuration.release)
+    source = source_of(configuration.release)
     options = configuration.options(manifest)
     generated = generate(options, source, manifest)
     tree = generated.tree

@@ -1,24 +1,13 @@
 """Components of the reward that some samples lack: what is not reported is no zero, wherever it is read."""
 
-import json
-from pathlib import Path
-
 import pytest
 
-from tests.project.running import check_forked, train
-from tests.project.support import TOGETHER, Configuration, Maker, copy_of
-from tests.releases import NEWEST, newest_release
+from tests.project.running import check_forked
+from tests.project.support import TOGETHER, Configuration, Maker
+from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
 
-# Of each pair of digits: numbers for one source, dictionaries for the other, of which some have `acc`.
-REWARD = """
-def compute_score(data_source, solution_str, ground_truth, extra_info=None):
-    if data_source == "numbers":
-        return 0.5
-    found = {"score": 2.0, "pred": solution_str}
-    return found | {"acc": float(ground_truth == "val" or ord(solution_str[0]) % 2)} if len(solution_str) % 2 else found
-"""
 
 READERS = """
 import numpy as np, torch
@@ -113,43 +102,3 @@ else:
 @pytest.mark.parametrize("release", newest_release())
 def test_every_reader_tells_none_from_zero(made: Maker, release: str) -> None:
     check_forked(made(Configuration(release, "hf", features=TOGETHER)).root, "-c", READERS)
-
-
-@pytest.mark.parametrize("release", [NEWEST[-1], pytest.param("0.6.1", marks=pytest.mark.thorough)])
-@pytest.mark.parametrize("manager", ["env", "naive"])
-def test_a_run_over_two_sources(made: Maker, tmp_path: Path, release: str, manager: str) -> None:
-    """The means are of those that report it, by verl's manager too, which in later releases makes a number an `acc`."""
-    root = copy_of(made(Configuration(release, "hf", features=TOGETHER)), tmp_path)
-    (root / "score.py").write_text(REWARD, encoding="utf-8")
-    for name, count in (("train", 64), ("val", 32)):
-        rows = [
-            {"prompt": f"{n % 10}=", "ground_truth": name, "data_source": ["numbers", "dicts"][n % 2]}
-            for n in range(count)
-        ]
-        (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    section = "reward" if release >= "0.7.1" else "_"
-    keys = {
-        "reward": ["reward.custom_reward_function.path=score.py", f"reward.reward_manager.name={manager}"],
-        "_": ["custom_reward_function.path=score.py", f"reward_model.reward_manager={manager}"],
-    }[section]
-    steps = train(
-        root,
-        *keys,
-        "data.train_files=train.jsonl",
-        "data.val_files=val.jsonl",
-        "trainer.val_before_train=true",
-        "actor_rollout_ref.rollout.val_kwargs.n=2",
-        "actor_rollout_ref.rollout.val_kwargs.do_sample=true",
-        "actor_rollout_ref.rollout.val_kwargs.temperature=1.0",
-        "algorithm.filter_groups.enable=true",
-        "algorithm.filter_groups.metric=acc",
-        "data.train_batch_size=2",
-        "data.gen_batch_size=16",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=2",
-    )
-    first = steps[0]
-    counted = manager == "naive" and section == "reward"
-    assert first.get("val-core/numbers/acc/mean@2") == (0.5 if counted else None)
-    assert first.get("val-core/numbers/reward/mean@2") == (None if counted else 0.5)
-    assert first["val-core/dicts/acc/mean@2"] == 1.0
-    assert first["val-aux/dicts/reward/mean@2"] == 2.0

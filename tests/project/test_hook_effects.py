@@ -71,16 +71,6 @@ def test_a_function_that_seeds_does_not_repeat_the_responses(project: Path) -> N
     assert written[0] == written[1], "with the numbers of the run's own seed, each time"
 
 
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_run_needs_no_stdout(project: Path) -> None:
-    """As a shell leaves it by `>/dev/full`."""
-    full = "os.dup2(os.open('/dev/full', os.O_WRONLY), 1)"
-    program = f"import os, runpy, sys; {full}; runpy.run_path('main.py', run_name='__main__')"
-    done = check_forked(project, "-c", program, *settings(project, "pass")[1:])
-    assert "stdout takes no more" in done.stderr
-    assert (project / "run/global_step_2").is_dir()
-
-
 def test_what_ends_a_job_leaves_the_step_its_samples(project: Path) -> None:
     """A scheduler sends SIGTERM to all of a job's processes: to those that score, too."""
     more = ("local.reward.num_workers=2", "trainer.total_training_steps=50")

@@ -17,7 +17,16 @@ from tests.releases import NEWEST
 pytestmark = pytest.mark.slow
 
 MORE = {f"test_more_{file.name}": file for file in sorted(Path(__file__).with_name("more").glob("*.py"))}
-FEATURES = ("dataset_classes", "logits_in_pieces", "overlong_penalty", "prime", "provenance", "reward_logs", "watch")
+FEATURES = (
+    "dataset_classes",
+    "episodes",
+    "logits_in_pieces",
+    "overlong_penalty",
+    "prime",
+    "provenance",
+    "reward_logs",
+    "watch",
+)
 OLDER, RICH = Configuration("0.6.1", everything=True), Configuration(NEWEST[-1], everything=True)
 
 
@@ -25,8 +34,12 @@ OLDER, RICH = Configuration("0.6.1", everything=True), Configuration(NEWEST[-1],
     ("configuration", "files"),
     [
         pytest.param(Configuration(NEWEST[-1]), [], id="as it comes"),
-        # PRIME by numbers worked out by hand, distillation by what its teacher says.
-        pytest.param(Configuration(NEWEST[-1], features=FEATURES), [*MORE, "test_process_rewards.py"], id="more"),
+        # Episodes as the trainer sees them, PRIME by numbers worked out by hand, distillation by what its teacher says.
+        pytest.param(
+            Configuration(NEWEST[-1], features=FEATURES),
+            [*MORE, "test_episodes.py", "test_process_rewards.py", "test_provenance.py"],
+            id="more",
+        ),
         pytest.param(RICH, ["test_distillation.py"], marks=pytest.mark.thorough, id="distillation"),
         pytest.param(OLDER, [], marks=pytest.mark.thorough, id="older"),
         pytest.param(OLDER, [*MORE], marks=pytest.mark.thorough, id="older, more"),

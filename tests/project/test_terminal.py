@@ -15,7 +15,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from tests.project.running import check_python, environment, overrides
+from tests.project.running import environment, overrides
 from tests.project.support import PACKAGE, Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
@@ -213,12 +213,6 @@ def test_a_terminal_that_cannot_go_back_up_gets_lines(root: Path, terminal: Call
         lines = shown.text.splitlines()
         assert lines[0].startswith("step 1/9  reward 0.250  val 0.750")
         assert lines[-1].startswith("done")
-
-
-def test_off_a_terminal_there_is_a_line_for_each_step(root: Path) -> None:
-    done = check_python(root, *viewing("view.row(1, METRICS); view.row(2, METRICS); view.close()"))
-    assert [line.partition("  ")[0] for line in done.stdout.splitlines()] == ["step 1/9", "step 2/9"]
-    assert not re.search(r"[\x00-\x09\x0b-\x1f]", done.stdout)
 
 
 def test_a_reader_that_leaves_ends_no_run(root: Path) -> None:

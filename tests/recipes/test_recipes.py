@@ -18,25 +18,17 @@ from extractor.values import releases
 from extractor.values.options import RECIPES
 from extractor.values.resources import find_templates
 from tests.project.running import check_forked, check_python, forked, train
-from tests.project.support import Configuration, make, vextract
+from tests.project.support import Configuration, Maker, make, vextract
 from tests.releases import ALL, NEWEST
 
 MATHS = ("gsm8k", "reasoning")
-Maker = Callable[..., Path]
+Projects = Callable[..., Path]
 
 
 @pytest.fixture(scope="session")
-def made(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Maker:
-    """Makes a project of a recipe, each once."""
-    known: dict[tuple[str, str], Path] = {}
-
-    def maker(recipe: str, release: str = NEWEST[-1]) -> Path:
-        if (recipe, release) not in known:
-            root = tmp_path_factory.mktemp("recipes") / recipe
-            known[recipe, release] = make(Configuration(release, recipe=recipe), root).root
-        return known[recipe, release]
-
-    return maker
+def of_recipe(made: Maker) -> Callable[..., Path]:
+    """A function to a project of a recipe, shared by all tests."""
+    return lambda recipe, release=NEWEST[-1]: made(Configuration(release, recipe=recipe)).root
 
 
 def test_an_unknown_recipe_is_an_error_that_names_the_known_ones(tmp_path: Path, newest_verl: Source) -> None:
@@ -49,12 +41,12 @@ def test_an_unknown_recipe_is_an_error_that_names_the_known_ones(tmp_path: Path,
 
 
 @pytest.mark.parametrize("recipe", MATHS)
-def test_a_project_knows_its_recipe_and_what_it_needs(made: Maker, recipe: str) -> None:
-    root = made(recipe)
+def test_a_project_knows_its_recipe_and_what_it_needs(of_recipe: Projects, recipe: str) -> None:
+    root = of_recipe(recipe)
     assert lock.read(root).options.recipe == recipe
     assert '"math-verify[antlr4_9_3]>=0.8"' in (root / "pyproject.toml").read_text()
     assert "math-verify==" in (root / "requirements.lock").read_text()
-    assert "math-verify" not in (made("toy") / "pyproject.toml").read_text()
+    assert "math-verify" not in (of_recipe("toy") / "pyproject.toml").read_text()
     for words in ("check", "format --check"):  # types are checked by tests/project/test_trees.py
         command = [sys.executable, "-m", "ruff", *words.split(), "."]
         done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
@@ -62,14 +54,14 @@ def test_a_project_knows_its_recipe_and_what_it_needs(made: Maker, recipe: str) 
 
 
 @pytest.mark.parametrize("recipe", MATHS)
-def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str, tmp_path: Path) -> None:
+def test_a_recipe_differs_in_hooks_data_and_config_only(of_recipe: Projects, recipe: str, tmp_path: Path) -> None:
     def contents(project: Path) -> dict[str, bytes]:
         files = [path for path in project.rglob("*") if path.is_file() and "__pycache__" not in path.parts]
         return {path.relative_to(project).as_posix(): path.read_bytes() for path in files}
 
-    features = lock.read(made(recipe)).options.features  # those that the recipe needs
+    features = lock.read(of_recipe(recipe)).options.features  # those that the recipe needs
     toy = make(Configuration(NEWEST[-1], features=features), tmp_path / "toy").root
-    ours, theirs = contents(made(recipe)), contents(toy)
+    ours, theirs = contents(of_recipe(recipe)), contents(toy)
     changed = sorted(path for path in ours.keys() | theirs.keys() if ours.get(path) != theirs.get(path))
     generated = ("vextract.lock", "toy/shipped.json", "README.md", "pyproject.toml", "requirements.lock")
     places = ("toy/custom/", "toy/data/problems.py", "config/", "tests/", *generated)
@@ -81,13 +73,13 @@ def test_a_recipe_differs_in_hooks_data_and_config_only(made: Maker, recipe: str
     ("recipe", "release"),
     [*((recipe, NEWEST[-1]) for recipe in MATHS), pytest.param("gsm8k", ALL[0], marks=pytest.mark.thorough)],
 )
-def test_the_hooks_pass_their_own_tests(made: Maker, recipe: str, release: str) -> None:
-    done = check_forked(made(recipe, release), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
+def test_the_hooks_pass_their_own_tests(of_recipe: Projects, recipe: str, release: str) -> None:
+    done = check_forked(of_recipe(recipe, release), "-m", "pytest", "-p", "no:cacheprovider", "tests/test_hooks.py")
     assert re.search(r"^\d+ passed", done.stdout, re.MULTILINE), "some were skipped"
 
 
-def test_prepare_without_a_network_says_so_and_writes_the_sample(made: Maker, tmp_path: Path) -> None:
-    done = check_forked(made("gsm8k"), "-m", "toy.data.prepare", "--out", str(tmp_path / "data"))
+def test_prepare_without_a_network_says_so_and_writes_the_sample(of_recipe: Projects, tmp_path: Path) -> None:
+    done = check_forked(of_recipe("gsm8k"), "-m", "toy.data.prepare", "--out", str(tmp_path / "data"))
     assert "NOTE: cannot load" in done.stdout
     assert "handmade problems" in done.stdout
     rows = pyarrow.parquet.read_table(tmp_path / "data" / "train.parquet").to_pylist()
@@ -96,14 +88,14 @@ def test_prepare_without_a_network_says_so_and_writes_the_sample(made: Maker, tm
     assert {"prompt", "ability", "reward_model", "extra_info"} < rows[0].keys()
 
 
-def test_a_run_scores_in_processes_and_leaves_none(made: Maker) -> None:
-    rows = train(made("gsm8k"), "local.reward.num_workers=2", "local.reward.timeout=30.0")
+def test_a_run_scores_in_processes_and_leaves_none(of_recipe: Projects) -> None:
+    rows = train(of_recipe("gsm8k"), "local.reward.num_workers=2", "local.reward.timeout=30.0")
     assert rows[-1]["reward/unscored/mean"] == 0.0
     assert "reward/format/mean" in rows[-1]
 
 
-def test_a_run_writes_what_components_were_worth(made: Maker, tmp_path: Path) -> None:
-    root = Path(shutil.copytree(made("reasoning"), tmp_path / "project"))
+def test_a_run_writes_what_components_were_worth(of_recipe: Projects, tmp_path: Path) -> None:
+    root = Path(shutil.copytree(of_recipe("reasoning"), tmp_path / "project"))
     train(root, "local.reward.debug_samples=3")
     (log,) = (root / "debug_logs").iterdir()
     assert re.fullmatch(r"default_\d{4}-\d\d-\d\d_\d\d-\d\d-\d\d\.txt", log.name)
@@ -116,16 +108,16 @@ def test_a_run_writes_what_components_were_worth(made: Maker, tmp_path: Path) ->
 @pytest.mark.thorough
 @pytest.mark.parametrize("release", [NEWEST[-1], "0.6.1", ALL[0]])
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_its_own_tests_pass(made: Maker, recipe: str, release: str) -> None:
+def test_its_own_tests_pass(of_recipe: Projects, recipe: str, release: str) -> None:
     if recipe not in list_recipes(releases.load(release)):
         pytest.skip("the release does not have what the recipe needs")
-    root = made(recipe, release)
+    root = of_recipe(recipe, release)
     check_python(root, "-m", "pytest", "-p", "no:cacheprovider", timeout=3600)
 
 
 @pytest.mark.parametrize("recipe", [*MATHS, "multiturn"])
-def test_a_recipe_s_sizes_are_its_own_in_each_release(made: Maker, recipe: str) -> None:
-    sizes_of_the_project = (made(recipe) / "config/scale/toy.yaml").read_text()
+def test_a_recipe_s_sizes_are_its_own_in_each_release(of_recipe: Projects, recipe: str) -> None:
+    sizes_of_the_project = (of_recipe(recipe) / "config/scale/toy.yaml").read_text()
     own = (find_templates() / f"recipe/{recipe}/config/scale/toy.yaml").read_text()
     sizes = [line for line in own.splitlines() if "_length: " in line or "batch_size: " in line]
     assert sizes

@@ -126,10 +126,10 @@ def test_rewards_that_are_given_are_the_reward_or_a_component_of_it(manager: Cal
 
 
 def test_the_overlong_penalty_is_added(manager: Callable[..., Any]) -> None:
-    section = {"enable": True, "len": 2, "penalty_factor": 1.0, "log": True}
+    section = {"enable": True, "len": 2, "penalty_factor": 0.5, "log": True}
     penalised = manager(overlong_buffer_cfg=section, max_resp_len=4)(batch_of("a", "abc", "abcd"), return_dict=True)
-    assert penalised["reward_tensor"].sum(-1).tolist() == [1.0, 2.5, 3.0]
-    assert penalised["reward_extra_info"]["overlong_reward"] == [0.0, -0.5, -1.0]
+    assert penalised["reward_tensor"].sum(-1).tolist() == [1.0, 2.75, 3.5]
+    assert penalised["reward_extra_info"]["overlong_reward"] == [0.0, -0.25, -0.5]
     assert penalised["reward_extra_info"]["overlong"] == [0.0, 1.0, 1.0]
     off = manager(overlong_buffer_cfg={**section, "enable": False}, max_resp_len=4)
     assert off(batch_of("abcd")).sum().item() == 4.0

@@ -43,14 +43,6 @@ def test_what_is_read_of_a_text(library: Library) -> None:
     assert not text.exact_match("newyork", "new york")
 
 
-@pytest.mark.slow
-def test_the_overlong_penalty_is_daposs(library: Library) -> None:
-    """Equation 13 of the paper: none up to L_max - L_cache, -1 at L_max, a straight line between."""
-    penalty = library("manager").overlong_penalty
-    assert [penalty(length, 100, 20, 1.0) for length in (1, 80, 85, 90, 100)] == [0, 0, -0.25, -0.5, -1]
-    assert penalty(100, 100, 20, 0.5) == -0.5
-
-
 SAME = (
     ("42", "42", True),
     ("42.0", "42", True),

@@ -180,34 +180,6 @@ def test_greedy_responses_are_those_of_transformers_before_and_after_updates(tie
 
 
 @pytest.mark.thorough  # each server takes a minute to start
-def test_sampling_is_what_was_asked_for(tied: Served) -> None:
-    """Seeds repeat a batch and tell its rows apart; log-probabilities are at the temperature; top_k and lengths."""
-    import torch
-
-    assert "vllm" not in sys.modules  # which the trainer has no need of
-    torch.manual_seed(3)
-    first = tied.generate(8)["responses"]
-    torch.manual_seed(3)
-    assert torch.equal(first, tied.generate(8)["responses"])
-    assert not torch.equal(first, tied.generate(8)["responses"])
-    assert len({tuple(row) for row in first[:8].tolist()}) > 2
-
-    batch = tied.generate(2, temperature=0.7)
-    for row in range(len(batch)):
-        kept = batch["attention_mask"][row].bool()
-        ids = batch["input_ids"][row][kept][None]
-        written = int(kept[batch["prompts"].shape[1] :].sum())
-        with torch.no_grad():
-            log_probs = (tied.model(ids).logits[0, :-1] / 0.7).log_softmax(-1)
-        expected = log_probs.gather(-1, ids[0, 1:, None])[-written:, 0]
-        torch.testing.assert_close(batch["rollout_log_probs"][row, :written], expected, atol=1e-4, rtol=0)
-
-    greedy = tied.generate(do_sample=False, response_length=2)["responses"]
-    assert greedy.shape == (len(QUESTIONS), 2)
-    assert torch.equal(tied.generate(4, top_k=1, response_length=2)["responses"], greedy.repeat_interleave(4, dim=0))
-
-
-@pytest.mark.thorough  # each server takes a minute to start
 def test_a_server_given_by_url_serves_a_second_engine(tied: Served) -> None:
     url = tied.engine.connection.url
     engine = tied.vserved("workers.servers.engine").ServerEngine
@@ -251,17 +223,6 @@ def test_what_does_not_fit_is_told(tied: Served, vllm_project: Path, tmp_path: P
 
 
 @pytest.mark.thorough  # each server takes a minute to start
-def test_a_server_that_dies_is_told(tied: Served) -> None:
-    """The last of the tests of this server. It may go on answering for a while: the next request is not sent to it."""
-    keeper = tied.engine.process._keeper
-    keeper.kill()
-    os.waitid(os.P_PID, keeper.pid, os.WEXITED | os.WNOWAIT)
-    with pytest.raises(tied.vserved("workers.rollout_interface").RolloutError, match="the vLLM server has ended"):
-        tied.generate(4)
-    tied.engine.process.stop()
-
-
-@pytest.mark.thorough  # each server takes a minute to start
 def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
     vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, start: Callable[..., Run]
 ) -> None:
@@ -287,19 +248,3 @@ def test_a_run_trains_and_leaves_nothing_when_it_is_killed(
     assert sum(rewards[-5:]) > sum(rewards[:5]) + 5 * 0.1
     os.kill(run.process.pid, signal.SIGKILL)
     wait_until(lambda: not run.server_processes(), timeout=30)
-
-
-@pytest.mark.thorough  # each server takes a minute to start
-def test_an_untied_model_is_updated_as_well(
-    vserved: Callable[[str], Any], vllm_project: Path, tmp_path: Path, ranks: Any
-) -> None:
-    model = make_model(vserved, tmp_path / "toy", tied=False)
-    served = Served(vserved, vllm_project, model, tmp_path / "run", ranks=ranks)
-    try:
-        served.build()
-        served.check()
-        served.change()
-        served.engine.sync_weights()
-        served.check()
-    finally:
-        served.close()

@@ -11,7 +11,7 @@ from safetensors.torch import load_file
 
 from tests.processes.launching import TORCHRUN
 from tests.project.running import check_forked, check_python, python
-from tests.project.support import Configuration, make, vextract
+from tests.project.support import Configuration, Maker, make, vextract
 from tests.releases import NEWEST
 from tests.sft.hub import TOKEN, Hub, serving
 
@@ -19,10 +19,9 @@ DRIVER = Path(__file__).with_name("driver.py")
 
 
 @pytest.fixture(scope="module")
-def project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("sft") / "project"
+def project(made: Maker) -> Path:
     features = ("dynamic_bsz", "early_stopping", "hub", "lora")
-    return make(Configuration(NEWEST[-1], recipe="sft", features=features, package="warm"), root).root
+    return made(Configuration(NEWEST[-1], recipe="sft", features=features, package="warm")).root
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.processes.launching import TORCHRUN
 from tests.project.running import check_forked, check_python, metrics_of, overrides, python, train
-from tests.project.support import Configuration, make
+from tests.project.support import Configuration, Maker, make
 from tests.project.test_rollouts import DRIVER, check
 from tests.releases import LAST_WITH_ENGINES_IN_PROCESS, NEWEST, OF_BOTH_KINDS, newest_release
 
@@ -29,19 +29,11 @@ ONE_PROMPT = (
 
 
 @pytest.fixture(scope="module")
-def projects(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Projects:
-    """A project of each release, made once."""
+def projects(made: Maker) -> Projects:
+    """A project of each release, shared by all tests."""
     pytest.importorskip("vllm")
-    known: dict[str, Path] = {}
-
-    def project(release: str) -> Path:
-        if release not in known:
-            root = tmp_path_factory.mktemp("vllm") / release
-            features = ("episodes", "parts", "reward_logs", "watch")
-            known[release] = make(Configuration(release, "vllm", features=features), root).root
-        return known[release]
-
-    return project
+    features = ("episodes", "parts", "reward_logs", "watch")
+    return lambda release: made(Configuration(release, "vllm", features=features)).root
 
 
 def metrics(root: Path) -> list[dict[str, Any]]:
@@ -70,26 +62,6 @@ def test_the_engine_agrees_with_transformers_after_every_update(
 def test_rollouts_are_what_the_config_says(projects: Projects, tmp_path: Path, release: str, mode: str) -> None:
     done = check_python(projects(release), "-c", DRIVER, str(tmp_path), f"actor_rollout_ref.rollout.mode={mode}")
     check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("release", VARIANTS)
-def test_the_toy_task_is_learned(projects: Projects, tmp_path: Path, release: str) -> None:
-    root = Path(shutil.copytree(projects(release), tmp_path / "project"))
-    check_python(
-        root,
-        "main.py",
-        "actor_rollout_ref.rollout.calculate_log_probs=true",
-        "trainer.total_training_steps=40",
-        "trainer.val_before_train=false",
-        "trainer.test_freq=-1",
-        "trainer.logger=[console]",
-    )
-    rows = metrics(root)
-    first, last = (sum(row["critic/rewards/mean"] for row in part) / 5 for part in (rows[:5], rows[-5:]))
-    assert last > first + 0.3
-    # What vLLM drew a token with is what the policy gives it, in every step, so every update has reached vLLM.
-    assert max(row["training/rollout_probs_diff_max"] for row in rows) < 1e-4
 
 
 @pytest.mark.thorough
@@ -144,35 +116,6 @@ def _trained_by(processes: int, root: Path, *settings: str) -> list[str]:
 def _parts(samples: list[str], number: int) -> list[list[str]]:
     size = len(samples) // number
     return [samples[start : start + size] for start in range(0, len(samples), size)]
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("release", [NEWEST[-1], LAST_WITH_ENGINES_IN_PROCESS])
-@pytest.mark.parametrize("bypass", [False, True])
-def test_rollout_correction_weighs_tokens_by_what_vllm_gave_them(tmp_path: Path, release: str, bypass: bool) -> None:
-    pytest.importorskip("vllm")
-    configuration = Configuration(release, "vllm", features=("rollout_correction",))
-    root = make(configuration, tmp_path / "project").root
-    by_token = "token" if release == LAST_WITH_ENGINES_IN_PROCESS else "token_k1"
-    check_python(
-        root,
-        "main.py",
-        *overrides(
-            "actor_rollout_ref.rollout.calculate_log_probs=true",
-            "actor_rollout_ref.rollout.temperature=0.8",
-            f"algorithm.rollout_correction.rollout_rs={by_token}",
-            "algorithm.rollout_correction.rollout_rs_threshold=2.0",
-            f"algorithm.rollout_correction.bypass_mode={str(bypass).lower()}",
-            "actor_rollout_ref.actor.ppo_mini_batch_size=4",
-        ),
-    )
-    rows = metrics(root)
-    assert [row["step"] for row in rows] == [1, 2]
-    # The policy and vLLM agree, so every weight is nearly 1, and the divergence nearly 0; the temperature is in both.
-    in_the_loss = bypass and release != LAST_WITH_ENGINES_IN_PROCESS
-    assert abs(rows[0]["actor/rollout_corr/kl" if in_the_loss else "rollout_corr/kl"]) < 1e-4
-    assert ("rollout_corr/rollout_is_mean" in rows[0]) != bypass
-    assert ("timing_s/old_log_prob" in rows[0]) != bypass
 
 
 @pytest.mark.thorough

@@ -51,12 +51,6 @@ for step in trainer.steps():
         print("one step is done", flush=True)
 print("finished" if trainer.finished else f"stopped, saved at {trainer.checkpoints.last_complete().name[:12]}")
 """
-WRONG = """
-def misspelt(data_source, solution_str, ground_truth, extra_info=None):
-    return solutoin_str
-with LocalPPOTrainer(config("wrong"), train_dataset=ROWS, reward_fn=misspelt) as trainer:
-    trainer.fit()
-"""
 
 
 @pytest.fixture(scope="module")
@@ -131,11 +125,3 @@ def test_an_interrupt_stops_the_run_and_keeps_the_kernel(kernel: tuple[KernelMan
     assert "stopping after this step" in printed
     assert "stopped, saved at global_step_" in printed
     assert run(client, "print(1 + 1)")[0] == "2\n"
-
-
-def test_an_error_names_the_hook(kernel: tuple[KernelManager, Any]) -> None:
-    _, reply = run(kernel[1], WRONG)
-    assert reply["ename"] == "HookError"
-    assert "name 'solutoin_str' is not defined" in reply["evalue"]
-    assert "return solutoin_str" in reply["evalue"]
-    assert run(kernel[1], "print(1 + 1)")[0] == "2\n"

@@ -235,31 +235,6 @@ def test_a_run_that_diverges_says_so_and_keeps_the_last_good_checkpoint(train, r
         assert names(run) == ["global_step_1", "global_step_2"]
 
 
-def test_every_start_of_a_run_is_recorded_with_its_end(tmp_path, monkeypatch):
-    with RunTracker(CONFIG, tmp_path, 9) as tracker:
-        tracker.log({"loss": 1.0}, 1)
-    with pytest.raises(ValueError, match="boom"), RunTracker(CONFIG, tmp_path, 9, start_step=1) as tracker:
-        tracker.log({"loss": 1.0}, 2)
-        raise ValueError("boom\nand more")
-    tracker.log({"loss": 1.0}, 3)  # closed: ignored
-    assert [row["step"] for row in read_rows(tmp_path / "metrics.jsonl")] == [1, 2]
-    RunTracker(CONFIG, tmp_path, 9, start_step=1)  # killed, as far as its files tell
-    monkeypatch.setenv("WORLD_SIZE", "2")
-    with RunTracker(CONFIG, tmp_path, 2, start_step=1) as tracker:
-        tracker.log({"loss": 0.5}, 2)
-    starts = json.loads((tmp_path / "environment.json").read_text())["starts"]
-    ends = [start.get("end", {}) for start in starts]
-    assert [end.get("outcome") for end in ends] == ["stopped", "failed", None, "finished"]
-    assert [(start["step"], start["total_steps"], start["processes"]) for start in starts] == [
-        (0, 9, 1),
-        (1, 9, 1),
-        (1, 9, 1),
-        (1, 2, 2),
-    ]
-    assert ends[1]["error"] == "ValueError: boom" and ends[3]["step"] == 2
-    assert starts[0]["project"]["verl"] and starts[0]["packages"]["torch"] and starts[0]["device"]
-
-
 def test_what_models_write_comes_back_as_it_was(tmp_path):
     odd = "a\u2028b\x85c\x0bd\r\n</script> é 🦙 \ud800"
     with RunTracker(CONFIG, tmp_path, 1) as tracker:
@@ -293,7 +268,7 @@ def test_a_secret_in_the_command_is_not_recorded(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "orig_argv", ["python", "main.py", f"judge.api_key={SECRET}"])
     with RunTracker(configured(), tmp_path, 1):
         pass
-    assert json.loads((tmp_path / "environment.json").read_text())["starts"][0]["command"].endswith(
-        "main.py 'judge.api_key=***'"
-    )
+    (start,) = json.loads((tmp_path / "environment.json").read_text())["starts"]
+    assert start["command"].endswith("main.py 'judge.api_key=***'")
+    assert (start["end"]["outcome"], start["processes"]) == ("stopped", 1)
     assert not [path for path in tmp_path.iterdir() if SECRET in path.read_text()]
