@@ -3,6 +3,8 @@
 import inspect
 import itertools
 from collections.abc import Callable
+from functools import partial
+from typing import Any
 
 import pytest
 import torch
@@ -64,6 +66,15 @@ def true_gradient(logits: torch.Tensor) -> torch.Tensor:
     return gradient
 
 
+def per_turn_normalised(token_level_rewards: Any, response_mask: Any, **others: Any) -> Any:
+    """What suggests itself: each turn's reward-to-go, normalised over the group's episodes that have the turn."""
+    returns = (token_level_rewards * response_mask).flip(-1).cumsum(-1).flip(-1)
+    count = response_mask.sum(0).clamp(min=1)
+    mean = (returns * response_mask).sum(0) / count
+    deviation = ((((returns - mean) ** 2) * response_mask).sum(0) / count).sqrt()
+    return (returns - mean) / (deviation + 1e-6) * response_mask, returns
+
+
 @pytest.fixture
 def logits() -> torch.Tensor:
     return torch.tensor([[0.4, -0.3], [0.2, 0.9], [-1.0, 0.5]], dtype=torch.float64, requires_grad=True)
@@ -84,6 +95,18 @@ def test_the_gradient_is_that_of_the_expected_return(
     estimator: Callable[[str], Estimator], logits: torch.Tensor, name: str
 ) -> None:
     torch.testing.assert_close(expected_gradient(estimator(name), logits), true_gradient(logits), rtol=0, atol=1e-12)
+
+
+def test_others_are_biased(estimator: Callable[[str], Estimator], logits: torch.Tensor) -> None:
+    """Another direction than the gradient's; GRPO's without the deviation is shorter by a factor."""
+    true, by_mean = true_gradient(logits), partial(estimator("grpo"), norm_adv_by_std_in_grpo=False)
+    expected = true * (GROUP - 1) / GROUP
+    torch.testing.assert_close(expected_gradient(by_mean, logits), expected, rtol=0, atol=1e-12)
+    others = [estimator(name) for name in ("grpo", "tir_optimal_token_baseline", "reinforce_plus_plus")]
+    for estimate in (*others, per_turn_normalised):
+        found = expected_gradient(estimate, logits).flatten()
+        cosine = torch.nn.functional.cosine_similarity(found, true.flatten(), dim=0)
+        assert cosine < 1 - 1e-4, estimate
 
 
 def test_a_turn_is_compared_with_the_same_turn_of_others(estimator: Callable[[str], Estimator]) -> None:

@@ -1,5 +1,6 @@
 """Thousands of random edits, over every step between releases and options: none is lost."""
 
+import json
 import random
 import re
 import zlib
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from extractor.cli.app import run as command
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import journal
 from extractor.usecases.upgrade.moved_files import Successor
@@ -136,3 +138,20 @@ def test_the_role_says_where_a_file_went() -> None:
         ("toy/vendored/workers/vllm_rollout_spmd.py",), same=False, users=("toy/workers/rollout_engine.py",)
     )
     assert successors(OLD, NEW).keys() <= {file.path for file in generated(OLD).tree}
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_a_dry_run_tells_what_changed_in_the_algorithms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    project = create(tmp_path / "toy", generated(OLD).tree, options_of(OLD))
+    before = picture(project)
+    assert command(["upgrade", str(project), "--dry-run", "-v", "--to", "0.6.1"]) == 0
+    shown = capsys.readouterr().out
+    assert "update    toy/vendored/algorithms/core_algos.py  (changed)" in shown
+    assert "  body       agg_loss\n" in shown
+    assert command(["upgrade", str(project), "--dry-run", "--diff", "--json", "--to", "0.6.1"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    (change,) = [item for item in report["changes"]["symbols"] if item["symbol"].endswith(":kl_penalty")]
+    assert change["change"] == "body"
+    assert "+++" in change["diff"]
+    assert picture(project) == before

@@ -6,6 +6,8 @@ from pathlib import Path, PurePosixPath
 
 import pytest
 
+from extractor.pipeline.generate import list_recipes
+from extractor.values import releases
 from extractor.values.moves import rename_module
 from extractor.values.options import RECIPES
 from extractor.values.tree import FileKind
@@ -148,3 +150,32 @@ def test_a_new_hook_reaches_a_project_that_is_upgraded(made: Maker, tmp_path: Pa
     assert init.read_text(encoding="utf-8") == "from . import reward_manager\n"
     (root / PACKAGE / "custom/algorithms.py").unlink()  # and one that its owner has no use for is not missed
     assert train(root, *STEP[1:])[-1]["step"] == 1
+
+
+def hook_texts(made: Maker, recipe: str) -> dict[tuple[bytes, ...], str]:
+    """The distinct texts of a recipe's hooks, each with the first release that has it."""
+    found: dict[tuple[bytes, ...], str] = {}
+    for release in ALL:
+        if recipe not in list_recipes(releases.load(release)):
+            continue
+        files = made(Configuration(release, "hf", recipe=recipe)).generated.tree
+        found.setdefault(tuple(file.data for file in files if file.kind is FileKind.HOOK), release)
+    return found
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", ALL)
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_the_hooks_of_every_release_train_under_every_other(
+    made: Maker, tmp_path: Path, recipe: str, release: str
+) -> None:
+    if recipe not in list_recipes(releases.load(release)):
+        pytest.skip("the release does not have what the recipe needs")
+    for writer in hook_texts(made, recipe).values():
+        root = copy_of(made(Configuration(release, "hf", recipe=recipe)), tmp_path / f"hooks_of_{writer}")
+        for file in made(Configuration(writer, "hf", recipe=recipe)).generated.tree:
+            if file.kind is FileKind.HOOK:
+                (root / file.path).write_bytes(file.data)
+        assert train(root, *STEP)[-1]["step"] == 1
+        tests = [f"tests/{name}.py" for name in ("test_hooks", "test_algorithms")]
+        check_forked(root, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)

@@ -173,6 +173,46 @@ def test_what_an_installer_has_compiled_is_no_template(copied: Path) -> None:
     assert not [path for path in listed if path.endswith(".pyc")]
 
 
+def declared(copied: Path, line: str) -> str:
+    """Add a line to the top of the newest manifest; returns its release."""
+    newest = releases.list_supported()[-1]
+    manifest = copied / f"manifests/verl-{newest}.toml"
+    text = manifest.read_text(encoding="utf-8")
+    assert f"\n{line.partition(' ')[0]} = " not in text
+    manifest.write_text(text.replace("\n[source]", f"\n{line}\n\n[source]", 1), encoding="utf-8")
+    return newest
+
+
+def test_a_preset_is_one_file_and_its_name_in_a_manifest(copied: Path) -> None:
+    (copied / "templates/base/config/preset/mine.yaml").write_text(
+        "# vextract:template - edit freely\nalgorithm:\n  adv_estimator: mine\n"
+    )
+    newest = declared(copied, 'algorithms = {add = ["mine"]}')
+    loaded = releases.load(newest)
+    options = complete(Options("toy", newest, algorithm="mine"), loaded)
+    files = render_config(loaded, options)
+    assert "preset@_global_: mine" in files["config/ppo_trainer.yaml"]
+    assert files["config/preset/mine.yaml"].startswith("# vextract:template base/config/preset/mine.yaml")
+    assert match_preset({ESTIMATOR: "mine"}, loaded) == "mine"
+
+
+def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> None:
+    mine = copied / "templates/engine/mine"
+    (mine / "__package__/workers").mkdir(parents=True)
+    (mine / "__package__/workers/rollout_engine.py").write_text("# vextract:template - edit freely\nMINE = True\n")
+    (mine / "engine.toml").write_text('shares = ["server"]\nmodes = ["async"]\n')
+    newest = declared(copied, 'engines = {add = ["mine"]}')
+    loaded = releases.load(newest)
+    options = complete(Options("toy", newest, engine="mine"), loaded)
+    found = map_templates(loaded, options)
+    assert found["toy/workers/rollout_engine.py"] == ("engine/mine/__package__/workers/rollout_engine.py",)
+    assert found["toy/workers/servers/http.py"] == ("engine/server/__package__/workers/servers/http.py",)
+    assert not [path for path in found if path.endswith("engine.toml")]
+    assert "\n    mode: async\n" in render_config(loaded, options)["config/ppo_trainer.yaml"]
+    plain = set(map_templates(loaded, Options("toy", newest, engine="hf")))
+    assert set(found) - plain >= {"toy/workers/servers/http.py"}
+
+
 def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
     before = releases.list_supported()[-1]
     text = (copied / f"manifests/verl-{before}.toml").read_text(encoding="utf-8")
