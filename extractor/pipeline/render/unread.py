@@ -101,7 +101,8 @@ def name_readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple
     used = {layer: _collect_used_names(code, names) for layer, code in texts.items()}
     found = {}
     for key in keys:
-        parts = [part for part in sorted(layers) if any(_take_last(key) in used.get(layer, ()) for layer in layers[part])]
+        last = _take_last(key)
+        parts = [part for part in sorted(layers) if any(last in used.get(layer, ()) for layer in layers[part])]
         if parts:
             found[key] = tuple(part for part in parts if part.startswith("engine ")) or tuple(parts)
     return found

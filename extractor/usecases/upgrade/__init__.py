@@ -22,7 +22,13 @@ from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_code import check_own_code
-from extractor.usecases.upgrade.settings import CarriedSettings, Moved, find_stale_keys, find_unread_keys, rename_own_settings
+from extractor.usecases.upgrade.settings import (
+    CarriedSettings,
+    Moved,
+    find_stale_keys,
+    find_unread_keys,
+    rename_own_settings,
+)
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
