@@ -10,9 +10,8 @@ import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-T = TypeVar("T")
 LIBRARY = str(Path(__file__).parent)
 # What verl passes to a `compute_score`, by name.
 GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
