@@ -9,12 +9,12 @@ from extractor.pipeline.index import Index
 from extractor.pipeline.render import render
 from extractor.pipeline.render.layers import list_recipe_features
 from extractor.pipeline.render.words import collect_method_names
-from extractor.pipeline.rewrite import Emitted, rewrite_module
+from extractor.pipeline.rewrite import CannotRewrite, Emitted, rewrite_module
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
 from extractor.values import releases
 from extractor.values.errors import UsageError
-from extractor.values.manifest import Manifest, add_own
+from extractor.values.manifest import OWN_MANIFEST, Manifest, add_own
 from extractor.values.options import ENVIRONMENT, RECIPES, Options
 from extractor.values.reachable import find_reachable
 from extractor.values.tree import File, FileKind, Tree
@@ -135,10 +135,14 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         found = slice_source(Index(source), manifest, options, collect_method_names(manifest, options))
-        emitted = tuple(
-            rewrite_module(module, found, options.package, tuple(map(fixes.__getitem__, module.fixes)))
-            for module in found.modules
-        )
+        try:
+            emitted = tuple(
+                rewrite_module(module, found, options.package, tuple(map(fixes.__getitem__, module.fixes)))
+                for module in found.modules
+            )
+        except CannotRewrite as error:
+            error.details = tuple(f"{OWN_MANIFEST} asks for {root}" for root in _trace_own_roots(found, error.path))
+            raise
     files = [
         File(
             path=f"{options.package}/{item.path}",
@@ -155,6 +159,17 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     _refuse_shared_paths(files, manifest)
     remarks = (*found.warnings, *(warning for item in emitted for warning in item.warnings))
     return Generated(Tree.of(files), found, emitted, remarks)
+
+
+def _trace_own_roots(found: Slice, path: str) -> list[str]:
+    """Return the roots of the project's own manifest that lead to a file."""
+    module = next(module.module for module in found.modules if module.upstream_path == path)
+    leading = {symbol for symbol in found.edges if symbol.startswith(f"{module}:")}
+    reached: set[str] = set()
+    while leading:
+        reached |= leading
+        leading = {found.edges[symbol].origin for symbol in leading if symbol in found.edges} - reached
+    return sorted(symbol for symbol in reached & found.edges.keys() if found.edges[symbol].origin == OWN_MANIFEST)
 
 
 def _refuse_shared_paths(files: list[File], manifest: Manifest) -> None:

@@ -105,8 +105,10 @@ def importing_hooks() -> Iterator[None]:
         if isinstance(error, ModuleNotFoundError) and error.name == "verl" and error.__context__ is not None:
             first = error.__context__  # type: ignore[assignment]  # the import that the one from verl is there for
         message = f"a hook cannot be imported: {type(first).__name__}: {first}"
-        if isinstance(first, ImportError):
+        if isinstance(first, ImportError) and (first.name or "verl").partition(".")[0] in ("verl", __package__):
             message += "\n  vextract explain says where a name of verl is in this project"
+        elif isinstance(first, ModuleNotFoundError):
+            message += "\n  add the package that has it to pyproject.toml, and run `make setup`"
         raise HookError(message, own_line(first, __file__, f"{HERE}/absent") or source_of("custom/")) from error
 
 

@@ -118,6 +118,7 @@ PROGRAMS = {
     '"${PYTHON_BIN}" -m mine.start algorithm.adv_estimator=grpo': "mine.start",
     "$PYTHON mine/train.py algorithm.adv_estimator=grpo": "mine/train.py",
     "uv run mine/train.py algorithm.adv_estimator=grpo": "mine/train.py",
+    "python -m recipe.one_step_off_policy.main_ppo algorithm.adv_estimator=grpo": "recipe.one_step_off_policy.main_ppo",
 }
 
 
@@ -126,6 +127,8 @@ def test_a_program_of_another_name_with_settings_of_the_trainer(tmp_path: Path) 
         run = run_of(tmp_path, command)
         assert any(f"{module} is another trainer than main_ppo" in note for note in run.notes), command
         assert run.overrides
+    plain = run_of(tmp_path, "python -m verl.trainer.main_ppo a.b=1")
+    assert not any("another trainer" in note for note in plain.notes)
 
 
 def test_a_config_in_a_package_beside_the_run(tmp_path: Path) -> None:

@@ -139,6 +139,10 @@ def test_mistakes_are_named(run: Run, project: Path) -> None:
     written.unlink()
     run("remove", "verl.utils.fs:copy", "--project", project, code=2)
     run("new", project / "x", "--manifest", project / "none.toml", code=2)
+    refused = run("add", "verl.trainer.ppo.ray_trainer:RayPPOTrainer", "verl.utils.fs:copy", "--project", project)
+    assert refused.code == 1
+    said = "  vextract.toml asks for verl.trainer.ppo.ray_trainer:RayPPOTrainer\nerror: verl/"
+    assert refused.err.startswith(said), refused.err
     assert " edited" not in run("status", project).out
 
 

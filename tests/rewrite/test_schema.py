@@ -6,7 +6,7 @@ from extractor.pipeline.render.registered import collect_registered_words
 from extractor.pipeline.render.schema import group_names, map_aliases, read_schema, select_schema, write_shipped
 from extractor.values.setting_types import read_types_and_words
 
-FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without", "path"}
+FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without", "path", "reader"}
 LR, STEPS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.optim.lr_warmup_steps"
 CODE = '''
 class Known(str, Enum):
@@ -43,6 +43,12 @@ def test_a_project_is_told_of_its_own_settings() -> None:
     known = json.loads(text)["schema"]
     assert known[LR] == {"range": "0 or more"}
     assert known["mine.x"] == {"unread": [0.5], "readers": "engine vllm"}
+    # Where several features know the word, the schema says which one to name.
+    log_probs, both = "actor_rollout_ref.rollout.calculate_log_probs", ("feature overlap", "feature watch")
+    assert select_schema([log_probs], {log_probs: [False]}, {log_probs: both}, {})[log_probs] == {
+        "unread": (False,),
+        "readers": "feature watch",
+    }
     # What only another setting could switch off is not said of one that the project lacks.
     ratio = "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio"
     assert "only_with" not in select_schema([ratio], {}, {}, {})[ratio]

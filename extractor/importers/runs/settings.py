@@ -199,7 +199,7 @@ class _Carrying:
             return (value if value == current else _ABSENT), None
         if key == f"{_ROLLOUT}.mode":
             is_other = is_said and value != current
-            return _ABSENT, Remark(name, value, "changed", "the project's engine has one mode") if is_other else None
+            return _ABSENT, Remark(name, value, "changed", f"here it is {current}") if is_other else None
         here, why = read_table("keys")["one_device"].get(key, (value, ""))
         if value != here:
             return here, Remark(name, value, "lowered", why) if is_said else None

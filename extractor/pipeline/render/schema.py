@@ -18,6 +18,7 @@ _ARGUMENTS = {_ESTIMATOR: ("algorithm",), _LOSS: (_ACTOR, f"{_ACTOR}.policy_loss
 # Up to 0.5.0 verl's actor computes the clipped loss itself.
 _CLIPS = ("clip_ratio", "clip_ratio_c", "clip_ratio_high", "clip_ratio_low")
 _LISTS = ("null_or", "only_with")
+_NOT_SHIPPED = ("also", "reader")
 
 
 @cache
@@ -59,9 +60,11 @@ def select_schema(
     sections = {key[:place] for key in keys for place, letter in enumerate(key) if letter == "."}
     found: dict[str, dict[str, Any]] = {}
     for key in sorted(keys | (sections & read_schema().keys())):
-        known = {name: value for name, value in read_schema().get(key, {}).items() if name != "also"}
+        known = read_schema().get(key, {})
         entry: dict[str, Any] = {
-            name: _write_sequence(value) if name in _LISTS else value for name, value in known.items()
+            name: _write_sequence(value) if name in _LISTS else value
+            for name, value in known.items()
+            if name not in _NOT_SHIPPED
         }
         if isinstance(entry.get("values"), str):
             entry["is_compared"] = entry["values"] in ("agg_modes", "kl_estimators")
@@ -73,7 +76,8 @@ def select_schema(
         if str(entry.get("still_with", "")).partition("=")[0] not in keys:
             entry.pop("still_with", None)
         if key in unread:
-            parts = [f"feature {known['needs']}"] if "needs" in known else readers.get(key, ())
+            reader = known.get("reader", known.get("needs"))
+            parts = [f"feature {reader}"] if reader else readers.get(key, ())
             entry |= {"unread": tuple(unread[key]), "readers": ", ".join(parts)}
         entry = {name: value for name, value in entry.items() if value not in ((), "", False) or name == "without"}
         if entry:

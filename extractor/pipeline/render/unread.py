@@ -90,7 +90,7 @@ def name_readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple
         engines: Those that the release offers.
 
     Returns:
-        Sorted parts by key; keys that no part reads are left out.
+        Sorted parts by key: engines, or features where no engine reads it; keys that no part reads are left out.
     """
     keys = list(keys)
     names = {_take_last(key) for key in keys}
@@ -99,13 +99,13 @@ def name_readers(keys: Iterable[str], engines: Iterable[str]) -> dict[str, tuple
     features = (layer.partition("/")[2] for layer in texts if layer.startswith("feature/"))
     layers |= {f"feature {name}": list_feature_layers(name) for name in features}
     used = {layer: _collect_used_names(code, names) for layer, code in texts.items()}
-    found = {
-        key: tuple(
-            part for part in sorted(layers) if any(_take_last(key) in used.get(layer, ()) for layer in layers[part])
-        )
-        for key in keys
-    }
-    return {key: parts for key, parts in found.items() if parts}
+    found = {}
+    for key in keys:
+        last = _take_last(key)
+        parts = [part for part in sorted(layers) if any(last in used.get(layer, ()) for layer in layers[part])]
+        if parts:
+            found[key] = tuple(part for part in parts if part.startswith("engine ")) or tuple(parts)
+    return found
 
 
 def find_compared_values(code: str, name: str) -> tuple[str, ...]:

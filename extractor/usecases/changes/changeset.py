@@ -138,7 +138,7 @@ class KeyChanges:
 
 @dataclass(frozen=True)
 class OwnerKey:
-    """Records a use of a removed key in the owner's config.
+    """Records a use of a removed or unread key in the owner's config.
 
     Attributes:
         file: The owner's file.
@@ -146,6 +146,7 @@ class OwnerKey:
         key: The whole dotted key.
         renamed_to: Its new name, where one is known.
         reference: True for an interpolation, `${old.key}`; False where the file sets the key.
+        unread: True where the key is there, and nothing reads its value.
     """
 
     file: str
@@ -153,10 +154,13 @@ class OwnerKey:
     key: str
     renamed_to: str | None
     reference: bool = False
+    unread: bool = False
 
     @property
     def problem(self) -> str:
         """Say what is wrong with it, and its new name."""
+        if self.unread:
+            return f"nothing reads this value of {self.key} any more"
         what = f"refers to {self.key}, which" if self.reference else self.key
         return f"{what} no longer exists{f'; now {self.renamed_to}' if self.renamed_to else ''}"
 

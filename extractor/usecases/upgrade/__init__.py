@@ -22,7 +22,13 @@ from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.own_code import check_own_code
-from extractor.usecases.upgrade.settings import CarriedSettings, Moved, find_stale_keys, rename_own_settings
+from extractor.usecases.upgrade.settings import (
+    CarriedSettings,
+    Moved,
+    find_stale_keys,
+    find_unread_keys,
+    rename_own_settings,
+)
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
@@ -58,7 +64,8 @@ class Upgrade:
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
-        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist.
+        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist; and where
+            any sets one that nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
         unanswered: Why Git does not say which these are; empty where it does.
         parts: Features whose files every project had before.
@@ -160,7 +167,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     plan = _add_owned(plan, own_manifest, options.manifest, own_config, moved)
     uncommitted, unanswered = _ask_git(project, old, emitted, found | own, own_config)
     disk = {path: item.data for path, item in found.items()}
-    return Upgrade(
+    upgrade = Upgrade(
         old=old,
         new=new,
         plan=plan,
@@ -178,6 +185,8 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         parts=parts,
         problems=check_own_code(code, sides.users, emitted, disk, tree, plan, options.package, sides.labels.theirs),
     )
+    unread = find_unread_keys(upgrade.read_config_after(project), tree, options.package, options.features)
+    return replace(upgrade, stale=(*upgrade.stale, *unread))
 
 
 def _choose(

@@ -5,8 +5,9 @@ out of the owner's file, which is then as emitted in that place, and put into th
 the rest. Config files of the owner's own are presets, and what `--from-verl-run` and `adopt` have written.
 """
 
+import json
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -33,8 +34,9 @@ from extractor.usecases.owner_edits import (
     undo_edits,
 )
 from extractor.values.config_files import FOLDER, is_config
-from extractor.values.configtree.settings import map_packages
+from extractor.values.configtree.settings import list_every_setting, map_packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, Value, put
+from extractor.values.setting_types import PATH as SHIPPED
 from extractor.values.tree import Tree
 
 
@@ -133,6 +135,29 @@ def find_stale_keys(
     everything |= {path: data.decode() for path, data in written.items()}
     found = find_gone_keys(everything, [(old_keys, new_keys)], renamed)
     return tuple(item for item in found if item.file not in before and item.file not in after)
+
+
+def find_unread_keys(after: Mapping[str, str], new: Tree, package: str, features: Iterable[str]) -> list[OwnerKey]:
+    """Return the owner's settings that nothing in the new project reads.
+
+    Args:
+        after: The config files after the upgrade, by path.
+        new: What is emitted now.
+        package: The project's.
+        features: Those that the project has then.
+    """
+    shipped = next((file.data.decode() for file in new if file.path == f"{package}/{SHIPPED}"), "{}")
+    schema = json.loads(shipped).get("schema", {})
+    unread = {key for key, known in schema.items() if "unread" in known or known.get("needs") not in (None, *features)}
+    unread |= {key for key, known in schema.items() if "values" in known and not known.get("is_compared")}
+    read = {(item.key, item.value) for item in list_every_setting(select_config(new), MAIN)}
+    read |= {(key, str(value)) for key, known in schema.items() for value in ("null", *known.get("values", ()))}
+    settings = dict.fromkeys(list_every_setting(select_below_config(after), MAIN))
+    return [
+        OwnerKey(f"{FOLDER}{item.file}", item.line, item.key, None, unread=True)
+        for item in settings
+        if item.key in unread and not (item.section or "${" in item.value or (item.key, item.value) in read)
+    ]
 
 
 @dataclass(frozen=True)

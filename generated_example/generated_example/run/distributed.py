@@ -171,7 +171,10 @@ class Ranks:
 
     def any(self, flag: bool) -> bool:
         """Tell whether the flag is set on at least one process."""
-        return any(self.gather_objects(bool(flag)))
+        told = torch.tensor(bool(flag), dtype=torch.uint8)
+        if self.world_size > 1:
+            dist.all_reduce(told, dist.ReduceOp.MAX, group=self.group)
+        return bool(told)
 
 
 class Peers:

@@ -7,16 +7,14 @@ import math
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
-from ..switches import REWARD_FORMS, REWARD_MANAGERS, REWARD_PROCESSES, REWARD_RULES
+from ..switches import REWARD_MANAGERS, REWARD_PROCESSES, REWARD_RULES
 
-if REWARD_FORMS or REWARD_MANAGERS:
-    T = TypeVar("T")
 LIBRARY = str(Path(__file__).parent)
 # What verl passes to a `compute_score`, by name.
 GIVEN = ("data_source", "solution_str", "ground_truth", "extra_info")
@@ -126,18 +124,6 @@ def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringErr
     if isinstance(error, TypeError) and str(error).startswith(f"{getattr(own, '__qualname__', None)}() "):
         return ScoringError(f"{what} cannot be called: {error}\n  {CALLED}", source_of(own), None)
     return ScoringError(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook), None)
-
-
-if REWARD_FORMS or REWARD_MANAGERS:
-
-    def run_in(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, T]) -> T:
-        """Run a coroutine to its end in a loop, also where this thread has a running one (as in a notebook)."""
-        running = asyncio._get_running_loop()
-        asyncio._set_running_loop(None)
-        try:
-            return loop.run_until_complete(work)
-        finally:
-            asyncio._set_running_loop(running)
 
 
 def plain(value: Any) -> Any:

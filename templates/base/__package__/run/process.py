@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 
 from ..errors import ConfigError
 from ..output import say
-from ..switches import CRITIC, HF, QLORA, RESCUE
+from ..switches import CRITIC, EPISODES, HF, QLORA, RESCUE, REWARD_MANAGERS
 
 C = TypeVar("C", bound="Closing")
 
@@ -63,6 +63,24 @@ def without_running_loop() -> Iterator[None]:
         yield
     finally:
         asyncio._set_running_loop(running)
+
+
+if EPISODES or REWARD_MANAGERS:
+
+    def run_in(loop: Any, work: Any) -> Any:
+        """Return what a coroutine returns, in an event loop that is not running; tasks of its end with it."""
+        import asyncio
+
+        with without_running_loop():
+            before = asyncio.all_tasks(loop)
+            try:
+                return loop.run_until_complete(work)
+            except BaseException:  # such as Ctrl-C: what it has begun goes on waiting
+                if left := asyncio.all_tasks(loop) - before:
+                    for task in left:
+                        task.cancel()
+                    loop.run_until_complete(asyncio.wait(left))
+                raise
 
 
 class Closing:

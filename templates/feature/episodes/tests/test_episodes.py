@@ -1,6 +1,7 @@
 # vextract:template - edit freely
 """An episode of several turns as the trainer sees it: which tokens are the model's, and where the rewards are."""
 
+import asyncio
 import contextlib
 import sys
 from pathlib import Path
@@ -13,6 +14,7 @@ from conftest import object_array
 from __package__.custom import env_wrapper
 from __package__.episodes.outcomes import episode_metrics
 from __package__.episodes.playing import play_episodes
+from __package__.run.process import run_in
 from __package__.settings.loading import load_config
 from __package__.training.rollouts import Rollouts
 from __package__.vendored.protocol import DataProto
@@ -144,6 +146,22 @@ def test_an_environment_that_fails_costs_its_own_sample(rollouts, tokenizer, mon
     assert batch.batch["response_mask"].any(-1).tolist() == [True, False, True]
     assert "1 of 3 environments failed; the first: step raised KeyError: 'state'" in capsys.readouterr().err
     assert episode_metrics(batch)["env/errors"] == 1.0
+
+
+def test_an_interruption_leaves_no_task_behind():
+    loop = asyncio.new_event_loop()
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    async def play():
+        loop.call_later(0.01, interrupt)
+        await asyncio.gather(*(asyncio.sleep(60) for _ in range(2)))
+
+    with pytest.raises(KeyboardInterrupt):
+        run_in(loop, play())
+    assert not asyncio.all_tasks(loop)
+    loop.close()
 
 
 async def leave():

@@ -28,6 +28,7 @@ from ..episodes.tools import MULTI_TURN, has_tools
 from ..errors import ConfigError
 from ..hooks import hook_file_of, importing_hooks, taken_by
 from ..rewards.scoring import plain, problem_of
+from ..run.process import run_in
 from ..settings.setting import choose, functions_in
 from ..training.batches import objects
 from ..vendored.protocol import DataProto
@@ -81,7 +82,7 @@ class AgentLoop:
                     tell(session.place, session.episode.tokens, columns_of(session.episode))
                 writer.leave()
 
-            self.loop.run_until_complete(play_all((work() for _ in range(at_once)), writer))
+            run_in(self.loop, play_all((work() for _ in range(at_once)), writer))
         episodes, seconds = [session.episode for session in sessions], max(each.seconds for each in sessions)
         batch = batch_with_prompts(prompts, episodes, seconds, self.config, self.tokenizer)
         columns = batch.non_tensor_batch

@@ -23,6 +23,7 @@ import numpy as np
 from ..data.steps import UnusableStep
 from ..errors import ConfigError
 from ..hooks import importing_hooks
+from ..run.process import run_in
 from ..run.seeds import SEEDS, draw_seeds
 from ..training.model_words import ModelWords
 from ..vendored.protocol import DataProto
@@ -92,7 +93,7 @@ class EpisodeLoop:
         parts = list(zip(episodes, self._resets(prompts), strict=True))
         with writing(self.engine, self.tokenizer, self.config, prompts.meta_info, len(parts)) as (writer, seeds):
             plays = (self._play(place, *parts[place], seed, writer, tell) for place, seed in enumerate(seeds))
-            self.loop.run_until_complete(play_all(plays, writer))
+            run_in(self.loop, play_all(plays, writer))
         batch = episode_batch(prompts, episodes, self.budget, self.tokenizer.pad_token_id)
         batch.non_tensor_batch["env_seconds"] = np.full(len(episodes), self.environments.seconds - before)
         return batch

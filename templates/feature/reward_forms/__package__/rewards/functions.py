@@ -8,10 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..episodes.places import own_tokens
+from ..run.process import without_running_loop
 from ..switches import EPISODES, OVERLAP
 from .forms import VERLS_OF_BATCH, Form, name_of
 from .manager import TextRewardManager
-from .scoring import ScoringError, aligned, plain, problem_of, run_in, source_of
+from .scoring import ScoringError, aligned, plain, problem_of, source_of
 
 # Columns of a batch that are the trainer's own affair.
 INTERNAL = {"uid", "reward_model", "given_prompt", "raw_prompt", "raw_prompt_ids", "full_prompts", "index"}
@@ -262,11 +263,8 @@ def _of_batch(part: Part, batch: Batch) -> list[dict[str, Any]]:
     }
     result = part.function(**arguments)
     if hasattr(result, "__await__"):
-        loop = asyncio.new_event_loop()
-        try:
-            result = run_in(loop, _awaited(result))
-        finally:
-            loop.close()
+        with without_running_loop():
+            result = asyncio.run(_awaited(result))
     return [_checked(part, value, row) for row, value in enumerate(_listed(part, result, len(batch.samples)))]
 
 

@@ -16,8 +16,8 @@ from typing import Any
 
 import torch
 
-from ..rewards.scoring import ScoringError, importable, own_line, raw_function, run_in, source_of
-from ..run.process import without_running_loop
+from ..rewards.scoring import ScoringError, importable, own_line, raw_function, source_of
+from ..run.process import run_in, without_running_loop
 from ..vendored.algorithms.reward import extract_reward, load_reward_manager
 from ..vendored.protocol import DataProto
 from .batches import objects

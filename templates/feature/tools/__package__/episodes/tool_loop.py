@@ -13,6 +13,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
+from ..run.process import run_in
 from ..vendored.data.rl_dataset import RLHFDataset
 from ..vendored.experimental.agent_loop import tool_agent_loop, tool_parser
 from ..vendored.experimental.agent_loop.agent_loop import AgentLoopOutput, DictConfigWrap, ToolListWrap
@@ -76,7 +77,7 @@ class ToolLoop:
         parts = list(zip(episodes, rows, strict=True))
         with writing(self.engine, self.tokenizer, self.config, prompts.meta_info, len(parts)) as (writer, seeds):
             plays = (self._play(place, *parts[place], seed, writer, tell) for place, seed in enumerate(seeds))
-            self.loop.run_until_complete(play_all(plays, writer))
+            run_in(self.loop, play_all(plays, writer))
         return batch_with_prompts(prompts, episodes, self.seconds, self.config, self.tokenizer)
 
     def close(self) -> None:
