@@ -165,13 +165,15 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *others])
     files |= copied
     hook_files |= {path: data for path, data in copied.items() if path.endswith("_dataset.py")}
-    code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     emitted = {path: file.data for path, file in target.files.items()}
+    more, lacking = method_states.add_loop(recognised.code, target, carried, edits, emitted | files, hooks)
+    files, hook_files = files | more, hook_files | more
+    code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     files |= carry_defaults(copy, (source, *recognised.bases), emitted, options.package)
     tree = {**target.files, **{path: replace(target.files[path], data=files[path]) for path in files.keys() & emitted}}
     files |= add_own_keys(copy, source, tree, code)
     files |= choose(files, emitted, hooks, options.package)
-    methods += method_states.list_unwritten(target, carried, edits, (emitted | files).values())
+    methods += lacking
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     outside = {line.outside for line in lines if line.outside}.union(*(hook.outside for hook in hooks))
     texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]

@@ -4,7 +4,7 @@ import ast
 import builtins
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -63,6 +63,7 @@ class ForkCode:
         self._prefixes = copy.prefixes
         self._read: dict[str, ForkModule | None] = {}
         self._programs: list[str] = []
+        self._scripts: list[str] = []
         root = copy.root.relative_to(copy.top).as_posix()
         inside = "" if root == "." else f"{root}/"
         beside = inside.rstrip("/").rpartition("/")[0]
@@ -73,6 +74,7 @@ class ForkCode:
                 self._paths.setdefault(name_module(name), (path, data))
             elif path.endswith(".sh"):
                 self._programs += [name.decode() for name in _PROGRAM.findall(data)]
+                self._scripts.append(data.decode(errors="replace"))
 
     def find(self, name: str) -> ForkModule | None:
         """Return a module, or None if the fork lacks it."""
@@ -105,6 +107,18 @@ class ForkCode:
             if program is not None
         )
 
+    @property
+    def program(self) -> str:
+        """Return the program that most launch scripts run."""
+        programs = [name for name in self._programs if self.find(name) is not None]
+        return max(programs, key=programs.count, default="verl.trainer.main_ppo")
+
+    def count_chosen(self, key: str, name: str, among: Collection[str] = ()) -> int:
+        """Return how many launch scripts choose a name by a setting, of those that choose one of others."""
+        named = [rf"\w*{key}\w*[=:]\s*[\"']?(?:\$\{{\w+:-)?{re.escape(item)}\b" for item in (name, *among)]
+        texts = [text for text in self._scripts if re.search(named[0], text, re.IGNORECASE)]
+        return sum(not among or any(re.search(item, text, re.IGNORECASE) for item in named[1:]) for text in texts)
+
     def resolve(self, item: Name) -> tuple[ForkModule, str | None] | None:
         """Follow an import to module and name; None outside the fork."""
         for _ in range(8):
@@ -126,6 +140,16 @@ class ForkCode:
         return None
 
 
+def find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Yield calls of the named functions, each with its enclosing function."""
+    for segment in module.segments:
+        for around in ast.walk(segment.node) if segment.node is not None else ():
+            if isinstance(around, _FUNCTIONS):
+                for part in ast.walk(around):
+                    if isinstance(part, ast.Call) and (read_attribute_chain(part.func) or ("",))[-1] in names:
+                        yield part, around
+
+
 class Closure:
     """Collects the definitions and imports that a function needs.
 
@@ -137,7 +161,7 @@ class Closure:
     """
 
     def __init__(self, fork: ForkCode, project: Mapping[str, str], package: str, taken: frozenset[str]) -> None:
-        self._fork, self._project, self._package, self._taken = fork, project, package, taken
+        self._fork, self._project, self.package, self.taken = fork, project, package, taken
         self.imports: dict[str, str] = {}
         self.texts: dict[tuple[str, str], str] = {}
         self.outside: set[str] = set()
@@ -161,7 +185,7 @@ class Closure:
     def _find_free_name(self, module: ForkModule, name: str) -> str:
         last = module.name.rpartition(".")[2]
         names = [name, f"{name}_of_{last}", *(f"{name}_of_{last}_{number}" for number in range(2, 99))]
-        return next(item for item in names if item not in {*self._taken, *self._names.values(), *self.imports})
+        return next(item for item in names if item not in {*self.taken, *self._names.values(), *self.imports})
 
     def rewrite(self, module: ForkModule, text: str) -> str:
         """Return code adapted to the hook file; add its dependencies.
@@ -259,7 +283,7 @@ class Closure:
         segment = module.by_name[name]
         if name in self._project and (isinstance(segment.node, ast.ClassDef) or "REGISTRY" in name):
             where = self._project[name]
-            self.imports[name] = f"from {self._package}.{where} import {name}"
+            self.imports[name] = f"from {self.package}.{where} import {name}"
             return name
         return self._import_any() if is_type else self.add(module, name)
 

@@ -11,7 +11,7 @@ from extractor.importers.adopt.differences import Compared
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
 from extractor.importers.adopt.fork_code import ForkCode
-from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
+from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook, write_loop
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.segments import Segment, decode, split
@@ -37,6 +37,7 @@ _OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs)["']""")
 # What trains in a fork and is the project's own here, by class.
 _LOOPS = {"DataParallelPPOActor": "update_policy", "RayPPOTrainer": "fit"}
 _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), "generate_sequences")
+_LOOPS |= {"RewardLoopWorker": "compute_score_batch", "RewardManagerWorker": "compute_score"}
 # How code reads a key of a batch.
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
 _TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
@@ -141,7 +142,7 @@ def list_others(compared: Mapping[str, Compared], edits: Sequence[ForkEdit]) -> 
     for start, kind in _OTHERS:
         for edit in edits:
             is_one = edit.upstream_path.startswith(start) and edit.is_symbol and edit.what != "removed"
-            is_one = is_one and edit.outcome is not Outcome.UPSTREAM
+            is_one = is_one and edit.outcome is not Outcome.UPSTREAM and edit.symbol not in _LOOPS
             if is_one and re.match(r"(async )?(def|class) |@", edit.new.lstrip()):
                 for name in _list_callers(compared[edit.upstream_path].fork, edit.symbol):
                     found.setdefault((kind, name, edit.upstream_path), []).append(edit)
@@ -196,15 +197,27 @@ def list_trainers(fork: ForkCode) -> Iterator[MethodState]:
         yield MethodState(_TRAINER, name, Runs.NO, path, why=f"{path} trains, and a project has its own loop")
 
 
-def list_unwritten(
-    target: AdoptTarget, carried: Carried, edits: Sequence[ForkEdit], written: Iterable[bytes]
-) -> Iterator[MethodState]:
-    """Yield edits that read keys which only the fork's own loops write."""
+def add_loop(
+    fork: ForkCode,
+    target: AdoptTarget,
+    carried: Carried,
+    edits: Sequence[ForkEdit],
+    files: Mapping[str, bytes],
+    hooks: Sequence[Hook],
+) -> tuple[dict[str, bytes], list[MethodState]]:
+    """Add what the fork's loop writes for edits that read it; return the file, and edits that still lack something."""
     before = {Unit(name_module(edit.upstream_path), edit.symbol): edit for edit in edits}
     old = {unit: edit.old for unit, edit in before.items() if edit.outcome is Outcome.CARRIED}
-    for unit, keys in _map_unwritten(target, carried, old, written).items():
-        why = f"it reads {keys}, {_NOBODYS}: a run may stop there"
-        yield MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why)
+    found, place = _map_unwritten(target, carried, old, files.values()), f"{target.package}/{FILE}"
+    keys = {key for names in found.values() for key in names.split(", ")}
+    texts = {path: data.decode() for path, data in files.items() if path.endswith(".py")}
+    text = write_loop(fork, keys, texts, target.package, hooks) if keys and place in texts else None
+    more = {place: text.encode()} if text is not None else {}
+    left = _map_unwritten(target, carried, old, {**files, **more}.values()) if more else found
+    whys = {unit: f"it reads {names}, {_NOBODYS}: a run may stop there" for unit, names in left.items()}
+    return more, [
+        MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why) for unit, why in whys.items()
+    ]
 
 
 def list_blind_metrics(recognised: Recognised, target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
