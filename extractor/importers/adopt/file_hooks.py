@@ -58,7 +58,7 @@ def copy_files(
         # Without a run the manager is one whose file was changed, most scripts' first; else verl's plain one.
         changed = dict.fromkeys([managers.PLAIN, *(Path(item.where).stem for item in parked if "manager" in item.kind)])
         fork = recognised.code
-        for name in sorted(changed, key=lambda name: fork.count_chosen("reward_manager", name), reverse=True):
+        for name in sorted(changed, key=lambda name: len(fork.list_scripts([("reward_manager", name)])), reverse=True):
             chosen = {key: name for key in REWARD_MANAGER if key in before}
             taken = managers.take_unnamed(replace(project, settings=chosen), fork.program, before)
             if taken.settings:

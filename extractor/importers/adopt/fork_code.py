@@ -11,10 +11,10 @@ from functools import cached_property
 from extractor.importers.adopt.differences import list_imports
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
-from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.runs.module_imports import Name, list_names, replace_nodes, write_import
+from extractor.pipeline.index.module_imports import Name, list_names, replace_nodes, write_import
 from extractor.pipeline.index.syntax import find_global_names, list_bound_names, read_attribute_chain
+from extractor.pipeline.merge.segments import Segment, decode, restore_upstream_names, split
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 
@@ -113,11 +113,9 @@ class ForkCode:
         programs = [name for name in self._programs if self.find(name) is not None]
         return max(programs, key=programs.count, default="verl.trainer.main_ppo")
 
-    def count_chosen(self, key: str, name: str, among: Collection[str] = ()) -> int:
-        """Return how many launch scripts choose a name by a setting, of those that choose one of others."""
-        named = [rf"\w*{key}\w*[=:]\s*[\"']?(?:\$\{{\w+:-)?{re.escape(item)}\b" for item in (name, *among)]
-        texts = [text for text in self._scripts if re.search(named[0], text, re.IGNORECASE)]
-        return sum(not among or any(re.search(item, text, re.IGNORECASE) for item in named[1:]) for text in texts)
+    def list_scripts(self, chosen: Collection[tuple[str, str]]) -> list[str]:
+        """Return the launch scripts that choose a name by a setting, for any of the pairs of setting and name."""
+        return [text for text in self._scripts if any(is_chosen(text, key, name) for key, name in chosen)]
 
     def resolve(self, item: Name) -> tuple[ForkModule, str | None] | None:
         """Follow an import to module and name; None outside the fork."""
@@ -138,6 +136,11 @@ class ForkCode:
                 continue
             return module, item.name
         return None
+
+
+def is_chosen(script: str, key: str, name: str) -> bool:
+    """Tell whether a launch script chooses a name by a setting, or by a variable called after it."""
+    return re.search(rf"\w*{key}\w*[=:]\s*[\"']?(?:\$\{{\w+:-)?{re.escape(name)}\b", script, re.IGNORECASE) is not None
 
 
 def find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:

@@ -9,9 +9,9 @@ from textwrap import dedent
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.loop_slices import slice_loop
-from extractor.importers.adopt.segments import split
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table
+from extractor.pipeline.merge.segments import split
 from extractor.pipeline.rewrite.add_imports import add_imports
 from extractor.values import readers
 from extractor.values.modules import name_module

@@ -10,16 +10,23 @@ from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.differences import Compared
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
-from extractor.importers.adopt.fork_code import ForkCode
+from extractor.importers.adopt.fork_code import ForkCode, is_chosen
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook, write_loop
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
-from extractor.importers.adopt.segments import Segment, decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
 from extractor.importers.runs.copied_code import managers
+from extractor.pipeline.merge.segments import Segment, decode, split
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.modules import name_module
 
+_ALGORITHMS = "verl/trainer/ppo/core_algos.py"
+# What chooses a kind of methods, and what is chosen without it.
+_SETTINGS = {
+    ESTIMATOR: ("adv_estimator", "gae"),
+    LOSS: ("loss_mode", "vanilla"),
+    "reward manager": ("reward_manager", "naive"),
+}
 _MAIN = "config/ppo_trainer.yaml"
 _ACTOR = "actor_rollout_ref.actor."
 _POLICY_LOSS = f"{_ACTOR}policy_loss."
@@ -38,6 +45,7 @@ _OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs)["']""")
 _LOOPS = {"DataParallelPPOActor": "update_policy", "RayPPOTrainer": "fit"}
 _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), "generate_sequences")
 _LOOPS |= {"RewardLoopWorker": "compute_score_batch", "RewardManagerWorker": "compute_score"}
+_LOOPS |= {"RewardLoopManager": "compute_rm_score"}
 # How code reads a key of a batch.
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
 _TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
@@ -65,6 +73,7 @@ class MethodState:
         setting: What chooses it, where a setting does.
         why: What is missing.
         symbol: The fork's function, `module:name`, where there is one to compare numbers with.
+        is_idle: It does not run, and none of the fork's launch scripts chooses it.
     """
 
     kind: str
@@ -74,6 +83,33 @@ class MethodState:
     setting: str = ""
     why: str = ""
     symbol: str = ""
+    is_idle: bool = False
+
+
+def mark_idle(recognised: Recognised, states: Sequence[MethodState]) -> list[MethodState]:
+    """Return the states, with those marked that do not run and that no launch script of the fork's own chooses.
+
+    Its own scripts are those that choose a method which only the fork has. Without any, all methods count.
+    """
+    known = recognised.source.read(_ALGORITHMS) if _ALGORITHMS in recognised.source.files else ""
+    own = [(_SETTINGS[item.kind][0], item.name) for item in states if item.kind in _SETTINGS]
+    own = [(key, name) for key, name in own if f'"{name}"' not in known and name == name.lower()]
+    scripts, found = recognised.code.list_scripts(own), []
+    for item in states:
+        key, default = _SETTINGS.get(item.kind, ("", ""))
+        names = [_name_choice(other) for other in states if other.kind == item.kind]
+        used = {name for name in names if any(is_chosen(text, key, name) for text in scripts)}
+        used |= {default} if any(key not in text for text in scripts) else set()
+        if key and used & set(names) and item.runs is not Runs.YES and _name_choice(item) not in used:
+            said = "no script of yours chooses it"
+            item = replace(item, is_idle=True, why=f"{said}; {item.why}" if item.why else said)
+        found.append(item)
+    return found
+
+
+def _name_choice(state: MethodState) -> str:
+    """Return what a setting calls a method: `dapo` for the class DAPORewardManager."""
+    return re.sub(r"(Reward)?(Loop)?Manager.*", "", state.name).lower()
 
 
 def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> str:
@@ -82,7 +118,7 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
     names = sorted({name for edit in lost for name in edit.parts if name == _LOOPS[edit.symbol]})
     names += [item.name for item in states if item.kind == _TRAINER]
     more = f"; what you changed in {', '.join(names)} is parked, but for what it calls of these" if names else ""
-    states = [item for item in states if item.kind != _TRAINER]
+    states = [item for item in states if item.kind != _TRAINER and not item.is_idle]
     if not states:
         return f"no method of yours: no estimator, loss, reward or dataset differs from upstream's{more}"
     whole = judge_overall(states)
@@ -92,8 +128,8 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
 
 
 def judge_overall(states: Sequence[MethodState]) -> Runs:
-    """Return how much runs overall; NO if no algorithm does. Trainers do not count beside others."""
-    states = [item for item in states if item.kind != _TRAINER] or states
+    """Return how much runs overall; NO if no algorithm does. Trainers and idle ones do not count beside others."""
+    states = [item for item in states if item.kind != _TRAINER and not item.is_idle] or states
     algorithms = [item for item in states if item.kind in (ESTIMATOR, LOSS)] or states
     if states and all(item.runs is Runs.NO for item in algorithms):
         return Runs.NO
@@ -144,7 +180,8 @@ def list_others(compared: Mapping[str, Compared], edits: Sequence[ForkEdit]) -> 
             is_one = edit.upstream_path.startswith(start) and edit.is_symbol and edit.what != "removed"
             is_one = is_one and edit.outcome is not Outcome.UPSTREAM and edit.symbol not in _LOOPS
             if is_one and re.match(r"(async )?(def|class) |@", edit.new.lstrip()):
-                for name in _list_callers(compared[edit.upstream_path].fork, edit.symbol):
+                callers = _list_callers(compared[edit.upstream_path].fork, edit.symbol)
+                for name in (name for name in callers if name not in _LOOPS):
                     found.setdefault((kind, name, edit.upstream_path), []).append(edit)
     names = [name for _, name, _ in found]
     for (kind, name, path), parts in found.items():

@@ -5,9 +5,9 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
-from extractor.importers.runs.module_imports import replace_nodes
 from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
+from extractor.pipeline.index.module_imports import replace_nodes
 from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.values import limits, readers
