@@ -10,8 +10,8 @@ from extractor.importers.adopt.fork_code import ForkCode, ForkModule, find_calls
 from extractor.importers.adopt.loop_slices import keep
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs.definitions import list_required_arguments
 from extractor.pipeline.index.syntax import read_attribute_chain
+from extractor.pipeline.rewrite.definitions import list_required_arguments
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 
@@ -320,9 +320,9 @@ def rewrite_for_hook(
             for item in ast.walk(trainer)
             if isinstance(item, ast.Assign) and len(item.targets) == 1 and ast.unparse(item.targets[0]) == name
         ]
-        inner = (
-            rewrite_for_hook(values[0], trainer, words, names, depth + 1) if len(values) == 1 and depth < 4 else None
-        )
+        added = {ast.unparse(item.target) for item in ast.walk(trainer) if isinstance(item, ast.AugAssign)}
+        is_one = len(values) == 1 and name not in added and depth < 4
+        inner = rewrite_for_hook(values[0], trainer, words, names, depth + 1) if is_one else None
         inner = 'now["entropy"]' if inner is None and _is_entropy(name, trainer) else inner
         if inner is None:
             return None
