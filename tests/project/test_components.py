@@ -89,7 +89,8 @@ else:
 
 # An estimator that reads components.
 batch = scored("ab", [0, 1], None, "numbers")[0]
-add_columns(batch, {"acc": [1.0, None]})
+add_columns(batch, {"acc": [1.0, None], "of_tokens": list(torch.ones(2, 3))})
+assert batch.batch["of_tokens"].shape == (2, 3)
 try:
     check_reported(batch, ["acc"])
 except ConfigError as error:

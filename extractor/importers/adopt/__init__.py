@@ -18,11 +18,11 @@ from extractor.importers.adopt.method_hooks import FILE, Hook
 from extractor.importers.adopt.method_states import MethodState
 from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
-from extractor.importers.adopt.segments import decode, restore_upstream_names
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Unit
 from extractor.importers.runs.carry_over import RunRequest
 from extractor.importers.runs.imported_project import ImportedProject
 from extractor.pipeline.generate import Generated, complete
+from extractor.pipeline.merge.segments import decode, restore_upstream_names
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
 from extractor.pipeline.source import Source
 from extractor.usecases.kept_methods import MethodDemand, generate_with_methods, read_demands, read_edit_demands
@@ -165,13 +165,15 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *others])
     files |= copied
     hook_files |= {path: data for path, data in copied.items() if path.endswith("_dataset.py")}
-    code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     emitted = {path: file.data for path, file in target.files.items()}
+    written, lacking = method_states.add_loop(recognised.code, target, carried, edits, emitted | files, hooks)
+    files, hook_files = files | written, hook_files | written
+    code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     files |= carry_defaults(copy, (source, *recognised.bases), emitted, options.package)
     tree = {**target.files, **{path: replace(target.files[path], data=files[path]) for path in files.keys() & emitted}}
     files |= add_own_keys(copy, source, tree, code)
     files |= choose(files, emitted, hooks, options.package)
-    methods += method_states.list_unwritten(target, carried, edits, (emitted | files).values())
+    methods = method_states.mark_idle(recognised, [*methods, *lacking])
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     outside = {line.outside for line in lines if line.outside}.union(*(hook.outside for hook in hooks))
     texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]

@@ -6,17 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from extractor.importers.adopt.find_methods import find_calls, rewrite_for_hook
+from extractor.importers.adopt.find_methods import rewrite_for_hook
+from extractor.importers.adopt.fork_code import Closure, find_calls
+from extractor.importers.adopt.method_hooks import map_project_names
 from extractor.importers.adopt.method_states import MethodState, Runs
 from extractor.importers.adopt.own_keys import compose_settings
 from extractor.importers.adopt.recognised import Recognised
-from extractor.importers.adopt.target_project import AdoptTarget
+from extractor.importers.adopt.target_project import AdoptTarget, NoPlace
 from extractor.importers.config.keys import REWARD_MANAGER
 from extractor.importers.config.templates import read_table, render
 from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.definitions import list_required_arguments
 from extractor.importers.runs.places import RunFolders
+from extractor.pipeline.rewrite.definitions import list_required_arguments
 from extractor.values.tree import File, FileKind, Tree
 
 _CUSTOM, _CLASS = "data.custom_cls", "RLHFDataset"
@@ -53,11 +55,12 @@ def copy_files(
     found: dict[str, tuple[str, str, str]] = {}
     if lost & {"reward manager", "reward function"}:
         before = compose_settings({path: file.data for path, file in whole.items()}, "config/")
-        # Without a run the manager is verl's plain one; else it is one whose file was changed.
-        changed = [Path(item.where).stem for item in parked if item.kind == "reward manager"]
-        for name in dict.fromkeys([managers.PLAIN, *changed]):
+        # Without a run the manager is one whose file was changed, most scripts' first; else verl's plain one.
+        changed = dict.fromkeys([managers.PLAIN, *(Path(item.where).stem for item in parked if "manager" in item.kind)])
+        fork = recognised.code
+        for name in sorted(changed, key=lambda name: len(fork.list_scripts([("reward_manager", name)])), reverse=True):
             chosen = {key: name for key in REWARD_MANAGER if key in before}
-            taken = managers.take_unnamed(replace(project, settings=chosen), "", before)
+            taken = managers.take_unnamed(replace(project, settings=chosen), fork.program, before)
             if taken.settings:
                 break
         if taken.settings:
@@ -73,7 +76,8 @@ def copy_files(
     for own in [item for item in states if item.kind == "reward manager" and item.where in copy.own]:
         project, copied = _copy_manager(project, own)
         states = [copied if item is own else item for item in states]
-    made, left = _make_of_config(recognised) if "dataset" in lost else (None, [])
+    texts = {path: file.data.decode() for path, file in whole.items() if path.endswith(".py")}
+    made, left = _make_of_config(recognised, texts, target.package) if "dataset" in lost else (None, [])
     if made is not None:
         chosen = {f"{_CUSTOM}.path": f"{copy.root.name}/{_DATASET}", f"{_CUSTOM}.name": _CLASS}
         taken = named.take_files(replace(project, settings=chosen))
@@ -120,7 +124,7 @@ def _update_state(
     return replace(item, runs=runs, where=where, setting=setting, why=why)
 
 
-def _make_of_config(recognised: Recognised) -> tuple[str | None, list[str]]:
+def _make_of_config(recognised: Recognised, texts: Mapping[str, str], package: str) -> tuple[str | None, list[str]]:
     """Return a class that makes the dataset of a config; and arguments that stay at their defaults.
 
     The class is empty where the dataset takes what projects pass, and None where it cannot be made.
@@ -132,16 +136,23 @@ def _make_of_config(recognised: Recognised) -> tuple[str | None, list[str]]:
         return None, []
     if {item.arg for item in makes[0].args.args} >= _GIVEN:
         return "", []
-    if "raw_prompt_ids" not in ast.unparse(node or ast.Pass()):  # which rollouts begin with, and 0.1 had not
-        return None, []
-    trainers = sorted(fork.mentions(f"{_CLASS}("), key=fork.count_uses, reverse=True)
-    calls = (pair for module in trainers for pair in find_calls(module, (_CLASS,)))
-    for call, around in calls:
-        given = {item.arg: rewrite_for_hook(item.value, around, _OF_A_DATASET) for item in call.keywords if item.arg}
-        needed = set(list_required_arguments(makes[0])) - {"self"}
-        if "data_files" in given.values() and not call.args and needed <= {key for key, text in given.items() if text}:
-            lines = "".join(f"            {key}={text},\n" for key, text in given.items() if text)
-            return render("fork_dataset.py", cls=_CLASS, name=_MADE, arguments=lines), [
-                key for key, text in given.items() if not text
-            ]
+    needed = set(list_required_arguments(makes[0])) - {"self"}
+    for trainer in sorted(fork.mentions(f"{_CLASS}("), key=fork.count_uses, reverse=True):
+        names = {*trainer.by_name, *trainer.imports}
+        for call, around in find_calls(trainer, (_CLASS,)):
+            asked = {item.arg: item.value for item in call.keywords if item.arg}
+            closure = Closure(fork, map_project_names(texts, package), package, frozenset({_CLASS}))
+            given: dict[str, str] = {}
+            for key, value in asked.items():
+                try:
+                    text = rewrite_for_hook(value, around, _OF_A_DATASET, names)
+                    given |= {key: closure.rewrite(trainer, text)} if text else {}
+                except NoPlace:
+                    continue
+            if "data_files" in given.values() and not call.args and needed <= given.keys():
+                lines = "".join(f"            {key}={text},\n" for key, text in given.items())
+                code = "\n\n\n".join(text.strip() for text in closure.texts.values())
+                imports = "\n".join(sorted(closure.imports.values()))
+                made = render("fork_dataset.py", cls=_CLASS, name=_MADE, arguments=lines, code=code, imports=imports)
+                return made, sorted(asked.keys() - given.keys())
     return None, []

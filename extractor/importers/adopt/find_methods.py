@@ -6,11 +6,12 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from textwrap import shorten
 
-from extractor.importers.adopt.fork_code import ForkCode, ForkModule
+from extractor.importers.adopt.fork_code import ForkCode, ForkModule, find_calls
+from extractor.importers.adopt.loop_slices import keep
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs.definitions import list_required_arguments
 from extractor.pipeline.index.syntax import read_attribute_chain
+from extractor.pipeline.rewrite.definitions import list_required_arguments
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 
@@ -254,16 +255,6 @@ def _find_handed(fork: ForkCode, method: ForkMethod, names: list[str]) -> Iterat
                     yield str(target.slice.value), part.value, caller
 
 
-def find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
-    """Yield calls of the named functions, each with its enclosing function."""
-    for segment in module.segments:
-        for around in ast.walk(segment.node) if segment.node is not None else ():
-            if isinstance(around, _FUNCTIONS):
-                for part in ast.walk(around):
-                    if isinstance(part, ast.Call) and (read_attribute_chain(part.func) or ("",))[-1] in names:
-                        yield part, around
-
-
 def list_branch_arguments(
     fork: ForkCode, method: ForkMethod, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
 ) -> list[str]:
@@ -291,7 +282,7 @@ def list_branch_arguments(
         if place == 0:
             found.append(f'{name}="{method.name}"')
         elif name in given and (name in used or name in needed):
-            text = rewrite_for_hook(given[name], trainer, _TRAINERS)
+            text = rewrite_for_hook(given[name], trainer, _TRAINERS) or keep(fork, given[name])
             if text is not None:
                 found.append(f"{name}={text}")
             elif name in needed and name in used:
@@ -314,12 +305,14 @@ def _find_trainer_call(fork: ForkCode, method: ForkMethod) -> tuple[ast.Call, as
     return ast.Call(ast.Name(method.function), [], []), ast.Module([], [])
 
 
-def rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str], depth: int = 0) -> str | None:
-    """Rewrite a trainer's expression for a hook; None if impossible."""
+def rewrite_for_hook(
+    value: ast.expr, trainer: ast.AST, words: Mapping[str, str], names: Collection[str] = (), depth: int = 0
+) -> str | None:
+    """Rewrite a trainer's expression for a hook; None if impossible. It may have `names` of the trainer's module."""
     text = ast.unparse(value)
     for own, ours in words.items():
         text = re.sub(rf"(?<![\w.]){re.escape(own)}\b(?!\s*=[^=])", ours, text)
-    known = {"True", "int", "float", "bool", *(ours.partition(".")[0] for ours in words.values())}
+    known = {"True", "int", "float", "bool", *names, *(ours.partition(".")[0] for ours in words.values())}
     free = {node.id for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Name)} - known
     for name in sorted(free):
         values = [
@@ -327,7 +320,9 @@ def rewrite_for_hook(value: ast.expr, trainer: ast.AST, words: Mapping[str, str]
             for item in ast.walk(trainer)
             if isinstance(item, ast.Assign) and len(item.targets) == 1 and ast.unparse(item.targets[0]) == name
         ]
-        inner = rewrite_for_hook(values[0], trainer, words, depth + 1) if len(values) == 1 and depth < 4 else None
+        added = {ast.unparse(item.target) for item in ast.walk(trainer) if isinstance(item, ast.AugAssign)}
+        is_one = len(values) == 1 and name not in added and depth < 4
+        inner = rewrite_for_hook(values[0], trainer, words, names, depth + 1) if is_one else None
         inner = 'now["entropy"]' if inner is None and _is_entropy(name, trainer) else inner
         if inner is None:
             return None

@@ -4,17 +4,17 @@ import ast
 import builtins
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from extractor.importers.adopt.differences import list_imports
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
-from extractor.importers.adopt.segments import Segment, decode, restore_upstream_names, split
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.importers.runs.module_imports import Name, list_names, replace_nodes, write_import
+from extractor.pipeline.index.module_imports import Name, list_names, replace_nodes, write_import
 from extractor.pipeline.index.syntax import find_global_names, list_bound_names, read_attribute_chain
+from extractor.pipeline.merge.segments import Segment, decode, restore_upstream_names, split
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 
@@ -63,6 +63,7 @@ class ForkCode:
         self._prefixes = copy.prefixes
         self._read: dict[str, ForkModule | None] = {}
         self._programs: list[str] = []
+        self._scripts: list[str] = []
         root = copy.root.relative_to(copy.top).as_posix()
         inside = "" if root == "." else f"{root}/"
         beside = inside.rstrip("/").rpartition("/")[0]
@@ -73,6 +74,7 @@ class ForkCode:
                 self._paths.setdefault(name_module(name), (path, data))
             elif path.endswith(".sh"):
                 self._programs += [name.decode() for name in _PROGRAM.findall(data)]
+                self._scripts.append(data.decode(errors="replace"))
 
     def find(self, name: str) -> ForkModule | None:
         """Return a module, or None if the fork lacks it."""
@@ -105,6 +107,16 @@ class ForkCode:
             if program is not None
         )
 
+    @property
+    def program(self) -> str:
+        """Return the program that most launch scripts run."""
+        programs = [name for name in self._programs if self.find(name) is not None]
+        return max(programs, key=programs.count, default="verl.trainer.main_ppo")
+
+    def list_scripts(self, chosen: Collection[tuple[str, str]]) -> list[str]:
+        """Return the launch scripts that choose a name by a setting, for any of the pairs of setting and name."""
+        return [text for text in self._scripts if any(is_chosen(text, key, name) for key, name in chosen)]
+
     def resolve(self, item: Name) -> tuple[ForkModule, str | None] | None:
         """Follow an import to module and name; None outside the fork."""
         for _ in range(8):
@@ -126,6 +138,21 @@ class ForkCode:
         return None
 
 
+def is_chosen(script: str, key: str, name: str) -> bool:
+    """Tell whether a launch script chooses a name by a setting, or by a variable called after it."""
+    return re.search(rf"\w*{key}\w*[=:]\s*[\"']?(?:\$\{{\w+:-)?{re.escape(name)}\b", script, re.IGNORECASE) is not None
+
+
+def find_calls(module: ForkModule, names: Collection[str]) -> Iterator[tuple[ast.Call, ast.AST]]:
+    """Yield calls of the named functions, each with its enclosing function."""
+    for segment in module.segments:
+        for around in ast.walk(segment.node) if segment.node is not None else ():
+            if isinstance(around, _FUNCTIONS):
+                for part in ast.walk(around):
+                    if isinstance(part, ast.Call) and (read_attribute_chain(part.func) or ("",))[-1] in names:
+                        yield part, around
+
+
 class Closure:
     """Collects the definitions and imports that a function needs.
 
@@ -137,7 +164,7 @@ class Closure:
     """
 
     def __init__(self, fork: ForkCode, project: Mapping[str, str], package: str, taken: frozenset[str]) -> None:
-        self._fork, self._project, self._package, self._taken = fork, project, package, taken
+        self._fork, self._project, self.package, self.taken = fork, project, package, taken
         self.imports: dict[str, str] = {}
         self.texts: dict[tuple[str, str], str] = {}
         self.outside: set[str] = set()
@@ -161,7 +188,7 @@ class Closure:
     def _find_free_name(self, module: ForkModule, name: str) -> str:
         last = module.name.rpartition(".")[2]
         names = [name, f"{name}_of_{last}", *(f"{name}_of_{last}_{number}" for number in range(2, 99))]
-        return next(item for item in names if item not in {*self._taken, *self._names.values(), *self.imports})
+        return next(item for item in names if item not in {*self.taken, *self._names.values(), *self.imports})
 
     def rewrite(self, module: ForkModule, text: str) -> str:
         """Return code adapted to the hook file; add its dependencies.
@@ -259,7 +286,7 @@ class Closure:
         segment = module.by_name[name]
         if name in self._project and (isinstance(segment.node, ast.ClassDef) or "REGISTRY" in name):
             where = self._project[name]
-            self.imports[name] = f"from {self._package}.{where} import {name}"
+            self.imports[name] = f"from {self.package}.{where} import {name}"
             return name
         return self._import_any() if is_type else self.add(module, name)
 

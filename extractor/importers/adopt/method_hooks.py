@@ -8,9 +8,10 @@ from textwrap import dedent
 
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
-from extractor.importers.adopt.segments import split
+from extractor.importers.adopt.loop_slices import slice_loop
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table
+from extractor.pipeline.merge.segments import split
 from extractor.pipeline.rewrite.add_imports import add_imports
 from extractor.values import readers
 from extractor.values.modules import name_module
@@ -96,7 +97,11 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     whole = f"{code}\n\n\n{body.head}\n{body.tail}"
     columns = sorted(set().union(*find_columns(whole)))
     rows = tuple(name for name in columns if _is_of_data(fork, name, whole))
-    needs = tuple(name for name in columns if name not in rows)
+    asked = {name for name in columns if name not in rows}
+    pieces, made = _take_loop(fork, method, closure, asked, body.tail, name)
+    needs = tuple(sorted(asked - made))
+    if pieces:
+        code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces, *pieces])
     decorator, wanted, of_pass = REGISTER[method.kind], dict(closure.imports), frozenset[str]()
     if method.kind == ESTIMATOR:
         wanted["at_hand"] = f"from {package}.hooks import at_hand"
@@ -110,7 +115,6 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
         if arrays := sorted(_ARRAYS & of_pass):
             raise NoPlace(f"its loss reads {', '.join(arrays)}, and an actor hands tensors alone")
     wanted[decorator] = f"from {package}.registries import {decorator}"
-    lines = [line for local, line in sorted(wanted.items(), key=lambda item: item[1]) if local not in taken]
     asks = (
         f"\n\n    The batch has to have {', '.join(needs)}: what a reward reports, or a column of the data.\n    "
         if needs
@@ -118,10 +122,56 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     )
     said = f"Compute {name} as {method.module.path} of the fork does.{asks}"
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}"""\n{body.tail}'
-    text = add_imports(before, lines).rstrip("\n") + f"\n\n\n{code}\n\n\n{hook}\n"
-    readers.parse_python(text)
+    text = _extend(before, wanted, taken, [code, hook])
     outside, functions, features = frozenset(closure.outside), tuple(closure.texts), (COLUMNS,) if of_pass else ()
     return Hook(method, name, text, outside, needs, rows, tuple(left), functions, features)
+
+
+def _extend(before: str, imports: Mapping[str, str], taken: frozenset[str], pieces: Sequence[str]) -> str:
+    """Return the algorithms file with more code and its imports."""
+    lines = [line for local, line in sorted(imports.items(), key=lambda item: item[1]) if local not in taken]
+    text = "\n\n\n".join([add_imports(before, lines).rstrip("\n"), *pieces]) + "\n"
+    readers.parse_python(text)
+    return text
+
+
+def write_loop(
+    fork: ForkCode, columns: set[str], files: Mapping[str, str], package: str, hooks: Sequence[Hook]
+) -> str | None:
+    """Return the algorithms file with what the fork's loop writes to the batch; None if that cannot come along."""
+    before = files[f"{package}/{FILE}"]
+    taken = frozenset(name for item in split(before) for name in item.binds)
+    closure, loop = Closure(fork, map_project_names(files, package), package, taken), slice_loop(fork, columns, ())
+    renamed = {hook.name: hook.method.name for hook in hooks if hook.name != hook.method.name}
+    try:
+        pieces = [] if loop is None else loop.write(closure, "", renamed, "edits")
+    except NoPlace:
+        return None
+    texts = [text.strip("\n") for text in closure.texts.values()]
+    return _extend(before, closure.imports, taken, [*texts, *pieces]) if pieces else None
+
+
+def _take_loop(
+    fork: ForkCode, method: ForkMethod, closure: Closure, columns: set[str], tail: str, name: str
+) -> tuple[list[str], set[str]]:
+    """Return functions that do what the fork's loop does for a hook, and the columns that they write.
+
+    Raises:
+        NoPlace: what the hook is handed cannot be had.
+    """
+    kept = set(re.findall(r"now\.kept\.(\w+)", tail))
+    only = name if method.kind == ESTIMATOR else ""
+    for wanted in (columns, set()):
+        loop = slice_loop(fork, wanted, kept, method.module) if wanted or kept else None
+        try:
+            if loop is not None:
+                slug = re.sub(r"\W", "_", f"{method.kind.split()[-1]}_{method.name}")
+                renamed = {name: method.name} if only not in ("", method.name) else {}
+                return loop.write(closure, only, renamed, slug), set(loop.columns)
+        except NoPlace:
+            if kept and not wanted:
+                raise
+    return [], set()
 
 
 def find_arguments(fork: ForkCode, method: ForkMethod) -> tuple[list[str], str]:

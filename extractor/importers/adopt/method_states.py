@@ -10,16 +10,23 @@ from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.differences import Compared
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
-from extractor.importers.adopt.fork_code import ForkCode
-from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook
+from extractor.importers.adopt.fork_code import ForkCode, is_chosen
+from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook, write_loop
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
-from extractor.importers.adopt.segments import Segment, decode, split
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
 from extractor.importers.runs.copied_code import managers
+from extractor.pipeline.merge.segments import Segment, decode, split
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.modules import name_module
 
+_ALGORITHMS = "verl/trainer/ppo/core_algos.py"
+# What chooses a kind of methods, and what is chosen without it.
+_SETTINGS = {
+    ESTIMATOR: ("adv_estimator", "gae"),
+    LOSS: ("loss_mode", "vanilla"),
+    "reward manager": ("reward_manager", "naive"),
+}
 _MAIN = "config/ppo_trainer.yaml"
 _ACTOR = "actor_rollout_ref.actor."
 _POLICY_LOSS = f"{_ACTOR}policy_loss."
@@ -37,6 +44,8 @@ _OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs)["']""")
 # What trains in a fork and is the project's own here, by class.
 _LOOPS = {"DataParallelPPOActor": "update_policy", "RayPPOTrainer": "fit"}
 _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), "generate_sequences")
+_LOOPS |= {"RewardLoopWorker": "compute_score_batch", "RewardManagerWorker": "compute_score"}
+_LOOPS |= {"RewardLoopManager": "compute_rm_score"}
 # How code reads a key of a batch.
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
 _TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
@@ -64,6 +73,7 @@ class MethodState:
         setting: What chooses it, where a setting does.
         why: What is missing.
         symbol: The fork's function, `module:name`, where there is one to compare numbers with.
+        is_idle: It does not run, and none of the fork's launch scripts chooses it.
     """
 
     kind: str
@@ -73,6 +83,33 @@ class MethodState:
     setting: str = ""
     why: str = ""
     symbol: str = ""
+    is_idle: bool = False
+
+
+def mark_idle(recognised: Recognised, states: Sequence[MethodState]) -> list[MethodState]:
+    """Return the states, with those marked that do not run and that no launch script of the fork's own chooses.
+
+    Its own scripts are those that choose a method which only the fork has. Without any, all methods count.
+    """
+    known = recognised.source.read(_ALGORITHMS) if _ALGORITHMS in recognised.source.files else ""
+    own = [(_SETTINGS[item.kind][0], item.name) for item in states if item.kind in _SETTINGS]
+    own = [(key, name) for key, name in own if f'"{name}"' not in known and name == name.lower()]
+    scripts, found = recognised.code.list_scripts(own), []
+    for item in states:
+        key, default = _SETTINGS.get(item.kind, ("", ""))
+        names = [_name_choice(other) for other in states if other.kind == item.kind]
+        used = {name for name in names if any(is_chosen(text, key, name) for text in scripts)}
+        used |= {default} if any(key not in text for text in scripts) else set()
+        if key and used & set(names) and item.runs is not Runs.YES and _name_choice(item) not in used:
+            said = "no script of yours chooses it"
+            item = replace(item, is_idle=True, why=f"{said}; {item.why}" if item.why else said)
+        found.append(item)
+    return found
+
+
+def _name_choice(state: MethodState) -> str:
+    """Return what a setting calls a method: `dapo` for the class DAPORewardManager."""
+    return re.sub(r"(Reward)?(Loop)?Manager.*", "", state.name).lower()
 
 
 def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> str:
@@ -81,7 +118,7 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
     names = sorted({name for edit in lost for name in edit.parts if name == _LOOPS[edit.symbol]})
     names += [item.name for item in states if item.kind == _TRAINER]
     more = f"; what you changed in {', '.join(names)} is parked, but for what it calls of these" if names else ""
-    states = [item for item in states if item.kind != _TRAINER]
+    states = [item for item in states if item.kind != _TRAINER and not item.is_idle]
     if not states:
         return f"no method of yours: no estimator, loss, reward or dataset differs from upstream's{more}"
     whole = judge_overall(states)
@@ -91,8 +128,8 @@ def summarize(states: Sequence[MethodState], edits: Sequence[ForkEdit] = ()) -> 
 
 
 def judge_overall(states: Sequence[MethodState]) -> Runs:
-    """Return how much runs overall; NO if no algorithm does. Trainers do not count beside others."""
-    states = [item for item in states if item.kind != _TRAINER] or states
+    """Return how much runs overall; NO if no algorithm does. Trainers and idle ones do not count beside others."""
+    states = [item for item in states if item.kind != _TRAINER and not item.is_idle] or states
     algorithms = [item for item in states if item.kind in (ESTIMATOR, LOSS)] or states
     if states and all(item.runs is Runs.NO for item in algorithms):
         return Runs.NO
@@ -141,9 +178,10 @@ def list_others(compared: Mapping[str, Compared], edits: Sequence[ForkEdit]) -> 
     for start, kind in _OTHERS:
         for edit in edits:
             is_one = edit.upstream_path.startswith(start) and edit.is_symbol and edit.what != "removed"
-            is_one = is_one and edit.outcome is not Outcome.UPSTREAM
+            is_one = is_one and edit.outcome is not Outcome.UPSTREAM and edit.symbol not in _LOOPS
             if is_one and re.match(r"(async )?(def|class) |@", edit.new.lstrip()):
-                for name in _list_callers(compared[edit.upstream_path].fork, edit.symbol):
+                callers = _list_callers(compared[edit.upstream_path].fork, edit.symbol)
+                for name in (name for name in callers if name not in _LOOPS):
                     found.setdefault((kind, name, edit.upstream_path), []).append(edit)
     names = [name for _, name, _ in found]
     for (kind, name, path), parts in found.items():
@@ -196,15 +234,27 @@ def list_trainers(fork: ForkCode) -> Iterator[MethodState]:
         yield MethodState(_TRAINER, name, Runs.NO, path, why=f"{path} trains, and a project has its own loop")
 
 
-def list_unwritten(
-    target: AdoptTarget, carried: Carried, edits: Sequence[ForkEdit], written: Iterable[bytes]
-) -> Iterator[MethodState]:
-    """Yield edits that read keys which only the fork's own loops write."""
+def add_loop(
+    fork: ForkCode,
+    target: AdoptTarget,
+    carried: Carried,
+    edits: Sequence[ForkEdit],
+    files: Mapping[str, bytes],
+    hooks: Sequence[Hook],
+) -> tuple[dict[str, bytes], list[MethodState]]:
+    """Add what the fork's loop writes for edits that read it; return the file, and edits that still lack something."""
     before = {Unit(name_module(edit.upstream_path), edit.symbol): edit for edit in edits}
     old = {unit: edit.old for unit, edit in before.items() if edit.outcome is Outcome.CARRIED}
-    for unit, keys in _map_unwritten(target, carried, old, written).items():
-        why = f"it reads {keys}, {_NOBODYS}: a run may stop there"
-        yield MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why)
+    found, place = _map_unwritten(target, carried, old, files.values()), f"{target.package}/{FILE}"
+    keys = {key for names in found.values() for key in names.split(", ")}
+    texts = {path: data.decode() for path, data in files.items() if path.endswith(".py")}
+    text = write_loop(fork, keys, texts, target.package, hooks) if keys and place in texts else None
+    more = {place: text.encode()} if text is not None else {}
+    left = _map_unwritten(target, carried, old, {**files, **more}.values()) if more else found
+    whys = {unit: f"it reads {names}, {_NOBODYS}: a run may stop there" for unit, names in left.items()}
+    return more, [
+        MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why) for unit, why in whys.items()
+    ]
 
 
 def list_blind_metrics(recognised: Recognised, target: AdoptTarget, carried: Carried) -> dict[Unit, str]:

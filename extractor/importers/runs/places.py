@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from extractor.values import readers
+from extractor.values import limits, readers
+from extractor.values.errors import UsageError
 
 _VERL = "verl/__init__.py"
 # What marks a folder as the root of a checkout: surely, likely, and where nothing else does.
@@ -20,6 +21,7 @@ _ABOVE, _BELOW = 8, 3
 _INSTALLED, _INSTALLED_BELOW, _SOURCES = ("pyproject.toml", "setup.py"), 2, "src"
 # A name on the hub, and endings that none has.
 _ON_THE_HUB = re.compile(r"[\w-][\w.-]*/[\w.-]+")
+_MOST_FILES = 4000
 _ROWS = re.compile(r"\.(parquet|jsonl?|csv|arrow)$")
 
 
@@ -140,3 +142,20 @@ def _is_root(folder: Path) -> bool:
         return True
     verls = folder.glob(f"*/{_VERL}") if any(folder.glob("README*")) else ()
     return any(not (file.parents[1] / _CHECKOUT).exists() for file in verls)
+
+
+def list_python_files(places: RunFolders) -> Iterator[tuple[str, str]]:
+    """Yield path and text of the checkout's Python files."""
+    root = places.root
+    if root is None:
+        return
+    try:
+        below = readers.list_files_below(root, lambda folder: not folder.name.startswith("."))
+        found = sorted(file for file in below if file.suffix == ".py")
+    except OSError:
+        return
+    for file in found[:_MOST_FILES]:
+        try:
+            yield file.relative_to(root).as_posix(), readers.decode_python(readers.read_bytes(file, limits.MAX_TEXT))
+        except (OSError, SyntaxError, UsageError, UnicodeDecodeError):
+            continue

@@ -3,7 +3,10 @@
 import ast
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -11,8 +14,8 @@ import pytest
 from extractor.importers.adopt.find_methods import find_given, find_method, list_branch_arguments
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
-from extractor.importers.adopt.method_states import Runs, list_trainers
-from extractor.importers.runs.module_imports import Name
+from extractor.importers.adopt.method_states import MethodState, Runs, judge_overall, list_trainers, mark_idle
+from extractor.pipeline.index.module_imports import Name
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from tests.importers.adopt.forks import ACTOR, ALGOS, TRAINER, Fork
 
@@ -44,6 +47,24 @@ BRANCH = """    elif adv_estimator == "mine":
             entropys,
         )
     else:
+"""
+
+# What a project makes of a fork's loop, for two steps.
+TWO_STEPS = """
+import torch
+from types import SimpleNamespace
+from omegaconf import OmegaConf
+import toy.custom.algorithms
+from toy import hooks
+from toy.vendored.protocol import DataProto
+scores = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 2.0]])
+batch = DataProto.from_dict({"responses": torch.zeros(2, 3, dtype=torch.long), "token_level_scores": scores})
+config = OmegaConf.create({"algorithm": {"adv_estimator": "mine"}})
+now = hooks.AtHand(batch, config, 1, 2, None, SimpleNamespace())
+for _ in range(2):
+    hooks.prepare("advantages", now)
+    print(batch.batch["bonus"].sum().item(), now.kept.limit)
+    hooks.prepare("update", now)
 """
 
 
@@ -140,6 +161,45 @@ def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_pat
     taken = "token_level_rewards, response_mask, anchor, config=None"
     fork.append(ALGOS, f'\n\n@register_adv_est("tied")\ndef compute_tied({taken}):\n    return anchor, anchor\n')
     assert "the batch has to have anchor" in run("graft", f"{fork.top}::tied", project, "--offline").err
+
+
+def test_what_the_loop_computes_around_advantages_comes_along(run: Any, tmp_path: Path, fork: Fork) -> None:
+    fork.change(ALGOS, "* share * step * mask", "* share * step * mask * bonus + limit")
+    fork.change(ALGOS, "def compute_mine(rewards, mask, ", "def compute_mine(bonus, limit, rewards, mask, ")
+    fork.change(
+        TRAINER, "core_algos.compute_mine(\n", 'core_algos.compute_mine(\n            data.batch["bonus"], limit,\n'
+    )
+    fork.change(TRAINER, "    share=1.0,\n", "    share=1.0,\n    limit=0,\n")
+    fork.into(TRAINER, "__init__", "self.factor = config.algorithm.get('factor', 1.0)")
+    head, name, rest = fork.read(TRAINER).partition("                        norm_adv_by_std_in_grpo = ")
+    indent = " " * 24
+    lines = ["limit = 0", 'length = batch.batch["responses"].shape[-1]', 'if self.config.algorithm.get("odd", True):']
+    lines += [
+        "    for _ in range(length):",
+        "        limit += 1",
+        'batch.batch["bonus"] = reward_tensor * self.factor + limit',
+    ]
+    rest = rest.replace("config=self.config.algorithm,\n", "config=self.config.algorithm, limit=limit,\n", 1)
+    rest = rest.replace(f"\n{indent})\n", f"\n{indent})\n{indent}self.factor = 2 * self.factor\n", 1)
+    fork.write(TRAINER, "".join([head, *(f"{indent}{line}\n" for line in lines), name, rest]))
+    result = run("adopt", fork.top, tmp_path / "toy", "--offline", "--json")
+    (method,) = json.loads(result.out)["methods"]
+    assert (method["runs"], method["why"]) == ("runs", "it reads texts of your data")
+    command = [sys.executable, "-c", TWO_STEPS]
+    found = subprocess.run(command, cwd=tmp_path / "toy", capture_output=True, text=True, check=False)
+    assert found.stdout.split() == ["21.0", "3", "24.0", "3"], found.stderr
+    fork.change(TRAINER, "limit = 0\n", "limit = self.actor_rollout_wg.ask()\n")
+    (method,) = json.loads(run("adopt", fork.top, tmp_path / "other/toy", "--offline", "--json").out)["methods"]
+    assert method["runs"] == "runs in part"
+
+
+def test_a_method_that_no_script_of_the_forks_chooses_does_not_count(fork: Fork) -> None:
+    yes, no = (MethodState("policy loss", name, runs, "") for name, runs in (("own", Runs.YES), ("tried", Runs.NO)))
+    source = SimpleNamespace(files={}, read=None)
+    for script, runs in (("loss_mode=tried", Runs.IN_PART), ("loss_mode=${LOSS:-own}", Runs.YES), ("", Runs.IN_PART)):
+        (fork.top / "run.sh").write_text(f"python3 -m verl.trainer.main_ppo {script}\n")
+        states = mark_idle(SimpleNamespace(source=source, code=code_of(fork)), [yes, no])  # type: ignore[arg-type]
+        assert judge_overall(states) is runs
 
 
 def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_path: Path, fork: Fork) -> None:

@@ -17,15 +17,15 @@ from extractor.importers.runs.copied_code import own_verl
 from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
 from extractor.importers.runs.copied_code.modules import SCORERS
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
-from extractor.importers.runs.definitions import (
+from extractor.importers.runs.launch_reader import find_program_file
+from extractor.importers.runs.places import list_python_files
+from extractor.importers.runs.unsupported_keys import Remark
+from extractor.pipeline.rewrite.definitions import (
     drop_decorators,
-    list_python_files,
     list_registered_by,
     list_required_arguments,
     map_methods,
 )
-from extractor.importers.runs.launch_reader import find_program_file
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 from extractor.values.errors import UsageError
 

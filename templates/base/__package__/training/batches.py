@@ -45,10 +45,13 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
 
     Args:
         batch: scored samples. What says which sample is which (`uid` groups the responses to a prompt) stays as it is.
-        components: lists of one value for each sample; a value may be a list of any length, or None.
+        components: lists of one value for each sample; a value may be a list of any length, None, or a row of a tensor.
     """
     for name, values in components.items():
         if name in REWARD_COLUMNS:
+            continue
+        if all(isinstance(value, torch.Tensor) for value in values) and name not in batch.batch.keys():
+            batch.batch[name] = torch.stack(values).to(batch.batch["responses"].device)
             continue
         try:
             column = np.array(values)
@@ -171,7 +174,11 @@ def sample_rows(
     truths = [(model or {}).get("ground_truth") for model in columns.get("reward_model", [None] * size)]
     uids, sources = columns.get("uid", [None] * size), columns.get("data_source", ["unknown"] * size)
     parts = [
-        {name: values[row] for name, values in (infos or {}).items() if len(values) == size and values[row] is not None}
+        {
+            name: values[row]
+            for name, values in (infos or {}).items()
+            if len(values) == size and not isinstance(values[row], torch.Tensor | None)
+        }
         for row in range(size)
     ]
     names = ("prompt", "response", "ground_truth", "score", "uid", "data_source", "components")

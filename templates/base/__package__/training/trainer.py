@@ -11,13 +11,14 @@ import random
 import weakref
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 from omegaconf import DictConfig
 
 from ..errors import ConfigError
 from ..hook_effects import SharedState
-from ..hooks import ESTIMATOR, AtHand, at_hand, calling, check_advantages
+from ..hooks import ESTIMATOR, AtHand, at_hand, calling, check_advantages, prepare
 from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import without_running_loop
@@ -125,6 +126,7 @@ class LocalPPOTrainer(RunLoop):
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
+            self.kept = SimpleNamespace()  # what the owner's hooks keep between steps
             if OVERLAP:
                 self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             if WATCH:
@@ -360,8 +362,10 @@ class LocalPPOTrainer(RunLoop):
             batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or ())
-        at_hand.set(AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer))
+        now = AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer, self.kept)
+        at_hand.set(now)
         with calling(ESTIMATOR, algorithm.adv_estimator), same_random_numbers(f"{self._seed} advantages"):
+            prepare("advantages", now)
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -372,6 +376,7 @@ class LocalPPOTrainer(RunLoop):
                 config=algorithm,
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
+        prepare("update", now._replace(batch=batch))
         if REWARD_LOGS and self.ranks.rank == 0:
             log_training_samples(self, batch, scores.sum(dim=-1).tolist(), extra)
         return batch, metrics

@@ -43,13 +43,15 @@ class Actor:
             self._actor.compute_log_prob = self.pieces.in_use()(self._actor.compute_log_prob)
             self._actor.update_policy = self.pieces.in_use()(self._actor.update_policy)
 
-        def _whole_or_in_pieces(self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool) -> Any:
+        def _whole_or_in_pieces(
+            self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool, **others: Any
+        ) -> Any:
             """Have upstream compute this process's rows; as with fused kernels where logits are large."""
             needs_logits = self.config.get("calculate_sum_pi_squared", False)
             in_pieces = not needs_logits and self.pieces.wanted(int(micro_batch["attention_mask"].sum()))
             self._actor.use_fused_kernels = in_pieces
             self.pieces.calculate_entropy = calculate_entropy
-            return self._forward(micro_batch, temperature, calculate_entropy)
+            return self._forward(micro_batch, temperature, calculate_entropy, **others)
 
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
@@ -84,7 +86,7 @@ class Actor:
         return torch.cat(passes.ranks.gather_objects(rows.cpu())[:: passes.sharers])
 
     def _forward_micro_batch(
-        self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool = False
+        self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool = False, **others: Any
     ) -> Any:
         """Compute a micro-batch's log-probabilities, and their entropy if asked for: both (bs, response_length).
 
@@ -96,7 +98,7 @@ class Actor:
         if LOSS_COLUMNS and torch.is_grad_enabled():
             calculate_entropy = calculate_entropy or self.config.get("calculate_entropy", True)
         with having(ENTROPY_IS_REPORTED, noting and not calculate_entropy):
-            outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting)
+            outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting, **others)
         entropy: Any = outputs.get("entropys") if isinstance(outputs, dict) else outputs[0]
         if noting:
             self._entropies.append(entropy.detach())

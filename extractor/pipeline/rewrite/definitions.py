@@ -1,20 +1,16 @@
-"""Find a checkout's files, what they define and need, and cut the rest."""
+"""Find what a module defines and needs, and cut the rest."""
 
 import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
-from extractor.importers.runs.module_imports import replace_nodes
-from extractor.importers.runs.places import RunFolders
 from extractor.pipeline.index import Module
+from extractor.pipeline.index.module_imports import replace_nodes
 from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
 from extractor.pipeline.rewrite.drop_statements import drop_statements
-from extractor.values import limits, readers
-from extractor.values.errors import UsageError
+from extractor.values import readers
 from extractor.values.reachable import find_reachable
-
-_MOST_FILES = 4000
 
 
 def list_loaded_names(node: ast.AST) -> set[str]:
@@ -122,23 +118,6 @@ def _list_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:
         is_import = isinstance(node, (ast.Import, ast.ImportFrom)) and getattr(node, "module", "") != "__future__"
         if is_import and sum(start <= (node.end_lineno or 0) and end >= node.lineno for start, end in ends) == 1:
             yield node  # type: ignore[misc]
-
-
-def list_python_files(places: RunFolders) -> Iterator[tuple[str, str]]:
-    """Yield path and text of the checkout's Python files."""
-    root = places.root
-    if root is None:
-        return
-    try:
-        below = readers.list_files_below(root, lambda folder: not folder.name.startswith("."))
-        found = sorted(file for file in below if file.suffix == ".py")
-    except OSError:
-        return
-    for file in found[:_MOST_FILES]:
-        try:
-            yield file.relative_to(root).as_posix(), readers.decode_python(readers.read_bytes(file, limits.MAX_TEXT))
-        except (OSError, SyntaxError, UsageError, UnicodeDecodeError):
-            continue
 
 
 def list_registered_by(text: str, decorator: re.Pattern[str]) -> list[str]:
