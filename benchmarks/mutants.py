@@ -152,7 +152,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     root = make_project(folder / "project", release=release, **more)
     subject = subjects.read(root)
     source = open_source(manifest.pin)
-    upstream = parity.run_sides(subject, source, sys.executable, folder, ["upstream"])["upstream"]
+    upstream = parity.run_sides(subject, source, manifest.fixes, sys.executable, folder, ["upstream"])["upstream"]
     scratch = folder / "run"
     scratch.mkdir()
     job = {

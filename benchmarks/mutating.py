@@ -32,8 +32,7 @@ def main() -> None:
 
 
 def _side(job: dict[str, Any]) -> VendoredSide:
-    fixes, scratch = frozenset(job["fixes"]), Path(job["scratch"])
-    return VendoredSide(Path(job["root"]), job["modules"], fixes, scratch, job["dropped"])
+    return VendoredSide(Path(job["root"]), job["modules"], Path(job["scratch"]), job["dropped"])
 
 
 def _cases(families: list[Any], side: VendoredSide, chosen: set[str] | None) -> Iterator[tuple[str, Results]]:

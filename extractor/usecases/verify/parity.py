@@ -2,7 +2,7 @@
 
 import ast
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -12,12 +12,13 @@ from extractor.pipeline.index.syntax import list_definitions
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter
 from extractor.usecases.verify.compare import find_difference
+from extractor.usecases.verify.fixed_upstream import write_upstream
 from extractor.usecases.verify.hashes import find_edited_paths
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import Subject
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import Fix, Manifest
 
 TIMEOUT = 1200.0
 SIDES = {"upstream": "upstream's own code", "vendored": "the project's code"}
@@ -61,30 +62,34 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
     """Run and compare both sides; return parity and coverage checks."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
-            results = run_sides(subject, source, python, Path(folder))
+            results = run_sides(subject, source, manifest.fixes, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines())),)
     upstream, vendored = results["upstream"], results["vendored"]
     fixes = {fix.id: fix.parity for fix in manifest.fixes}
     cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest), set(fixes))
-    met = [fix for fix in subject.fixes if fixes.get(fix) == "met"]
-    return _check(subject, cases, upstream["stubbed"], met), check_coverage(subject, vendored["lines"])
+    return _check(subject, cases, upstream["stubbed"], upstream["met"]), check_coverage(subject, vendored["lines"])
 
 
 def find_unmet_fixes(subject: Subject, manifest: Manifest) -> dict[str, tuple[str, ...]]:
-    """Map upstream modules to named fixes without a driver counterpart."""
+    """Map upstream modules to named fixes that upstream's side does not get."""
     met = {fix.id for fix in manifest.fixes if fix.parity}
     return {file.upstream: tuple(fix for fix in file.fixes if fix not in met) for file in subject.vendored}
 
 
 def run_sides(
-    subject: Subject, source: Source, python: str, folder: Path, sides: Collection[str] = ("upstream", "vendored")
+    subject: Subject,
+    source: Source,
+    fixes: Iterable[Fix],
+    python: str,
+    folder: Path,
+    sides: Collection[str] = ("upstream", "vendored"),
 ) -> dict[str, dict[str, Any]]:
-    """Return by side what every case returned there."""
-    source.materialise(folder / "upstream")
+    """Return by side what every case returned there, and which fixes upstream got."""
+    met = write_upstream(subject, source, fixes, folder / "upstream")
     jobs = {SIDES[side]: make_job(subject, source, side, folder / "upstream", folder) for side in sides}
     results = interpreter.run_jobs(python, "parity", jobs, folder, TIMEOUT)
-    return {side: results[SIDES[side]] for side in sides}
+    return {side: {**results[SIDES[side]], "met": met} for side in sides}
 
 
 def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
@@ -95,7 +100,6 @@ def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratc
         "root": str((subject.root if side == "vendored" else upstream).resolve()),
         "trace": list(files) if side == "vendored" else [],
         "modules": {file.upstream: file.module for file in files.values() if file.upstream},
-        "fixes": list(subject.fixes),
         "declared": find_declared_by_both(subject, source),
         "dropped": [name for file in files.values() for name in file.dropped],
         "scratch": str(scratch.resolve()),
@@ -135,7 +139,7 @@ def compare(
     Args:
         upstream, vendored: Results by case name: {"value": node}, {"error": text} or {"absent": what is missing}, with
             the case's "module" and "fixes".
-        unmet: Named fixes by upstream module for which the driver has no counterpart.
+        unmet: Named fixes by upstream module that upstream's side does not get.
         known: Every named fix of the release.
     """
     whole = {name for name, result in vendored.items() if "absent" in result and "[" not in name}
