@@ -159,7 +159,6 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
         **parity.make_job(subject, source, "vendored", root, scratch),
         "upstream": upstream["results"],
         "unmet": parity.find_unmet_fixes(subject, manifest),
-        "known": [fix.id for fix in manifest.fixes],
     }
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     command = [sys.executable, "-m", "benchmarks.mutating", str(folder / "job.json")]

@@ -66,8 +66,7 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
         except CheckFailed as error:
             return (Check("parity", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines())),)
     upstream, vendored = results["upstream"], results["vendored"]
-    fixes = {fix.id: fix.parity for fix in manifest.fixes}
-    cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest), set(fixes))
+    cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest))
     return _check(subject, cases, upstream["stubbed"], upstream["met"]), check_coverage(subject, vendored["lines"])
 
 
@@ -132,15 +131,13 @@ def compare(
     upstream: Mapping[str, Mapping[str, Any]],
     vendored: Mapping[str, Mapping[str, Any]],
     unmet: Mapping[str, tuple[str, ...]],
-    known: Collection[str],
 ) -> tuple[Case, ...]:
     """Compare the results of both sides, case by case.
 
     Args:
         upstream, vendored: Results by case name: {"value": node}, {"error": text} or {"absent": what is missing}, with
-            the case's "module" and "fixes".
+            the case's "module".
         unmet: Named fixes by upstream module that upstream's side does not get.
-        known: Every named fix of the release.
     """
     whole = {name for name, result in vendored.items() if "absent" in result and "[" not in name}
     families = {name.partition("[")[0] for name, result in upstream.items() if "value" in result}
@@ -149,8 +146,7 @@ def compare(
         theirs, ours = upstream.get(name), vendored.get(name)
         module = (ours or theirs or {}).get("module", "")
         if ours is not None:
-            fixes = [fix for fix in ours["fixes"] if fix in known]
-            verdict, note = _judge(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
+            verdict, note = _judge(theirs, ours, ", ".join(unmet.get(module, ())))
             if theirs is None and "error" in ours and name in families:  # its module or its list of cases fails
                 verdict, note = ParityVerdict.FAILS_HERE, ours["error"]
             found.append(Case(name, module, verdict, note))

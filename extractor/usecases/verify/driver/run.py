@@ -101,7 +101,7 @@ def iterate_family(
     family: Any, side: Side, chosen: Container[str] | None = None
 ) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
     """Yield names and results of a family's cases, or chosen ones."""
-    common = {"module": family.needs, "fixes": list(family.fixes)}
+    common = {"module": family.needs}
     try:
         side.module(family.needs)
         for part, case in family.expand(side):
