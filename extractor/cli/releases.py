@@ -63,8 +63,6 @@ def count_kinds(found: "Changes") -> str:
 def write_sections(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[screen.Section]:
     """Return report sections: numeric changes first, the rest only with `-v`."""
     told = [item for item in chosen if item.change.value != "unchanged"]
-    owner = [f"  {key.file}:{key.line}: {key.problem}" for key in found.owner_keys]
-    owner += [f"  {path}: not valid YAML, so its keys were not checked" for path in found.unreadable]
     marked = [
         (item.registry, " ".join([*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]))
         for item in found.registries
@@ -76,7 +74,6 @@ def write_sections(found: "Changes", chosen: "Sequence[SymbolChange]", diff: boo
     ]
     return [
         screen.Section(_name_computing(told), "may change numbers"),
-        screen.Section(owner, "your config"),
         screen.Section([f"  {registry}: {marks}" for registry, marks in marked if marks], "registries"),
         screen.Section(keys, "config of the project"),
         screen.Section(_write_symbols(found, told, diff), "functions and classes", rest=True),
@@ -138,7 +135,7 @@ def write_changes(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool
         for item in chosen
     ]
     counts = {change.value: number for change, number in found.counts().items()}
-    more = output.pick(found, "registries project_keys owner_keys unreadable")
+    more = output.pick(found, "registries project_keys")
     return {**output.pick(found, "old new"), "counts": counts, "symbols": symbols, **more}
 
 

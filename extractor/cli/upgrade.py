@@ -137,7 +137,7 @@ def _change(
             output.warning(text)
         about, touched, given = None, {}, None
         if found.changes_anything and (dry_run or pr):
-            about = compare(root, found, origin, offline)
+            about = compare(found, origin, offline)
             touched = find_touched(root, found.old) if pr else {}
             given = compute_numbers(root, found, offline) if numbers else None
         if found.changes_anything and not dry_run:
@@ -163,7 +163,7 @@ def _check_finished(root: Path) -> None:
         raise journal.explain_interrupted(entry)
 
 
-def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
+def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
     """Return changes in the vendored code; None without the old release."""
     from extractor.usecases import restore
     from extractor.usecases.changes import report
@@ -172,7 +172,7 @@ def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) ->
     try:
         with output.steps(f"comparing with verl {found.old.options.verl}"):
             again = restore.regenerate(found.old, origin=origin if same else None, offline=offline)
-            return report(again.generated, found.generated, again.source, found.source, found.read_config_after(root))
+            return report(again.generated, found.generated, again.source, found.source)
     except VextractError as error:
         output.warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
@@ -256,7 +256,7 @@ def outdated(
         if not found.changes_anything:
             output.data("up to date")
             return 0
-        about = compare(root, found, from_, offline)
+        about = compare(found, from_, offline)
         moved = compute_numbers(root, found, offline) if numbers else None
         output.data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
     return 1

@@ -151,7 +151,7 @@ def _collect_data(root: Path, found: Upgrade, about: Changes | None, *, dry_run:
         )
         for action in found.plan.actions
     ]
-    told = None if about is None else releases.write_changes(about, about.symbols, diff)
+    told = None if about is None else {**releases.write_changes(about, about.symbols, diff), "owner_keys": found.stale}
     return {
         "path": root,
         "written": found.changes_anything and not dry_run,
