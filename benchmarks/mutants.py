@@ -158,7 +158,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     job = {
         **parity.make_job(subject, source, "vendored", root, scratch),
         "upstream": upstream["results"],
-        "unmet": parity.find_unmet_fixes(subject, manifest),
+        "unmet": parity.find_unmet_fixes(subject, manifest, upstream["met"]),
     }
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     command = [sys.executable, "-m", "benchmarks.mutating", str(folder / "job.json")]

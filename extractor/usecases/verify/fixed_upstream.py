@@ -1,7 +1,7 @@
 """Write upstream's code with the named fixes that a project has."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from extractor.pipeline.rewrite.add_imports import add_imports
@@ -13,9 +13,10 @@ from extractor.values.manifest import Fix
 
 
 def write_upstream(subject: Subject, source: Source, fixes: Iterable[Fix], folder: Path) -> list[str]:
-    """Write upstream's files, changed by the fixes that both sides get; return their names.
+    """Write upstream's files with a project's fixes; return the names of those.
 
-    What such a fix takes from the project's shims stands beside them, as it was emitted.
+    What a fix takes from the project's shims stands beside them, as it was emitted. One that takes other code of the
+    project, or changes no bit, is left out.
 
     Args:
         fixes: The named fixes of the source's release.
@@ -29,15 +30,15 @@ def write_upstream(subject: Subject, source: Source, fixes: Iterable[Fix], folde
     done = []
     for fix in fixes:
         path = folder / f"{fix.module.replace('.', '/')}.py"
-        if fix.parity != "met" or fix.engine not in (None, subject.lock.options.engine) or not path.is_file():
+        wanted = [item for edit in fix.edits for item in edit.imports if not item.startswith("=")]
+        if fix.parity == "exact" or fix.engine not in (None, subject.lock.options.engine) or not path.is_file():
             continue
-        text, changed = path.read_text(encoding="utf-8"), False
-        if fix.edits and fix.id in subject.fixes:
-            text, changed = apply_fix(text, fix, "", fix.module)
-            text = add_imports(text, fix_imports(fix, package))
-        rebound = list(_rebind(fix, package, shims))
-        if changed or rebound:
-            path.write_text("\n".join((text, *rebound)) + "\n", encoding="utf-8")
+        text = fixed = path.read_text(encoding="utf-8")
+        if fix.edits and fix.id in subject.fixes and all(_has(shims, item) for item in wanted):
+            fixed = add_imports(apply_fix(text, fix, "", fix.module)[0], fix_imports(fix, package))
+        rebound = [_write_import(package, *pair) for pair in fix.replaced.items() if _has(shims, pair[1])]
+        if fixed != text or rebound:
+            path.write_text("\n".join((fixed, *rebound)) + "\n", encoding="utf-8")
             done.append(fix.id)
     return done
 
@@ -57,9 +58,12 @@ def _write_shims(subject: Subject, folder: Path) -> dict[str, str]:
     return found
 
 
-def _rebind(fix: Fix, package: str, shims: dict[str, str]) -> Iterator[str]:
-    """Yield imports of what the project has in place of upstream's names."""
-    for symbol, ours in fix.replaced.items():
-        home, _, name = ours.partition(":")
-        if re.search(rf"^\s*(?:def|class) {name}\b", shims.get(home, ""), re.MULTILINE):
-            yield f"from {package}.{home} import {name} as {symbol.partition(':')[2]}"
+def _has(shims: Mapping[str, str], target: str) -> bool:
+    """Tell whether a shim defines "module:name"."""
+    home, _, name = target.partition(":")
+    return re.search(rf"^\s*(?:def|class) {name}\b", shims.get(home, ""), re.MULTILINE) is not None
+
+
+def _write_import(package: str, symbol: str, target: str) -> str:
+    home, _, name = target.partition(":")
+    return f"from {package}.{home} import {name} as {symbol.partition(':')[2]}"

@@ -66,13 +66,13 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
         except CheckFailed as error:
             return (Check("parity", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines())),)
     upstream, vendored = results["upstream"], results["vendored"]
-    cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest))
+    cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest, upstream["met"]))
     return _check(subject, cases, upstream["stubbed"], upstream["met"]), check_coverage(subject, vendored["lines"])
 
 
-def find_unmet_fixes(subject: Subject, manifest: Manifest) -> dict[str, tuple[str, ...]]:
+def find_unmet_fixes(subject: Subject, manifest: Manifest, given: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Map upstream modules to named fixes that upstream's side does not get."""
-    met = {fix.id for fix in manifest.fixes if fix.parity}
+    met = {*given, *(fix.id for fix in manifest.fixes if fix.parity == "exact")}
     return {file.upstream: tuple(fix for fix in file.fixes if fix not in met) for file in subject.vendored}
 
 
