@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 
 _PACKAGE = "myproj"
+_NOTHING = "nothing was written"
 
 Fork = Annotated[Path, argument("FORK_DIR", "Your copy of verl, or a directory that holds it.")]
 Target = Annotated[Path | None, argument("", "Directory of the project; without it nothing is written.")]
@@ -72,23 +73,24 @@ def adopt(
             say(f"writing {target}")
             create(written, adoption.plan, adoption.generated.tree, adoption.options, found.source)
     is_parked = bool(adoption.methods) and judge_overall(adoption.methods) is Runs.NO
-    tail = list[str]()
-    if target is not None and written is not None:
-        steps = (f"cd {quote_for_shell(target)}", "vextract diff", "make setup", "make train")
-        tail = [f"made {target}{', without your method' * is_parked}", "next:", *(f"  {step}" for step in steps)]
-    nothing = f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}"
+    made = target if written is not None else None
     aside = from_run.describe(adoption.run) if adoption.run is not None else None
     edits = {outcome: [edit for edit in adoption.edits if edit.outcome is outcome] for outcome in Outcome}
     return screen.Answer(
         _report(found, adoption, place, written is not None) | ({} if aside is None else {"run": aside.data}),
         _write_head(found, adoption, len(edits[Outcome.UPSTREAM])),
         _list_sections(found, adoption, edits),
-        tail,
-        notes=[] if tail else [nothing],
+        [] if made is None else _list_next(made, is_parked),
+        notes=[_NOTHING if target is not None else f"{_NOTHING}; name a TARGET to make the project"] * (made is None),
         warnings=[*found.warnings, *adoption.generated.warnings],
         code=int(is_parked),
         aside=aside,
     )
+
+
+def _list_next(target: Path, is_parked: bool) -> list[str]:
+    steps = (f"cd {quote_for_shell(target)}", "vextract diff", "make setup", "make train")
+    return [f"made {target}{', without your method' * is_parked}", "next:", *(f"  {step}" for step in steps)]
 
 
 def _list_sections(

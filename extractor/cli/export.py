@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,9 @@ from extractor.cli import output, screen, unfinished
 from extractor.cli.options import DryRun, From, Offline, Project, option
 from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
+
+if TYPE_CHECKING:
+    from extractor.importers.export import Export
 
 OutputDir = Annotated[
     Path | None,
@@ -67,6 +70,10 @@ def export(
     if dry_run:
         head = [f"would make {target}: {counts}; nothing was written"]
         sections, tail = [screen.Section([f"  {path}" for path in made.files])], []
+    return screen.Answer(_collect_data(target, made, release, dry_run), head, sections, tail, warnings=made.remarks)
+
+
+def _collect_data(target: Path, made: "Export", release: str, dry_run: bool) -> dict[str, object]:
     keys = [
         {
             **output.pick(key, "key value", status=key.status.name.lower()),
@@ -74,7 +81,7 @@ def export(
         }
         for key in made.keys
     ]
-    data = {
+    return {
         "path": target,
         "written": not dry_run,
         "verl": release,
@@ -84,4 +91,3 @@ def export(
         "edits": output.pick_all(made.edits, "path upstream_path applies why"),
         "remarks": made.remarks,
     }
-    return screen.Answer(data, head, sections, tail, warnings=made.remarks)
