@@ -152,14 +152,13 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     root = make_project(folder / "project", release=release, **more)
     subject = subjects.read(root)
     source = open_source(manifest.pin)
-    upstream = parity.run_sides(subject, source, sys.executable, folder, ["upstream"])["upstream"]
+    upstream = parity.run_sides(subject, source, manifest.fixes, sys.executable, folder, ["upstream"])["upstream"]
     scratch = folder / "run"
     scratch.mkdir()
     job = {
         **parity.make_job(subject, source, "vendored", root, scratch),
         "upstream": upstream["results"],
-        "unmet": parity.find_unmet_fixes(subject, manifest),
-        "known": [fix.id for fix in manifest.fixes],
+        "unmet": parity.find_unmet_fixes(subject, manifest, upstream["met"]),
     }
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     command = [sys.executable, "-m", "benchmarks.mutating", str(folder / "job.json")]

@@ -32,8 +32,7 @@ def main() -> None:
 
 
 def _side(job: dict[str, Any]) -> VendoredSide:
-    fixes, scratch = frozenset(job["fixes"]), Path(job["scratch"])
-    return VendoredSide(Path(job["root"]), job["modules"], fixes, scratch, job["dropped"])
+    return VendoredSide(Path(job["root"]), job["modules"], Path(job["scratch"]), job["dropped"])
 
 
 def _cases(families: list[Any], side: VendoredSide, chosen: set[str] | None) -> Iterator[tuple[str, Results]]:
@@ -69,7 +68,7 @@ def _wrong(job: dict[str, Any], results: Results) -> list[Case]:
     upstream = {
         name: said for name, said in job["upstream"].items() if name in results or name.partition("[")[0] in results
     }
-    return [case for case in compare(upstream, results, unmet, set(job["known"])) if case.verdict in BAD]
+    return [case for case in compare(upstream, results, unmet) if case.verdict in BAD]
 
 
 def _mutant(job: dict[str, Any], families: list[Any], asked: dict[str, Any]) -> dict[str, Any]:

@@ -6,15 +6,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from extractor.cli import from_run, options, output, screen, unfinished
-from extractor.cli.options import Json, Offline, argument, option
+from extractor.cli.options import Offline, argument, option
 from extractor.values.shell import quote_for_shell
 from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
-    from extractor.importers.adopt import Adoption, ForkEdit, Recognised
+    from collections.abc import Mapping
+
+    from extractor.importers.adopt import Adoption, ForkEdit, Outcome, Recognised
 
 
 _PACKAGE = "myproj"
+_NOTHING = "nothing was written"
 
 Fork = Annotated[Path, argument("FORK_DIR", "Your copy of verl, or a directory that holds it.")]
 Target = Annotated[Path | None, argument("", "Directory of the project; without it nothing is written.")]
@@ -23,6 +26,7 @@ Release = Annotated[
 ]
 
 
+@screen.answers
 @from_run.takes_run
 def adopt(
     context: typer.Context,
@@ -36,9 +40,7 @@ def adopt(
     run: Any = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
-    verbose: options.Verbose = False,
-    json: options.Json = False,
-) -> int:
+) -> screen.Answer:
     """Make a project from a copy of verl, with your edits in it.
 
     Finds the release that was copied, and carries your edits over to what vextract vendors of it. What has no place
@@ -46,6 +48,7 @@ def adopt(
     the project also has the experiment of a launch script of yours.
     """
     from extractor.importers import adopt as adopting
+    from extractor.importers.adopt import Outcome
     from extractor.importers.adopt.method_states import Runs, judge_overall
     from extractor.pipeline.generate import complete
     from extractor.project import location
@@ -70,40 +73,45 @@ def adopt(
             say(f"writing {target}")
             create(written, adoption.plan, adoption.generated.tree, adoption.options, found.source)
     is_parked = bool(adoption.methods) and judge_overall(adoption.methods) is Runs.NO
-    for text in (*found.warnings, *adoption.generated.warnings):
-        output.warning(text)
-    if json:
-        output.data_json(_report(found, adoption, place, written is not None))
-        return int(is_parked)
-    _show(found, adoption, verbose)
-    if target is not None and written is not None:
-        made = f"made {target}{', without your method' if is_parked else ''}"
-        output.data(f"{made}\nnext:\n  cd {quote_for_shell(target)}\n  vextract diff\n  make setup\n  make train")
-    else:
-        output.note(f"nothing was written{'' if target is not None else '; name a TARGET to make the project'}")
-    return int(is_parked)
+    made = target if written is not None else None
+    aside = from_run.describe(adoption.run) if adoption.run is not None else None
+    edits = {outcome: [edit for edit in adoption.edits if edit.outcome is outcome] for outcome in Outcome}
+    return screen.Answer(
+        _report(found, adoption, place, written is not None) | ({} if aside is None else {"run": aside.data}),
+        _write_head(found, adoption, len(edits[Outcome.UPSTREAM])),
+        _list_sections(found, adoption, edits),
+        [] if made is None else _list_next(made, is_parked),
+        notes=[_NOTHING if target is not None else f"{_NOTHING}; name a TARGET to make the project"] * (made is None),
+        warnings=[*found.warnings, *adoption.generated.warnings],
+        code=int(is_parked),
+        aside=aside,
+    )
 
 
-def _show(found: "Recognised", adoption: "Adoption", verbose: bool) -> None:
+def _list_next(target: Path, is_parked: bool) -> list[str]:
+    steps = (f"cd {quote_for_shell(target)}", "vextract diff", "make setup", "make train")
+    return [f"made {target}{', without your method' * is_parked}", "next:", *(f"  {step}" for step in steps)]
+
+
+def _list_sections(
+    found: "Recognised", adoption: "Adoption", edits: "Mapping[Outcome, list[ForkEdit]]"
+) -> list[screen.Section]:
     from extractor.importers.adopt import Outcome
 
-    edits = {fate: [_write_line(edit) for edit in adoption.edits if edit.outcome is fate] for fate in Outcome}
     own = [
         f"  {file.path}" + (f" -> {file.copied}" if file.copied else "  (not copied)")
         for file in adoption.own
         if not file.is_upstreams
     ]
     others = [f"  verl {other.release}: {other.similarity:.1%}" for other in found.scores if other is not found.score]
-    sections = [
-        screen.Section(edits[Outcome.ORPHANED], "without a place, parked below orphaned/:"),
-        screen.Section(edits[Outcome.CARRIED], "carried over:"),
-        screen.Section(own, "files of your own:"),
-        screen.Section(edits[Outcome.UPSTREAM], "as upstream had it on another day:"),
-        screen.Section(others, "other releases:"),
-    ]
-    screen.show(_write_head(found, adoption, len(edits[Outcome.UPSTREAM])), sections, verbose=verbose)
-    if adoption.run is not None:
-        from_run.show(adoption.run, verbose=verbose)
+    titles = {
+        "without a place, parked below orphaned/:": map(_write_line, edits[Outcome.ORPHANED]),
+        "carried over:": map(_write_line, edits[Outcome.CARRIED]),
+        "files of your own:": own,
+        "as upstream had it on another day:": map(_write_line, edits[Outcome.UPSTREAM]),
+        "other releases:": others,
+    }
+    return [screen.Section(list(lines), title) for title, lines in titles.items()]
 
 
 def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
@@ -176,7 +184,6 @@ def _report(found: "Recognised", adoption: "Adoption", target: Path | None, writ
         "outside": adoption.outside,
         "carried": output.pick(adoption.symbols, "carried total"),
         "warnings": [*found.warnings, *adoption.generated.warnings],
-        **({} if adoption.run is None else {"run": from_run.report(adoption.run)}),
     }
 
 
@@ -186,7 +193,8 @@ Idea = Annotated[
 ]
 
 
-def graft(fork: Idea, path: options.Project = Path(), offline: Offline = False, json: Json = False) -> int:
+@screen.answers
+def graft(fork: Idea, path: options.Project = Path(), offline: Offline = False) -> screen.Answer:
     """Take one method of a fork into a project, as a hook.
 
     Without ::SYMBOL, lists what the fork has and upstream has not. A method becomes a hook in custom/algorithms.py,
@@ -202,22 +210,17 @@ def graft(fork: Idea, path: options.Project = Path(), offline: Offline = False, 
         found = recognise(Path(directory), None, offline=offline, say=say)
     if not symbol:
         ideas = list(grafting.list_ideas(found))
-        if json:
-            output.data_json(output.pick_all(ideas, "kind name path about"))
-        for idea in ideas if not json else ():
-            output.data(f"{idea.kind} {idea.name} ({idea.path}): {idea.about}")
-        return 0
+        lines = [f"{idea.kind} {idea.name} ({idea.path}): {idea.about}" for idea in ideas]
+        return screen.Answer(output.pick_all(ideas, "kind name path about"), lines)
     root, locked = unfinished.open_project(path)
     state, files = grafting.graft(found, symbol, root, locked, offline=offline)
     for name, data in files.items():
         target = disk.gate(root, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         disk.replace(target, data)
-    if json:
-        output.data_json(output.pick(state, "kind name runs where setting why", files=sorted(files)))
-        return 0
-    output.data(f"{state.kind} {state.name} {state.runs.value}: {state.where}, chosen by {state.setting}")
-    if state.runs is not Runs.YES:
-        output.warning(state.why)
-    output.data(f"check it: vextract verify {quote_for_shell(root)} --fork {quote_for_shell(directory)}")
-    return 0
+    return screen.Answer(
+        output.pick(state, "kind name runs where setting why", files=sorted(files)),
+        [f"{state.kind} {state.name} {state.runs.value}: {state.where}, chosen by {state.setting}"],
+        tail=[f"check it: vextract verify {quote_for_shell(root)} --fork {quote_for_shell(directory)}"],
+        warnings=[state.why] if state.runs is not Runs.YES else [],
+    )

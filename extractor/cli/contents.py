@@ -3,24 +3,20 @@
 from collections import Counter
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import From, Json, Offline, Output, Project, Verbose, argument, option
+from extractor.cli.options import From, Offline, Output, Project, argument, option
 from extractor.values.wording import count_noun
 
-if TYPE_CHECKING:
-    from extractor.usecases.graph import Graph
 
-
+@screen.answers
 def explain(
     name: Annotated[str, argument("", "A file, a module or a symbol, in upstream's name or the project's.")],
     path: Project = Path(),
     from_: From = None,
     offline: Offline = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> None:
+) -> screen.Answer:
     """Say why a file or a symbol is here.
 
     For verl's code, print the chain of references that leads to it and how it was changed; for the project's own
@@ -45,10 +41,7 @@ def explain(
                 f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
                 " what follows is what would be emitted now"
             )
-    if json:
-        output.data_json([asdict(item) for item in found])
-    else:
-        screen.show([], [screen.Section(item.lines(), "", " " * 11) for item in found], verbose=verbose)
+    return screen.Answer(found, sections=[screen.Section(item.lines(), "", " " * 11) for item in found])
 
 
 def _find_in_project(root: Path, name: str) -> str:
@@ -59,11 +52,11 @@ def _find_in_project(root: Path, name: str) -> str:
     return name
 
 
+@screen.answers
 def graph(
     path: Project = Path(),
     verbose: Annotated[bool, option("--verbose,-v", "Every module; without it only the folders.")] = False,
-    json: Json = False,
-) -> None:
+) -> screen.Answer:
     """Show the modules by folder, with sizes and imports.
 
     Hooks and templates are shown as well as verl's modules.
@@ -71,47 +64,26 @@ def graph(
     from extractor.usecases.graph import build
 
     graph = build(*unfinished.open_project(path))
-    if json:
-        output.data_json(_report_graph(graph))
-    else:
-        _print_graph(graph, verbose)
-
-
-def _print_graph(graph: "Graph", verbose: bool) -> None:
-    """Print each role with its size and imports, most imports first."""
-    between = graph.between()
-    width = max(map(len, graph.groups), default=0)
-    lines = []
+    between, width = graph.between(), max(map(len, graph.groups), default=0)
+    lines, groups = [], []
     for group, modules in graph.groups.items():
         targets = [other for (one, other), _ in between.most_common() if one == group]
-        size = f"{count_noun(len(modules), 'file')}, {sum(module.lines for module in modules):,} lines"
+        total = sum(module.lines for module in modules)
+        size = f"{count_noun(len(modules), 'file')}, {total:,} lines"
         lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
         for module in modules if verbose else ():
             edited = ", edited" if module.edited else ""
             lines.append(f"  {module.path}  {module.lines:,} lines, {module.kind}{edited}")
             lines += [f"    -> {', '.join(module.imports)}"] if module.imports else []
-    total = sum(module.lines for module in graph.modules)
+        inside = [{**asdict(module), "imported_by": graph.importers(module.path)} for module in modules]
+        groups.append({"name": group, "lines": total, "modules": inside})
     kinds: Counter[str] = Counter()
     for module in graph.modules:
         kinds[module.kind] += module.lines
     told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
-    head = [graph.title, f"{count_noun(len(graph.modules), 'file')}, {total:,} lines: {told}; tests apart"]
+    head = [graph.title, f"{count_noun(len(graph.modules), 'file')}, {kinds.total():,} lines: {told}; tests apart"]
     head += [] if verbose else ["every module with -v"]
-    screen.show(head, [screen.Section(lines, prefix="")], verbose=verbose)
-
-
-def _report_graph(graph: "Graph") -> dict[str, object]:
-    return {
-        "title": graph.title,
-        "groups": [
-            {
-                "name": group,
-                "lines": sum(module.lines for module in modules),
-                "modules": [{**asdict(module), "imported_by": graph.importers(module.path)} for module in modules],
-            }
-            for group, modules in graph.groups.items()
-        ],
-    }
+    return screen.Answer({"title": graph.title, "groups": groups}, head, [screen.Section(lines, prefix="")])
 
 
 def sbom(path: Project = Path(), file: Output = None) -> None:

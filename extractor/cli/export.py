@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, option
+from extractor.cli.options import DryRun, From, Offline, Project, option
 from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
 
@@ -25,6 +25,7 @@ Modules = Annotated[
 ]
 
 
+@screen.answers
 def export(
     path: Project = Path(),
     to: Annotated[str, option("--to TARGET", "Where to: verl.")] = "verl",
@@ -35,9 +36,7 @@ def export(
     from_: From = None,
     offline: Offline = False,
     dry_run: DryRun = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> None:
+) -> screen.Answer:
     """Write the experiment for full verl on Ray.
 
     A launch script, adapters around the hooks, data and instructions.
@@ -64,35 +63,31 @@ def export(
     made = exporting.export(folder, locked, source, tuple(settings or ()), tuple(include or ()))
     if not dry_run:
         exporting.write(target, made.files)
-    for text in made.remarks:
-        output.warning(text)
-    if json:
-        output.data_json(_report(target, made, release, dry_run))
-        return
     found = {status: sum(key.status is status for key in made.keys) for status in exporting.KeyStatus}
     counts = ", ".join(f"{number} {status.value}" for status, number in found.items() if number)
+    head = [f"made {target} for verl {release}: {counts}"]
+    sections, tail = [], [f"next:\n  cd {quote_for_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh"]
     if dry_run:
         head = [f"would make {target}: {counts}; nothing was written"]
-        screen.show(head, [screen.Section([f"  {path}" for path in made.files])], verbose=verbose)
-        return
-    output.data(f"made {target} for verl {release}: {counts}")
-    output.data(f"next:\n  cd {quote_for_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh")
+        sections, tail = [screen.Section([f"  {path}" for path in made.files])], []
+    return screen.Answer(_collect_data(target, made, release, dry_run), head, sections, tail, warnings=made.remarks)
 
 
-def _report(target: Path, made: "Export", release: str, dry_run: bool) -> dict[str, object]:
+def _collect_data(target: Path, made: "Export", release: str, dry_run: bool) -> dict[str, object]:
+    keys = [
+        {
+            **output.pick(key, "key value", status=key.status.name.lower()),
+            **output.pick(key, "target target_value", added=key.mark == "+", reason=key.reason),
+        }
+        for key in made.keys
+    ]
     return {
         "path": target,
         "written": not dry_run,
         "verl": release,
         "files": list(made.files),
         "overrides": made.overrides,
-        "keys": [
-            {
-                **output.pick(key, "key value", status=key.status.name.lower()),
-                **output.pick(key, "target target_value", added=key.mark == "+", reason=key.reason),
-            }
-            for key in made.keys
-        ],
+        "keys": keys,
         "edits": output.pick_all(made.edits, "path upstream_path applies why"),
         "remarks": made.remarks,
     }

@@ -3,26 +3,22 @@
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import DryRun, From, Json, Offline, Project, Verbose, argument, describe, option
+from extractor.cli.options import DryRun, From, Json, Offline, Project, argument, describe, option
 from extractor.values.errors import UsageError
 from extractor.values.wording import count_noun
 
-if TYPE_CHECKING:
-    from extractor.usecases.status import Status
 
-
+@screen.answers
 def sync(
     path: Project = Path(),
     from_: From = None,
     offline: Offline = False,
     removed: Annotated[bool, option("--removed", "Bring back the project's other files too.")] = False,
     dry_run: DryRun = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> None:
+) -> screen.Answer:
     """Restore missing vendored files, byte for byte.
 
     If the bytes would not be those of the lock, it fails and says what differs. Edited files stay as they are, and so
@@ -44,10 +40,6 @@ def sync(
         for name, reason in (("unchanged", Reason.UNCHANGED), ("edited", Reason.EDITED), ("removed", Reason.REMOVED))
     }
     restored = plan.paths(Verdict.ADD)
-    if json:
-        report = {"path": root, "written": not dry_run, "restored": restored, **kept, "base_rebuilt": rebuilt}
-        output.data_json(report)
-        return
     head = [
         f"{count_noun(len(restored), 'file')} {'would be ' if dry_run else ''}restored,"
         f" {len(kept['unchanged'])} as emitted; all bytes match vextract.lock"
@@ -59,41 +51,29 @@ def sync(
         [f"edited    {path} (left as it is)" for path in kept["edited"]],
         [f"removed   {path} (left so; --removed brings it back)" for path in kept["removed"]],
     ]
-    screen.show(head, [screen.Section(lines, prefix=" " * 10) for lines in lists], verbose=verbose)
+    data = {"path": root, "written": not dry_run, "restored": restored, **kept, "base_rebuilt": rebuilt}
+    return screen.Answer(data, head, [screen.Section(lines, prefix=" " * 10) for lines in lists])
 
 
 _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its conflicts to be resolved", "done": "done"}
 
 
+@screen.answers
 def status(
     path: Project = Path(),
     check: Annotated[
         bool, option("--check", "Exit with 1 if a file is not as emitted, or an upgrade is not finished.")
     ] = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> int:
+) -> screen.Answer:
     """Show what is edited, missing, conflicted or orphaned.
 
     It also says whether vextract supports a newer verl. Hooks are yours, and never count as edited.
     """
     from extractor.project import location, lock
-    from extractor.usecases.status import read_status
+    from extractor.usecases.status import State, read_status
 
     root = location.find(path, half_way=True)
     found = read_status(root, lock.read(root))
-    if json:
-        output.data_json(_report_status(root, found))
-    else:
-        _show_status(found, verbose)
-        for text in found.say_next_steps():
-            output.note(text)
-    return 1 if check and found.drift else 0
-
-
-def _show_status(found: "Status", verbose: bool) -> None:
-    from extractor.usecases.status import State
-
     options, borrowed = found.lock.options, found.lock.borrowed_from
     head = [describe(options)]
     if borrowed:
@@ -101,25 +81,19 @@ def _show_status(found: "Status", verbose: bool) -> None:
     if found.phase:
         head.append(f"upgrade {_PHASES[found.phase.value]}: {found.upgrade}")
     head.append(", ".join(f"{len(found.paths(state))} {state.value}" for state in State if found.paths(state)))
-    if found.base:
-        head.append(f"{'damaged':10}  {found.base}")
+    head += [f"{'damaged':10}  {found.base}"] if found.base else []
     sections = []
     for state in (State.CONFLICTED, State.MISSING, State.EDITED, State.ORPHANED, State.YOURS):
-        notes = {file.path: f"  ({file.note})" if file.note else "" for file in found.files if file.state is state}
-        label = f"{state.value:10}  "
-        sections.append(screen.Section([f"{label}{path}{note}" for path, note in notes.items()], prefix=label))
+        label, files = f"{state.value:10}  ", [file for file in found.files if file.state is state]
+        lines = [f"{label}{file.path}{f'  ({file.note})' if file.note else ''}" for file in files]
+        sections.append(screen.Section(lines, prefix=label))
     tail = [f"newer verl: {', '.join(found.newer)}"] if found.newer else []
     if found.vextract:
         tail.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")
-    screen.show(head, sections, tail, verbose=verbose)
-
-
-def _report_status(root: Path, found: "Status") -> dict[str, object]:
-    options = found.lock.options
-    return {
+    data = {
         "path": root,
         "verl": options.verl,
-        "manifest_of": found.lock.borrowed_from or options.verl,
+        "manifest_of": borrowed or options.verl,
         "options": output.pick(options, "package engine algorithm recipe features"),
         "drift": found.drift,
         "base": found.base or None,
@@ -127,6 +101,8 @@ def _report_status(root: Path, found: "Status") -> dict[str, object]:
         "newer": {"verl": found.newer, "vextract": found.vextract},
         "files": [output.pick(file, "path state kind", note=file.note or None) for file in found.files],
     }
+    code = int(check and found.drift)
+    return screen.Answer(data, head, sections, tail, notes=found.say_next_steps(), code=code)
 
 
 _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))

@@ -1,13 +1,12 @@
 """Read options about a run and print what was found."""
 
-import functools
 import inspect
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from extractor.cli import output, screen
-from extractor.cli.options import option
+from extractor.cli.options import declare, make_parameter, option
 from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
@@ -55,24 +54,15 @@ _OPTIONS: dict[str, Any] = {
 def takes_run(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a run in place of its parameter `run`."""
 
-    @functools.wraps(command)
     def with_run(**given: Any) -> Any:
         said = {name: given.pop(name) for name in _OPTIONS}
         return command(**given, run=_request(given["offline"], **said))
 
-    shown = []
-    for parameter in inspect.signature(command).parameters.values():
-        shown += (
-            [parameter]
-            if parameter.name != "run"
-            else [
-                parameter.replace(name=name, annotation=kind, default=False if name == "keep_unknown" else None)
-                for name, kind in _OPTIONS.items()
-            ]
-        )
-    with_run.__signature__ = inspect.Signature(shown)  # type: ignore[attr-defined]
-    with_run.__annotations__ = {item.name: item.annotation for item in shown}
-    return with_run
+    shown: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        of_run = [make_parameter(*item, None if item[0] != "keep_unknown" else False) for item in _OPTIONS.items()]
+        shown += of_run if name == "run" else [parameter]
+    return declare(command, with_run, shown)
 
 
 def _request(offline: bool, *, from_verl_run: Path | None, run_verl: str | None, **said: Any) -> "RunRequest | None":
@@ -99,11 +89,20 @@ def _request(offline: bool, *, from_verl_run: Path | None, run_verl: str | None,
     )
 
 
-def report(settled: "ImportedProject") -> dict[str, object]:
-    """Return the report as JSON's types."""
+def describe(settled: "ImportedProject") -> screen.Answer:
+    """Say what is not as it was in the run."""
+    from extractor.importers.runs.placeholders import make_readable
+    from extractor.importers.runs.report import FILE, FIRST, TITLES
     from extractor.importers.runs.unsupported_keys import KEPT
 
-    return {
+    lines: dict[str, list[str]] = {what: [] for what in TITLES}
+    for item in settled.remarks:
+        said = " ".join(make_readable(str(item.value)).split())
+        said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+        if item.what in lines:
+            lines[item.what].append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
+    rest = sum(item.what not in FIRST for item in settled.remarks)
+    data = {
         "file": settled.run.file,
         "verl": settled.release,
         "settings": settled.settings,
@@ -111,27 +110,10 @@ def report(settled: "ImportedProject") -> dict[str, object]:
         "kept": {item.key: item.value for item in settled.remarks if item.what == KEPT},
         "notes": settled.run.notes,
     }
-
-
-def show(settled: "ImportedProject", *, verbose: bool) -> None:
-    """Say what is not as it was in the run."""
-    from extractor.importers.runs.placeholders import make_readable
-    from extractor.importers.runs.report import FILE, FIRST, TITLES
-
-    for text in settled.run.notes:
-        output.warning(make_readable(text))
-    lines: dict[str, list[str]] = {what: [] for what in TITLES if verbose or what in FIRST}
-    for item in settled.remarks:
-        said = " ".join(make_readable(str(item.value)).split())
-        said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
-        if item.what in lines:
-            lines[item.what].append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
-    rest = sum(item.what not in FIRST for item in settled.remarks)
-    tail = [f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"]
-    screen.show(
+    return screen.Answer(
+        data,
         [make_readable(settled.headline)],
-        [screen.Section(told, f"{TITLES[what]}:") for what, told in lines.items()],
-        [] if verbose or not rest else tail,
-        verbose=verbose,
-        aside=True,
+        [screen.Section(told, f"{TITLES[what]}:", rest=what not in FIRST) for what, told in lines.items()],
+        more=[f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"] if rest else [],
+        warnings=list(map(make_readable, settled.run.notes)),
     )

@@ -46,6 +46,7 @@ Experimental = Annotated[
 ]
 
 
+@screen.answers
 @from_run.takes_run
 def new(
     context: typer.Context,
@@ -67,7 +68,7 @@ def new(
     dry_run: options.DryRun = False,
     verbose: options.Verbose = False,
     json: options.Json = False,
-) -> None:
+) -> screen.Answer:
     """Make a project: the core of verl, without Ray."""
     from extractor.pipeline.source import detect_release
     from extractor.project import location
@@ -97,11 +98,7 @@ def new(
         experimental=experimental,
         offline=offline,
     )
-    made = _make(wanted, path, target, dry_run=dry_run, verbose=verbose, json=json)
-    if json:
-        output.data_json(_report(target, made, dry_run))
-    else:
-        _show(path, made, dry_run, verbose)
+    return _answer(path, target, _make(wanted, path, target, dry_run=dry_run, verbose=verbose, json=json), dry_run)
 
 
 def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path, str, str, str]:
@@ -155,17 +152,28 @@ def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verb
     return made
 
 
-def _show(path: Path, made: "NewProject", dry_run: bool, verbose: bool) -> None:
-    if made.run is not None:
-        from_run.show(cast("ImportedProject", made.run), verbose=verbose)
+def _answer(path: Path, target: Path, made: "NewProject", dry_run: bool) -> screen.Answer:
+    from extractor.values.tree import FileKind
+
+    aside = from_run.describe(cast("ImportedProject", made.run)) if made.run is not None else None
+    data = {
+        "path": target,
+        "written": not dry_run,
+        "options": output.pick(made.options, "package verl engine algorithm features recipe"),
+        "source": output.pick(made.source, "kind sha256 lines"),
+        **{name: dict(zip(("files", "lines"), size, strict=True)) for name, size in made.sizes.items()},
+        "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
+        "warnings": made.warnings,
+        **({} if aside is None else {"run": aside.data}),
+    }
     if dry_run:
         files = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
-        head = f"would make {path}: {_describe_size(made)}; nothing was written"
-        screen.show([head], [screen.Section(files, prefix="add  ")], verbose=verbose)
-    else:
-        package = made.options.package
-        output.data(f"made {path}{'' if package == path.name else f', package {package}'}: {_describe_size(made)}")
-        output.data(f"next:\n  cd {quote_for_shell(path)}\n  make setup\n  make train")
+        head = [f"would make {path}: {_describe_size(made)}; nothing was written"]
+        return screen.Answer(data, head, [screen.Section(files, prefix="add  ")], aside=aside)
+    package = "" if made.options.package == path.name else f", package {made.options.package}"
+    head = [f"made {path}{package}: {_describe_size(made)}"]
+    tail = ["next:", f"  cd {quote_for_shell(path)}", "  make setup", "  make train"]
+    return screen.Answer(data, head, tail=tail, aside=aside)
 
 
 def _describe_size(made: "NewProject") -> str:
@@ -175,21 +183,6 @@ def _describe_size(made: "NewProject") -> str:
         f"{files + more} files, {theirs + ours:,} lines of Python: {theirs:,} of verl's ({share}) and {ours:,} around"
         f" it; {tests:,} of tests"
     )
-
-
-def _report(target: Path, made: "NewProject", dry_run: bool) -> dict[str, object]:
-    from extractor.values.tree import FileKind
-
-    return {
-        "path": target,
-        "written": not dry_run,
-        "options": output.pick(made.options, "package verl engine algorithm features recipe"),
-        "source": output.pick(made.source, "kind sha256 lines"),
-        **{name: dict(zip(("files", "lines"), size, strict=True)) for name, size in made.sizes.items()},
-        "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
-        "warnings": made.warnings,
-        **({} if made.run is None else {"run": from_run.report(cast("ImportedProject", made.run))}),
-    }
 
 
 def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:

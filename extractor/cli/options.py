@@ -1,5 +1,8 @@
 """Options that several commands share."""
 
+import functools
+import inspect
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +40,22 @@ def make_features_option(flag: str, purpose: str) -> Any:
 
     known = f" Features: all, {FEATURES}." if flag == "--with" else ""
     return option(f"{flag} FEATURE[,...]", f"{purpose}; repeatable.{known}", callback=split)
+
+
+def make_parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
+    """Make a command's parameter of an annotated type."""
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+def declare(
+    command: Callable[..., Any], wrapper: Callable[..., Any], parameters: Sequence[inspect.Parameter]
+) -> Callable[..., Any]:
+    """Have a wrapper stand for a command, with these parameters."""
+    functools.update_wrapper(wrapper, command)
+    keyed = [item.replace(kind=inspect.Parameter.KEYWORD_ONLY) for item in parameters]
+    wrapper.__signature__ = inspect.Signature(keyed)  # type: ignore[attr-defined]
+    wrapper.__annotations__ = {item.name: item.annotation for item in keyed}
+    return wrapper
 
 
 def describe(options: Any) -> str:

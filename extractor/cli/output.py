@@ -5,6 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
 
@@ -38,10 +39,14 @@ def silence_flush() -> NoReturn:
 
 
 def data_json(value: object) -> None:
-    """Print data as JSON; paths and enumerations as text."""
+    """Print data as JSON; a dataclass by its fields, paths and enumerations as text."""
     import json
 
-    data(json.dumps(value, indent=2, ensure_ascii=False, default=str))
+    data(json.dumps(value, indent=2, ensure_ascii=False, default=_take_apart))
+
+
+def _take_apart(value: Any) -> object:
+    return {item.name: getattr(value, item.name) for item in fields(value)} if is_dataclass(value) else str(value)
 
 
 def pick(item: object, names: str, **more: object) -> dict[str, Any]:

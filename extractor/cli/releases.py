@@ -2,7 +2,6 @@
 
 import re
 import textwrap
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 from extractor.cli import output, screen
@@ -28,6 +27,7 @@ Names = Annotated[list[str] | None, argument("NAME", "Only these functions, clas
 With = Annotated[list[str] | None, make_features_option("--with", "Compare with an optional feature")]
 
 
+@screen.answers
 def changes(
     old: Old,
     new: New,
@@ -37,9 +37,7 @@ def changes(
     with_: With = None,
     diff: Annotated[bool, option("--diff", "Show how upstream's text differs.")] = False,
     offline: Offline = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> None:
+) -> screen.Answer:
     """Compare two releases, as far as a project uses them.
 
     It compares functions, classes, registries and config keys. No project is needed.
@@ -49,16 +47,11 @@ def changes(
 
         found = report_releases(old, new, engine, algorithm, set(with_ or ()), offline=offline)
     chosen = found.named(tuple(names or ()))
-    head = f"verl {found.old} -> {found.new}"
-    if json:
-        output.data_json(write_changes(found, chosen, diff))
-    elif names:
-        # Whoever names them wants to see them whole.
-        screen.show([head], [screen.Section(_write_symbols(found, chosen, diff))], verbose=True)
-    else:
-        whole = verbose or diff
-        tail = () if whole else ("-v shows each function",)
-        screen.show([f"{head}: {count_kinds(found)}"], write_sections(found, chosen, diff, whole), tail, verbose=whole)
+    head, data = f"verl {found.old} -> {found.new}", write_changes(found, chosen, diff)
+    if names:  # who names them wants to see them whole
+        return screen.Answer(data, [head], [screen.Section(_write_symbols(found, chosen, diff))], whole=True)
+    sections = write_sections(found, chosen, diff)
+    return screen.Answer(data, [f"{head}: {count_kinds(found)}"], sections, more=["-v shows each function"], whole=diff)
 
 
 def count_kinds(found: "Changes") -> str:
@@ -67,13 +60,9 @@ def count_kinds(found: "Changes") -> str:
     return ", ".join(f"{number} {_SAID.get(change, change)}" for change, number in counts.items()) or "nothing vendored"
 
 
-def write_sections(
-    found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool, verbose: bool
-) -> list[screen.Section]:
-    """Return report sections: numeric changes first, the rest if `verbose`."""
+def write_sections(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[screen.Section]:
+    """Return report sections: numeric changes first, the rest only with `-v`."""
     told = [item for item in chosen if item.change.value != "unchanged"]
-    owner = [f"  {key.file}:{key.line}: {key.problem}" for key in found.owner_keys]
-    owner += [f"  {path}: not valid YAML, so its keys were not checked" for path in found.unreadable]
     marked = [
         (item.registry, " ".join([*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]))
         for item in found.registries
@@ -83,13 +72,12 @@ def write_sections(
     keys += [
         f"  - {item.key}{f'  (now {item.renamed_to})' if item.renamed_to else ''}" for item in found.project_keys.lost
     ]
-    first = [
+    return [
         screen.Section(_name_computing(told), "may change numbers"),
-        screen.Section(owner, "your config"),
         screen.Section([f"  {registry}: {marks}" for registry, marks in marked if marks], "registries"),
         screen.Section(keys, "config of the project"),
+        screen.Section(_write_symbols(found, told, diff), "functions and classes", rest=True),
     ]
-    return [*first, screen.Section(_write_symbols(found, told, diff), "functions and classes")] if verbose else first
 
 
 def _write_symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[str]:
@@ -137,7 +125,7 @@ def _list_changed_inside(item: "SymbolChange") -> list[str]:
 
 
 def write_changes(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> dict[str, object]:
-    """Return the whole report as JSON's types."""
+    """Return the whole report as data."""
     symbols = [
         {
             **output.pick(item.place, "symbol kind", change=item.change, was=item.old and item.old.symbol),
@@ -146,22 +134,17 @@ def write_changes(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool
         }
         for item in chosen
     ]
-    return {
-        **output.pick(found, "old new"),
-        "counts": {change.value: number for change, number in found.counts().items()},
-        "symbols": symbols,
-        "registries": [asdict(item) for item in found.registries],
-        "project_keys": asdict(found.project_keys),
-        "owner_keys": [asdict(item) for item in found.owner_keys],
-        "unreadable": found.unreadable,
-    }
+    counts = {change.value: number for change, number in found.counts().items()}
+    more = output.pick(found, "registries project_keys")
+    return {**output.pick(found, "old new"), "counts": counts, "symbols": symbols, **more}
 
 
+@screen.answers
 def versions(
     name: Annotated[str | None, argument("NAME", "Describe this release, feature, preset or engine only.")] = None,
     verbose: Verbose = False,
     json: Json = False,
-) -> None:
+) -> screen.Answer:
     """List the supported releases of verl.
 
     It prints a table of what each offers; with NAME or -v, a description. Of a feature it says how many lines it adds.
@@ -170,14 +153,13 @@ def versions(
 
     known, default = list(reversed(known_releases.list_supported())), known_releases.find_default()
     manifests = [known_releases.load(item) for item in ([name] if name in known else known)]
-    if json:
-        output.data_json([_report_release(manifest, default) for manifest in manifests])
-    elif name is not None and name not in known:
-        output.data("\n".join(_describe(name, manifests)))
+    if name is not None and name not in known and not json:
+        lines = _describe(name, manifests)
     elif verbose or name is not None:
-        output.data("\n\n".join("\n".join(_describe_release(manifest, default)) for manifest in manifests))
+        lines = "\n\n".join("\n".join(_describe_release(manifest, default)) for manifest in manifests).split("\n")
     else:
-        _show_matrix(manifests, default)
+        lines = _list_matrix(manifests, default)
+    return screen.Answer([_report_release(manifest, default) for manifest in manifests], lines)
 
 
 def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
@@ -226,8 +208,8 @@ def _say_needs(feature: "Feature") -> str:
     return f"needs {', '.join(needs)}" if needs else "needs nothing else"
 
 
-def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
-    """Print a table of engines and features by release."""
+def _list_matrix(manifests: "Sequence[Manifest]", default: str) -> list[str]:
+    """Return a table of engines and features by release."""
     engines = sorted({name for manifest in manifests for name in manifest.engines})
     offered = [{feature.name for feature in manifest.features} for manifest in manifests]
     everywhere = set.intersection(*offered)
@@ -237,12 +219,12 @@ def _show_matrix(manifests: "Sequence[Manifest]", default: str) -> None:
         **{f"engine {name}": [".x"[name in manifest.engines] for manifest in manifests] for name in engines},
         **{name: [".x"[name in names] for names in offered] for name in sorted(set.union(*offered) - everywhere)},
     }
-    width = max(map(len, rows))
+    width, lines = max(map(len, rows)), []
     for name, marks in rows.items():
         columns = (f"{mark:^{len(manifest.release)}}" for mark, manifest in zip(marks, manifests, strict=True))
-        output.data(f"{name:{width}}  {' '.join(columns)}".rstrip())
-    output.data(textwrap.fill(f"in all of them: {', '.join(sorted(everywhere))}", 100))
-    output.data(f"default: {default}; what each is: `vextract versions -v`")
+        lines.append(f"{name:{width}}  {' '.join(columns)}".rstrip())
+    lines.append(textwrap.fill(f"in all of them: {', '.join(sorted(everywhere))}", 100))
+    return [*lines, f"default: {default}; what each is: `vextract versions -v`"]
 
 
 def _describe_release(manifest: "Manifest", default: str) -> list[str]:

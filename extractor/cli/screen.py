@@ -1,9 +1,13 @@
-"""Print reports: what fits 24 rows, or everything with `-v`."""
+"""Print reports: as JSON, or as text that fits 24 rows, or all of it with `-v`."""
 
-from collections.abc import Iterable, Sequence
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from extractor.cli import output
+from extractor.cli import options, output
 
 ROWS = 24
 _LEAST = 3  # a title, a line, and how many more there are
@@ -17,11 +21,13 @@ class Section:
         lines: Its lines, what matters most first; they may be indented.
         title: What stands above them.
         prefix: The indentation of "and 12 more".
+        rest: It is shown with `-v` alone.
     """
 
     lines: Sequence[str]
     title: str = ""
     prefix: str = "  "
+    rest: bool = False
 
     def shown(self, rows: int | None = None) -> list[str]:
         """Return the section's lines, cut to `rows` if given."""
@@ -49,7 +55,7 @@ def show(
         aside: Print to stderr: it goes with a result, and is none.
     """
     first, last = list(head), list(tail)
-    filled = [section for section in sections if section.lines]
+    filled = [section for section in sections if section.lines and (verbose or not section.rest)]
     rows: dict[int, int | None] = dict.fromkeys(map(id, filled))
     if not verbose:
         room = ROWS - 2 - len(first) - len(last)  # for the prompt and a hint
@@ -58,3 +64,60 @@ def show(
             room -= len(section.shown(share))
     middle = [line for section in filled for line in section.shown(rows[id(section)])]
     (output.note if aside else output.data)("\n".join([*first, *middle, *last]))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a command reports, as data and as text.
+
+    Attributes:
+        data: What `--json` prints.
+        head, sections, tail: The text; see `show`.
+        more: What ends the text without `-v`.
+        warnings, notes: What stands before it, and what else there is to do.
+        error: What fails, and the hint; also with `--json`. The exit code is then 1.
+        whole: Show all of it, as with `-v`.
+        code: The exit code.
+        aside: A report that goes with this one.
+    """
+
+    data: object
+    head: Sequence[str] = ()
+    sections: Sequence[Section] = ()
+    tail: Sequence[str] = ()
+    more: Sequence[str] = ()
+    warnings: Sequence[str] = ()
+    notes: Sequence[str] = ()
+    error: tuple[str, str] | None = None
+    whole: bool = False
+    code: int = 0
+    aside: Answer | None = None
+
+
+def answers(command: Callable[..., Answer]) -> Callable[..., int]:
+    """Give a command `--verbose` and `--json`, and print what it returns."""
+    own = inspect.signature(command).parameters
+    added = {"verbose": options.Verbose, "json": options.Json}
+
+    def answering(*, verbose: bool, json: bool, **given: Any) -> int:
+        said = {"verbose": verbose, "json": json}
+        answer = command(**given, **{name: value for name, value in said.items() if name in own})
+        verbose = verbose or answer.whole
+        for each in filter(None, (None if json else answer.aside, answer)):
+            for text in each.warnings:
+                output.warning(text)
+            tail = (*each.tail, *(() if verbose else each.more))
+            if json:
+                output.data_json(each.data)
+                break
+            if each.head or each.sections or tail:
+                show(each.head, each.sections, tail, verbose=verbose, aside=each is not answer)
+            for text in each.notes:
+                output.note(text)
+        if answer.error is not None:
+            output.error(*answer.error)
+        return answer.code or int(answer.error is not None)
+
+    shown = [item for name, item in own.items() if name not in added]
+    shown += [options.make_parameter(name, kind, False) for name, kind in added.items()]
+    return options.declare(command, answering, shown)

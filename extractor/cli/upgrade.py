@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from extractor.cli import options, output, upgrade_report
+from extractor.cli import options, output, screen, upgrade_report
 from extractor.cli.options import argument, make_features_option, option
 from extractor.cli.unfinished import RESOLVE
 from extractor.values.errors import CheckFailed, UsageError, VextractError
@@ -35,6 +35,7 @@ Numbers = Annotated[
 Names = Annotated[list[str], argument("NAME...", "Features, or symbols and files of verl: `verl.utils.x:f`.")]
 
 
+@screen.answers
 def upgrade(
     path: options.Project = Path(),
     to: To = None,
@@ -53,9 +54,7 @@ def upgrade(
     diff: Annotated[bool, option("--diff", "With --dry-run: show how upstream's text differs.")] = False,
     pr: Annotated[Path | None, option("--pr FILE.md", "Describe the upgrade for a reviewer in this file.")] = None,
     numbers: Numbers = False,
-    verbose: options.Verbose = False,
-    json: options.Json = False,
-) -> int:
+) -> screen.Answer:
     """Move to another verl, other options or newer templates.
 
     Your edits are merged in. Hooks and code of your own are never written. With --dry-run it also shows what changed
@@ -71,14 +70,12 @@ def upgrade(
             raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
         root = location.find(path, half_way=True)
         with journal.lock_upgrades(root):
-            return _continue(root, json) if continue_ else _abort(root, json)
+            return _continue(root) if continue_ else _abort(root)
     if numbers and not pr:
         raise UsageError("--numbers goes into the page of --pr", hint="`vextract outdated --numbers` prints them")
     if diff and not dry_run:
         raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
-    return _change(
-        path, request, from_, offline, allow_dirty, dry_run, verbose, json, diff=diff, pr=pr, numbers=numbers
-    )
+    return _change(path, request, from_, offline, allow_dirty, dry_run, diff=diff, pr=pr, numbers=numbers)
 
 
 def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
@@ -91,16 +88,14 @@ def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
         from_: options.From = None,
         offline: options.Offline = False,
         dry_run: options.DryRun = False,
-        verbose: options.Verbose = False,
-        json: options.Json = False,
-    ) -> int:
+    ) -> screen.Answer:
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
         request = UpgradeRequest.choose_by_names(**{"added" if adding else "dropped": names})
-        return _change(project, request, from_, offline, allow_dirty, dry_run, verbose, json)
+        return _change(project, request, from_, offline, allow_dirty, dry_run)
 
     command.__doc__ = text
-    return command
+    return screen.answers(command)
 
 
 add = _make_features_command(
@@ -123,14 +118,12 @@ def _change(
     offline: bool,
     allow_dirty: bool,
     dry_run: bool,
-    verbose: bool,
-    json: bool,
     *,
     diff: bool = False,
     pr: Path | None = None,
     numbers: bool = False,
-) -> int:
-    """Change a project, or show the change; return the exit code."""
+) -> screen.Answer:
+    """Change a project, or work out the change."""
     from extractor.project import journal, location
     from extractor.usecases import upgrade
     from extractor.usecases.upgrade.review import find_touched, review
@@ -144,7 +137,7 @@ def _change(
             output.warning(text)
         about, touched, given = None, {}, None
         if found.changes_anything and (dry_run or pr):
-            about = compare(root, found, origin, offline)
+            about = compare(found, origin, offline)
             touched = find_touched(root, found.old) if pr else {}
             given = compute_numbers(root, found, offline) if numbers else None
         if found.changes_anything and not dry_run:
@@ -155,13 +148,7 @@ def _change(
                 upgrade.write(root, found)
         if pr is not None and found.changes_anything:
             pr.write_text(review(root, found, about, touched, given), encoding="utf-8")
-    if json:
-        written = found.changes_anything and not dry_run
-        output.data_json(upgrade_report.write_json(root, found, written, about, dry_run=dry_run, diff=diff))
-    else:
-        # Whoever asks for the differences asks for what they belong to.
-        upgrade_report.show(found, dry_run, about, diff=diff, verbose=verbose or diff)
-    return 1 if found.counts["conflict"] and not dry_run else 0
+    return upgrade_report.answer(root, found, dry_run, about, diff=diff)
 
 
 def _check_finished(root: Path) -> None:
@@ -176,7 +163,7 @@ def _check_finished(root: Path) -> None:
         raise journal.explain_interrupted(entry)
 
 
-def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
+def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
     """Return changes in the vendored code; None without the old release."""
     from extractor.usecases import restore
     from extractor.usecases.changes import report
@@ -185,7 +172,7 @@ def compare(root: Path, found: "Upgrade", origin: Path | None, offline: bool) ->
     try:
         with output.steps(f"comparing with verl {found.old.options.verl}"):
             again = restore.regenerate(found.old, origin=origin if same else None, offline=offline)
-            return report(again.generated, found.generated, again.source, found.source, found.read_config_after(root))
+            return report(again.generated, found.generated, again.source, found.source)
     except VextractError as error:
         output.warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
@@ -200,7 +187,7 @@ def compute_numbers(root: Path, found: "Upgrade", offline: bool) -> "MovedNumber
         return compare_releases(root, restore.open_upstream(found.old, offline=offline)[1], found.source)
 
 
-def _continue(root: Path, json: bool) -> int:
+def _continue(root: Path) -> screen.Answer:
     from extractor.pipeline import apply
     from extractor.project import journal
     from extractor.usecases.upgrade import unresolved
@@ -211,24 +198,16 @@ def _continue(root: Path, json: bool) -> int:
     if journal.read_phase(root, entry) is journal.Phase.HALF_WAY:
         apply.resume(root, entry)
         if conflicts := [item.path for item in entry.conflicts]:
-            if json:
-                output.data_json({"upgrade": entry.title, "finished": False, "conflicts": conflicts})
-            else:
-                output.data("\n".join(f"conflict  {path}" for path in conflicts))
-                output.note(RESOLVE)
-            return 1
+            data = {"upgrade": entry.title, "finished": False, "conflicts": conflicts}
+            return screen.Answer(data, [f"conflict  {path}" for path in conflicts], notes=[RESOLVE], code=1)
     unresolved.check(root, entry)
-    for text in unresolved.find_oddities(root, entry):
-        output.warning(text)
+    oddities = unresolved.find_oddities(root, entry)
     journal.end(root)
-    if json:
-        output.data_json({"path": root, "upgrade": entry.title, "finished": True})
-    else:
-        output.data(f"finished: {entry.title}")
-    return 0
+    data = {"path": root, "upgrade": entry.title, "finished": True}
+    return screen.Answer(data, [f"finished: {entry.title}"], warnings=oddities)
 
 
-def _abort(root: Path, json: bool) -> int:
+def _abort(root: Path) -> screen.Answer:
     from extractor.pipeline import apply
     from extractor.project import journal
 
@@ -236,13 +215,11 @@ def _abort(root: Path, json: bool) -> int:
     if entry is None:
         raise _refuse(root, "abort")
     saved = apply.undo(root, entry)
-    if json:
-        output.data_json({"path": root, "upgrade": entry.title, "aborted": True, "saved": saved})
-    else:
-        output.data(f"undone: {entry.title}; every file is as it was")
-        for path in saved:
-            output.note(f"what you have written since is in {path}")
-    return 0
+    return screen.Answer(
+        {"path": root, "upgrade": entry.title, "aborted": True, "saved": saved},
+        [f"undone: {entry.title}; every file is as it was"],
+        notes=[f"what you have written since is in {path}" for path in saved],
+    )
 
 
 def _refuse(root: Path, what: str) -> Exception:
@@ -279,12 +256,13 @@ def outdated(
         if not found.changes_anything:
             output.data("up to date")
             return 0
-        about = compare(root, found, from_, offline)
+        about = compare(found, from_, offline)
         moved = compute_numbers(root, found, offline) if numbers else None
         output.data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
     return 1
 
 
+@screen.answers
 def merge(
     branch: Annotated[
         str | None, argument("", "The branch to merge; none: that of the merge that Git has begun.")
@@ -293,8 +271,7 @@ def merge(
     from_: options.From = None,
     offline: options.Offline = False,
     driver: Annotated[bool, option("--driver", "Print the command that has Git tell of this one.")] = False,
-    json: options.Json = False,
-) -> int:
+) -> screen.Answer:
     """Merge a Git branch, also one at another release.
 
     Both branches are taken to the newer release of the two, and their edits are merged there. The work tree and Git's
@@ -305,8 +282,7 @@ def merge(
     from extractor.usecases import merge_branches
 
     if driver:
-        output.data(merge_branches.DRIVER)
-        return 0
+        return screen.Answer(merge_branches.DRIVER, [merge_branches.DRIVER])
     root = location.find(project)
     try:
         with journal.lock_upgrades(root):
@@ -315,15 +291,13 @@ def merge(
             merge_branches.write(root, found, branch)
     except Unanswered as error:
         raise CheckFailed(f"git: {error}", hint="`git status` says what is in the way") from None
-    if json:
-        output.data_json({"path": root, "verl": found.options.verl, "conflicts": dict(found.conflicts)})
-    else:
-        lines = [f"merged {found.sides[2].name} at verl {found.options.verl}: {len(found.conflicts)} in conflict"]
-        for path, numbers in found.conflicts.items():
-            where = (
-                f"line{'s'[: len(numbers) > 1]} {', '.join(map(str, numbers))}" if numbers else "changed and removed"
-            )
-            lines.append(f"conflict  {path}  ({where})")
-        output.data("\n".join(lines))
-        output.note("`git commit` concludes the merge once nothing is in conflict, and `git merge --abort` undoes it")
-    return 1 if found.conflicts else 0
+    lines = [f"merged {found.sides[2].name} at verl {found.options.verl}: {len(found.conflicts)} in conflict"]
+    for path, numbers in found.conflicts.items():
+        where = f"line{'s'[: len(numbers) > 1]} {', '.join(map(str, numbers))}" if numbers else "changed and removed"
+        lines.append(f"conflict  {path}  ({where})")
+    return screen.Answer(
+        {"path": root, "verl": found.options.verl, "conflicts": dict(found.conflicts)},
+        lines,
+        notes=["`git commit` concludes the merge once nothing is in conflict, and `git merge --abort` undoes it"],
+        code=int(bool(found.conflicts)),
+    )

@@ -1,7 +1,8 @@
-"""Describe an upgrade as text and as JSON."""
+"""Describe an upgrade as text and as data."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,30 +22,36 @@ _FIRST = {"conflict": "in conflict", "orphan": "orphaned", "merge": "merged"}
 _REST = {"delete": "deleted", "update": "updated", "add": "added", "keep": "kept"}
 
 
-def show(found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool, verbose: bool) -> None:
-    """Print the verdict, what needs thought, then the rest.
+def answer(root: Path, found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool) -> screen.Answer:
+    """Report an upgrade: the verdict, what needs thought, then the rest.
 
     Args:
         dry_run: Nothing was written.
         about: What changed in the vendored code; None where that was not asked for or cannot be told.
-        diff: Print how upstream's text differs.
-        verbose: Print everything.
+        diff: Show how upstream's text differs.
     """
-    if not found.changes_anything:
-        output.data(f"up to date: {describe(found.new.options)}")
-    else:
+    head, sections = [f"up to date: {describe(found.new.options)}"], list[screen.Section]()
+    if found.changes_anything:
         head = _write_head(found, dry_run)
-        settings = screen.Section(_describe_settings(found), "your settings")
         problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.problems]
-        own = screen.Section(problems, "your code")
-        sections = [*_select_by_verdict(found, list(_FIRST)), own, settings, *_select_by_verdict(found, list(_REST))]
-        if about is not None:
-            head.append(f"verl's code that you use: {releases.count_kinds(about)}{'' if verbose else ' (-v shows it)'}")
-            if verbose:
-                sections += releases.write_sections(about, about.symbols, diff, verbose)
-        screen.show(head, sections, verbose=verbose)
-    for text in _list_next_steps(found, dry_run):
-        output.note(text)
+        sections = [
+            *_select_by_verdict(found, list(_FIRST)),
+            screen.Section(problems, "your code"),
+            screen.Section(_describe_settings(found), "your settings"),
+            *_select_by_verdict(found, list(_REST)),
+        ]
+    if found.changes_anything and about is not None:
+        head.append(f"verl's code that you use: {releases.count_kinds(about)}")
+        sections += [replace(item, rest=True) for item in releases.write_sections(about, about.symbols, diff)]
+    return screen.Answer(
+        _collect_data(root, found, about, dry_run=dry_run, diff=diff),
+        head,
+        sections,
+        more=["-v shows verl's code"] if found.changes_anything and about is not None else [],
+        notes=_list_next_steps(found, dry_run),
+        code=int(found.counts["conflict"] > 0 and not dry_run),
+        whole=diff,  # who asks for the differences asks for what they belong to
+    )
 
 
 def _write_head(found: Upgrade, dry_run: bool) -> list[str]:
@@ -130,41 +137,32 @@ def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     return lines
 
 
-def write_json(
-    root: Path, found: Upgrade, written: bool, about: Changes | None, *, dry_run: bool, diff: bool
-) -> dict[str, object]:
-    """Return the whole report as JSON's types."""
-    from dataclasses import asdict
-
+def _collect_data(root: Path, found: Upgrade, about: Changes | None, *, dry_run: bool, diff: bool) -> dict[str, object]:
     sides = (
         output.pick(lock.options, "verl engine algorithm features methods", vextract=lock.vextract)
         for lock in (found.old, found.new)
     )
-    report = {
+    verdicts = [
+        output.pick(
+            action,
+            "path verdict kind reason",
+            note=action.note or None,
+            writes=[action.path] * (action.data is not None) + [path for path, _ in action.beside],
+        )
+        for action in found.plan.actions
+    ]
+    told = None if about is None else {**releases.write_changes(about, about.symbols, diff), "owner_keys": found.stale}
+    return {
         "path": root,
-        "written": written,
+        "written": found.changes_anything and not dry_run,
         "up_to_date": not found.changes_anything,
         "setup": found.changes_what_is_installed,
         **dict(zip(("from", "to"), sides, strict=True)),
-        "verdicts": [
-            output.pick(
-                action,
-                "path verdict kind reason",
-                note=action.note or None,
-                writes=[action.path] * (action.data is not None) + [path for path, _ in action.beside],
-            )
-            for action in found.plan.actions
-        ],
+        "verdicts": verdicts,
         "counts": found.counts,
-        "settings": {
-            "moved": [asdict(item) for item in found.settings.moved],
-            "lost": [asdict(item) for item in found.settings.lost],
-            "to_change": [asdict(item) for item in found.stale],
-        },
-        "hooks": [asdict(item) for item in found.problems],
+        "settings": output.pick(found.settings, "moved lost", to_change=found.stale),
+        "hooks": found.problems,
         "uncommitted": found.uncommitted,
         "warnings": found.generated.warnings,
+        **({"changes": told} if dry_run else {}),
     }
-    if dry_run:
-        report["changes"] = None if about is None else releases.write_changes(about, about.symbols, diff)
-    return report

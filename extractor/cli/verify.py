@@ -1,16 +1,16 @@
 """`vextract verify`: check imports, Ray use, hashes and parity with verl."""
 
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import From, Json, Offline, Project, Python, Verbose, option
+from extractor.cli.options import From, Offline, Project, Python, option
 
 if TYPE_CHECKING:
     from extractor.usecases.verify import Report
 
 
+@screen.answers
 def verify(
     path: Project = Path(),
     python: Python = None,
@@ -28,9 +28,7 @@ def verify(
     ] = None,
     from_: From = None,
     offline: Offline = False,
-    verbose: Verbose = False,
-    json: Json = False,
-) -> int:
+) -> screen.Answer:
     """Check a project against upstream.
 
     Imports resolve, nothing leads to Ray, files have the lock's hashes, and the vendored code computes the same
@@ -44,14 +42,14 @@ def verify(
 
         with output.steps("making the project anew"):
             report = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)
-        return _finish(root, report, "`vextract diff` shows your edits", verbose=verbose, json=json)
+        return _answer(root, report, "`vextract diff` shows your edits")
     if fork is not None:
         from extractor.importers.adopt.measure import check_methods
         from extractor.usecases.verify import Report
 
         with output.steps("running the fork's methods and the project's"):
             report = Report((check_methods(root, fork, python, offline=offline),))
-        return _finish(root, report, "-v shows what differs", verbose=verbose, json=json)
+        return _answer(root, report, "-v shows what differs")
     with output.steps(f"reading verl {locked.options.verl}"):
         manifest, source = restore.open_upstream(locked, origin=from_, offline=offline)
     if source.sha256 != locked.source_sha256:
@@ -66,32 +64,30 @@ def verify(
             root, source=source, manifest=manifest, python=python, parity=parity, strict=strict, progress=say
         )
     hint = "`vextract status` lists what is edited or missing, `vextract diff` shows your edits, -v all problems"
-    return _finish(root, report, hint, () if parity else ("parity",), verbose=verbose, json=json)
+    return _answer(root, report, hint, () if parity else ("parity",))
 
 
-def _finish(
-    root: Path, report: "Report", hint: str, left_out: tuple[str, ...] = (), *, verbose: bool, json: bool
-) -> int:
-    """Print the report, failures first, and return the exit code."""
+def _answer(root: Path, report: "Report", hint: str, left_out: tuple[str, ...] = ()) -> screen.Answer:
+    """Return the report, failures first."""
     from extractor.usecases.verify import CheckStatus
 
     failed = [check.name for check in report.checks if not check.ok]
-    if json:
-        output.data_json({"path": str(root), "ok": report.ok, "checks": [asdict(check) for check in report.checks]})
-    else:
-        width = max((len(check.name) for check in report.checks), default=0)
-        head = [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks]
-        order = [CheckStatus.FAILED, CheckStatus.REPORTED, CheckStatus.OK, CheckStatus.SKIPPED]
-        sections = [
-            screen.Section([f"  {line}" for line in check.details], f"{check.name}:")
+    width = max((len(check.name) for check in report.checks), default=0)
+    order = [CheckStatus.FAILED, CheckStatus.REPORTED, CheckStatus.OK, CheckStatus.SKIPPED]
+    skipped = [*(check.name for check in report.checks if check.status is CheckStatus.SKIPPED), *left_out]
+    passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in report.checks)
+    verdict = f"verdict: failed: {', '.join(failed)}" if failed else f"verdict: passed: {passed} checks"
+    return screen.Answer(
+        {"path": root, "ok": report.ok, "checks": report.checks},
+        [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks],
+        [
+            screen.Section(
+                [f"  {line}" for line in check.details],
+                f"{check.name}:",
+                rest=check.status not in order[:2] or check.name == "coverage",
+            )
             for check in sorted(report.checks, key=lambda check: order.index(check.status))
-            if verbose or (check.status in order[:2] and check.name != "coverage")
-        ]
-        skipped = [*(check.name for check in report.checks if check.status is CheckStatus.SKIPPED), *left_out]
-        passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in report.checks)
-        verdict = f"verdict: failed: {', '.join(failed)}" if failed else f"verdict: passed: {passed} checks"
-        verdict += f"; not checked: {', '.join(skipped)}" if skipped else ""
-        screen.show(head, sections, [verdict], verbose=verbose)
-    if failed:
-        output.error(f"{len(failed)} of {len(report.checks)} checks failed", hint)
-    return 1 if failed else 0
+        ],
+        [verdict + (f"; not checked: {', '.join(skipped)}" if skipped else "")],
+        error=(f"{len(failed)} of {len(report.checks)} checks failed", hint) if failed else None,
+    )

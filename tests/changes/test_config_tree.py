@@ -5,7 +5,7 @@ import yaml
 
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.config_keys import compose_upstream_config
-from extractor.values.configtree.settings import list_every_setting, list_unreadable
+from extractor.values.configtree.settings import list_every_setting
 
 FILES = {
     "main.yaml": "defaults:\n  - optim@actor.optim: adamw\n  - optional critic: missing\n  - preset@_global_: a\n"
@@ -29,7 +29,6 @@ def test_every_setting_knows_all_options_and_where_they_stand() -> None:
 
 @pytest.mark.parametrize("text", ["a: [1", "1\n", "<<<<<<< ours\na: 1\n=======\na: 2\n>>>>>>> theirs\n"])
 def test_what_is_no_yaml(text: str) -> None:
-    assert list_unreadable({"main.yaml": text, "other.yaml": "a: 1"}) == ("main.yaml",)
     assert list_every_setting({"main.yaml": text}, "main.yaml") == []
 
 

@@ -1,17 +1,15 @@
 """Compare the vendored code of two releases: symbols, registries, config keys."""
 
 import warnings
-from collections.abc import Mapping
 from collections.abc import Set as AbstractSet
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source, open_source
-from extractor.usecases.changes import config_keys
 from extractor.usecases.changes.changeset import ChangeKind, Changes, KeyChanges, OwnerKey, Place, SymbolChange
+from extractor.usecases.changes.config_keys import compare_project_keys, select_config
 from extractor.usecases.changes.symbols import compare_registries, compare_symbols
 from extractor.values import releases
-from extractor.values.configtree.settings import list_unreadable
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
 from extractor.values.renames import Renames
@@ -19,43 +17,25 @@ from extractor.values.renames import Renames
 __all__ = ["ChangeKind", "Changes", "KeyChanges", "OwnerKey", "Place", "SymbolChange", "report", "report_releases"]
 
 
-def report(
-    old: Generated,
-    new: Generated,
-    old_source: Source,
-    new_source: Source,
-    owner_config: Mapping[str, str] | None = None,
-) -> Changes:
+def report(old: Generated, new: Generated, old_source: Source, new_source: Source) -> Changes:
     """Compare what two projects vendor.
 
     Args:
         old_source: verl, as the old one was made from it.
         new_source: verl, for the new one.
-        owner_config: The owner's YAML files as they are on disk, by path in the project ("config/ppo_trainer.yaml");
-            None: no owner is asked about.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         symbols = compare_symbols(old, new, old_source, new_source)
         registries = compare_registries(old, new)
     renames = Renames(old_source.release, new_source.release)
-    old_files, new_files = (config_keys.select_config(side.tree) for side in (old, new))
-    owner_keys = tuple[OwnerKey, ...]()
-    if owner_config:
-        old_keys, new_keys = config_keys.collect_keys(old_files), config_keys.collect_keys(new_files)
-        everything = (
-            old_keys | set(config_keys.compose_upstream_config(old_source)),
-            new_keys | set(config_keys.compose_upstream_config(new_source)),
-        )
-        owner_keys = config_keys.find_gone_keys(owner_config, [(old_keys, new_keys), everything], renames)
+    old_files, new_files = (select_config(side.tree) for side in (old, new))
     return Changes(
         old=old_source.release,
         new=new_source.release,
         symbols=tuple(symbols),
         registries=registries,
-        project_keys=config_keys.compare_project_keys(old_files, new_files, renames),
-        owner_keys=owner_keys,
-        unreadable=list_unreadable(owner_config or {}),
+        project_keys=compare_project_keys(old_files, new_files, renames),
     )
 
 

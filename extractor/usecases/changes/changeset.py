@@ -174,8 +174,6 @@ class Changes:
         symbols: Every vendored symbol of either release, by file and in upstream's order.
         registries: Every registry of either release, sorted.
         project_keys: Keys of the project's own config.
-        owner_keys: Where the owner's config files speak of keys that are gone.
-        unreadable: The owner's config files that are no YAML, so that nothing is known of them.
     """
 
     old: str
@@ -183,8 +181,6 @@ class Changes:
     symbols: tuple[SymbolChange, ...]
     registries: tuple[RegistryChange, ...]
     project_keys: KeyChanges
-    owner_keys: tuple[OwnerKey, ...] = ()
-    unreadable: tuple[str, ...] = ()
 
     def named(self, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:
         """Return the symbols of these names or files; all without names.

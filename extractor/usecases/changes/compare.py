@@ -9,6 +9,8 @@ from extractor.usecases.changes.changeset import ChangeKind
 
 Function = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
+_SIGNATURE, _BODY, _CHANGED = ChangeKind.SIGNATURE, ChangeKind.BODY, "body changed"
+_Details = Iterator[tuple[ChangeKind, str]]
 
 
 def compare(old: str, new: str) -> tuple[ChangeKind, tuple[str, ...]]:
@@ -30,14 +32,15 @@ def compare(old: str, new: str) -> tuple[ChangeKind, tuple[str, ...]]:
     if ast.dump(before) == ast.dump(after):
         return ChangeKind.WORDING, ()
     if isinstance(before, Function) and isinstance(after, Function):
-        details = [*_compare_signatures(before, after)]
-        more = [*_compare_decorators(before, after)]
-        if not details:
-            return ChangeKind.BODY, tuple(more)
-        return ChangeKind.SIGNATURE, (*details, *more, *_compare_bodies(before, after))
-    if isinstance(before, ast.ClassDef) and isinstance(after, ast.ClassDef):
-        return _compare_classes(before, after)
-    return ChangeKind.BODY, ()
+        found = list(_compare_functions(before, after))
+    elif isinstance(before, ast.ClassDef) and isinstance(after, ast.ClassDef):
+        found = list(_compare_classes(before, after))
+    else:
+        return ChangeKind.BODY, ()
+    signature, body = ([said for kind, said in found if kind is wanted] for wanted in (_SIGNATURE, _BODY))
+    if isinstance(before, Function) and not signature:
+        body = [said for said in body if said != _CHANGED]
+    return (_SIGNATURE if signature else _BODY), (*signature, *body)
 
 
 def shape(text: str) -> str:
@@ -101,57 +104,46 @@ def _map_parameters(node: _Function) -> dict[str, tuple[str, str, str]]:
     }
 
 
-def _compare_bodies(old: _Function, new: _Function) -> Iterator[str]:
+def _compare_functions(old: _Function, new: _Function) -> _Details:
+    yield from ((_SIGNATURE, said) for said in _compare_signatures(old, new))
+    yield from _compare_decorators(old, new)
     if [ast.dump(item) for item in old.body] != [ast.dump(item) for item in new.body]:
-        yield "body changed"
+        yield _BODY, _CHANGED
 
 
-def _compare_decorators(old: _Function | ast.ClassDef, new: _Function | ast.ClassDef) -> Iterator[str]:
+def _compare_decorators(old: _Function | ast.ClassDef, new: _Function | ast.ClassDef) -> _Details:
     before, after = (list(map(_write_node, node.decorator_list)) for node in (old, new))
-    yield from (f"no longer decorated with @{text}" for text in before if text not in after)
-    yield from (f"decorated with @{text}" for text in after if text not in before)
+    yield from ((_BODY, f"no longer decorated with @{text}") for text in before if text not in after)
+    yield from ((_BODY, f"decorated with @{text}") for text in after if text not in before)
 
 
-def _compare_classes(old: ast.ClassDef, new: ast.ClassDef) -> tuple[ChangeKind, tuple[str, ...]]:
-    signature: list[str] = []
-    body: list[str] = []
+def _compare_classes(old: ast.ClassDef, new: ast.ClassDef) -> _Details:
     bases = [", ".join(map(_write_node, (*node.bases, *(item.value for item in node.keywords)))) for node in (old, new)]
     if bases[0] != bases[1]:
-        signature.append(f"bases {bases[0] or 'none'} -> {bases[1] or 'none'}")
-    body.extend(_compare_decorators(old, new))
-    before, after = _map_fields(old), _map_fields(new)
-    signature.extend(f"field {name} gone" for name in before if name not in after)
-    for name, declared in after.items():
+        yield _SIGNATURE, f"bases {bases[0] or 'none'} -> {bases[1] or 'none'}"
+    yield from _compare_decorators(old, new)
+    was, now = _map_fields(old), _map_fields(new)
+    yield from ((_SIGNATURE, f"field {name} gone") for name in was if name not in now)
+    for name, declared in now.items():
         default = declared.partition(" = ")[2]
-        if name not in before:
-            signature.append(f"field {name} new{f' (default {default})' if default else ', required'}")
-        elif before[name] != declared:
-            signature.append(f"field {name}: {before[name]} -> {declared}")
+        if name not in was:
+            yield _SIGNATURE, f"field {name} new{f' (default {default})' if default else ', required'}"
+        elif was[name] != declared:
+            yield _SIGNATURE, f"field {name}: {was[name]} -> {declared}"
     was, now = _map_values(old), _map_values(new)
-    body.extend(f"{name} gone" for name in was if name not in now)
-    body.extend(f"{name} new" for name in now if name not in was)
-    body.extend(f"{name}: {text} -> {now[name]}" for name, text in was.items() if now.get(name, text) != text)
-    _compare_methods(old, new, signature, body)
-    return (ChangeKind.SIGNATURE if signature else ChangeKind.BODY), (*signature, *body)
-
-
-def _compare_methods(old: ast.ClassDef, new: ast.ClassDef, signature: list[str], body: list[str]) -> None:
-    before = {item.name: item for item in old.body if isinstance(item, Function)}
-    after = {item.name: item for item in new.body if isinstance(item, Function)}
+    yield from ((_BODY, f"{name} gone") for name in was if name not in now)
+    yield from ((_BODY, f"{name} new") for name in now if name not in was)
+    yield from ((_BODY, f"{name}: {text} -> {now[name]}") for name, text in was.items() if now.get(name, text) != text)
+    before, after = ({item.name: item for item in node.body if isinstance(item, Function)} for node in (old, new))
     for name, method in before.items():
+        is_public = not name.startswith("_") or name in ("__init__", "__call__")
         if name not in after:
-            (signature if _is_public(name) else body).append(f"{name}() gone")
+            yield _SIGNATURE if is_public else _BODY, f"{name}() gone"
         elif ast.dump(method) != ast.dump(after[name]):
-            details = [f"{name}(): {detail}" for detail in _compare_signatures(method, after[name])]
-            (signature if _is_public(name) else body).extend(details)
-            body.extend(f"{name}(): {detail}" for detail in _compare_decorators(method, after[name]))
-            body.extend(f"{name}(): {detail}" for detail in _compare_bodies(method, after[name]))
+            for kind, said in _compare_functions(method, after[name]):
+                yield kind if is_public else _BODY, f"{name}(): {said}"
     # What only came changes nothing for those who use the class.
-    body.extend(f"{name}() new" for name in after if name not in before)
-
-
-def _is_public(name: str) -> bool:
-    return not name.startswith("_") or name in ("__init__", "__call__")
+    yield from ((_BODY, f"{name}() new") for name in after if name not in before)
 
 
 def _map_fields(node: ast.ClassDef) -> dict[str, str]:

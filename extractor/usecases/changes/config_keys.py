@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import yaml
@@ -107,20 +107,19 @@ def compare_project_keys(
 
 
 def find_gone_keys(
-    owner: Mapping[str, str], known: Sequence[tuple[set[str], set[str]]], renames: Callable[[str], str | None]
+    owner: Mapping[str, str], before: set[str], after: set[str], renames: Callable[[str], str | None]
 ) -> tuple[OwnerKey, ...]:
     """Find uses of removed keys in the owner's config files.
 
     Args:
         owner: The owner's files by path, those below config/ as the project has them.
-        known: The keys of a config before and after; of the project's, and of upstream's if wanted.
+        before, after: The keys of the project's config.
         renames: New names.
 
     Returns:
         Keys that the old release knew and the new one does not; a section that is gone stands for what is in it. Keys
         that neither knows are the owner's own.
     """
-    new_keys = set[str]().union(*(after for _, after in known))
     found: dict[tuple[str, int, str, bool], OwnerKey] = {}
     sections: dict[tuple[str, str], int] = {}
     for item in list_every_setting(select_below_config(owner), MAIN):
@@ -131,14 +130,14 @@ def find_gone_keys(
         for key, reference in mentions:
             parts = key.split(".")
             heads = [".".join(parts[:end]) for end in range(1, len(parts) + 1)]
-            gone = [head for head in heads if any(head in before and head not in after for before, after in known)]
-            if not gone or (item.section and not reference and _find_existing(renames(gone[0]), new_keys) is None):
+            gone = [head for head in heads if head in before and head not in after]
+            if not gone or (item.section and not reference and _find_existing(renames(gone[0]), after) is None):
                 continue
             # A section stands for all that is in it, but where its keys went to several places.
             inner = heads[: heads.index(gone[0]) : -1]
-            head = next((part for part in [gone[0], *inner] if _find_existing(renames(part), new_keys)), gone[0])
+            head = next((part for part in [gone[0], *inner] if _find_existing(renames(part), after)), gone[0])
             line = item.line if reference else sections.get((file, head), item.line)
-            new_name = _find_existing(renames(head), new_keys)
+            new_name = _find_existing(renames(head), after)
             found.setdefault((file, line, head, reference), OwnerKey(file, line, head, new_name, reference))
     return tuple(sorted(found.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.index.syntax import find_first_line, list_child_statements
+from extractor.pipeline.index.syntax import find_first_line, list_bound_names, list_child_statements
 from extractor.pipeline.render.registered import list_registrations
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import ChangeKind, Place, RegistryChange, SymbolChange
@@ -143,16 +143,10 @@ def _explain_lack(symbol: str, other: Generated, source: Source, release: str) -
 
 def _find_bindings(node: ast.stmt) -> Iterator[tuple[str, str]]:
     """Yield names defined by a top-level statement, with kind; no imports."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        yield node.name, "function"
-    elif isinstance(node, ast.ClassDef):
-        yield node.name, "class"
-    elif isinstance(node, (ast.Assign, ast.AnnAssign)):
-        targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-        for target in targets:
-            if isinstance(target, (ast.Name, ast.Tuple, ast.List)):
-                names = [item.id for item in ast.walk(target) if isinstance(item, ast.Name)]
-                yield from ((name, "value") for name in names if name not in ("__all__", "logger"))
-    elif isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
+    kinds = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
+    if isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
         seen = {name for child in list_child_statements(node) for name, _ in _find_bindings(child)}
         yield from ((name, "value") for name in sorted(seen))
+    elif not isinstance(node, (ast.Import, ast.ImportFrom, ast.AugAssign)):
+        kind = kinds.get(type(node), "value")
+        yield from ((name, kind) for name in list_bound_names(node) if name not in ("__all__", "logger"))

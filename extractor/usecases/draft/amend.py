@@ -8,7 +8,6 @@ from extractor.usecases.draft.findings import Finding, Kind
 
 Full = dict[str, Any]
 OF_FIXES = (Kind.FIX_MODULE, Kind.FIX_EDIT, Kind.FIX_SWAP)
-_LISTS = {Kind.ROOT: ("roles", "symbols"), Kind.MODULE: ("roles", "modules"), Kind.CUT: ("features", "cut")}
 
 
 def amend(data: Full, findings: Iterable[Finding]) -> Full:
@@ -21,26 +20,30 @@ def amend(data: Full, findings: Iterable[Finding]) -> Full:
     data, fixes = copy.deepcopy(data), dict[str, list[Finding]]()
     followed = list_followed(findings)
     for item in findings:
-        name = item.where.partition(".")[2]
-        if item.kind in _LISTS:
-            table, key = _LISTS[item.kind]
-            _amend_list(data[table][name], key, item)
-        elif item.kind is Kind.SWAP:
-            _amend_table(data["features"][name]["replaced"], item)
-        elif item.kind is Kind.LAYOUT and item.subject not in followed:
-            _amend_table(data["layout"], item)
-        elif item.kind is Kind.REPLACEMENT:
-            kept = [entry for entry in data["replacements"] if entry["symbol"] != item.subject or item.moved]
-            data["replacements"] = [
-                {**entry, "symbol": item.moved} if entry["symbol"] == item.subject else entry for entry in kept
-            ]
-        elif item.kind in OF_FIXES:
+        table, _, name = item.where.partition(".")
+        if item.kind in OF_FIXES:
             fixes.setdefault(name, []).append(item)
+        elif item.kind is not Kind.SIGNATURE and not (item.kind is Kind.LAYOUT and item.subject in followed):
+            holder, key = (data[table], name) if table in ("roles", "features") else (data, table)
+            holder[key] = _move(holder[key], item.subject, item.moved)
     _follow_roots(data, findings)
     for fix_id, items in fixes.items():
         _amend_fix(data, fix_id, items)
     data["roles"] = {name: role for name, role in data["roles"].items() if role.get("symbols") or role.get("modules")}
     return data
+
+
+def _move(value: Any, old: str, new: str | None) -> Any:
+    """Return a part of a manifest with another name for a thing, or without it."""
+    if isinstance(value, list):
+        parts = [_move(part, old, new) for part in value]
+        return [part for number, part in enumerate(parts) if part is not None and part not in parts[:number]]
+    if not isinstance(value, dict):
+        return new if value == old else value
+    if value.get("symbol") == old and new is None:
+        return None  # an entry of `[[replacements]]`
+    named = {new if key == old else key: _move(part, old, new) for key, part in value.items() if key != old or new}
+    return {key: part for key, part in named.items() if part != [] or key == "symbols"}
 
 
 def list_followed(findings: Iterable[Finding]) -> set[str]:
@@ -62,27 +65,13 @@ def _follow_roots(data: Full, findings: Iterable[Finding]) -> None:
             data["layout"][name_file(item.moved)] = data["layout"].pop(was)
 
 
-def _amend_list(table: Full, key: str, item: Finding) -> None:
-    values = table[key]
-    at = values.index(item.subject)
-    values[at : at + 1] = [item.moved] if item.moved is not None and item.moved not in values else []
-    if not values and key != "symbols":
-        del table[key]
-
-
-def _amend_table(table: Full, item: Finding) -> None:
-    ours = table.pop(item.subject)
-    if item.moved is not None:
-        table.setdefault(item.moved, ours)
-
-
 def _amend_fix(data: Full, fix_id: str, items: list[Finding]) -> None:
     """Correct a fix, or remove it if nothing of it applies."""
     fix = next(entry for entry in data["fixes"] if entry["id"] == fix_id)
     dropped = [item.edit for item in items if item.kind is Kind.FIX_EDIT and item.count == 0]
     for item in items:
         if item.kind is Kind.FIX_SWAP:
-            _amend_table(fix["replaced"], item)
+            fix["replaced"] = _move(fix["replaced"], item.subject, item.moved)
         elif item.kind is Kind.FIX_MODULE:
             fix["module"] = item.moved
         elif item.count:

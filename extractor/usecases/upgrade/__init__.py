@@ -32,7 +32,7 @@ from extractor.usecases.upgrade.settings import (
 from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, carry_settings, look, plan_upgrade
 from extractor.usecases.upgrade.worktree import list_uncommitted
 from extractor.values import readers, releases
-from extractor.values.config_files import is_config
+from extractor.values.config_files import FOLDER, is_config
 from extractor.values.errors import CheckFailed, MissingRoot, UsageError
 from extractor.values.manifest import OWN_MANIFEST, edit_roots, list_own_roots, read_own_manifest
 from extractor.values.options import Options
@@ -64,8 +64,7 @@ class Upgrade:
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
-        stale: Where config files of the owner's own, which no upgrade writes, set keys that no longer exist; and where
-            any sets one that nothing reads any more.
+        stale: Where config files of the owner's set or name keys that no longer exist, or that nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
         unanswered: Why Git does not say which these are; empty where it does.
         parts: Features whose files every project had before.
@@ -103,17 +102,6 @@ class Upgrade:
         """Return verdict -> how many files have it."""
         verdicts = sorted(Verdict, key=lambda verdict: verdict is Verdict.KEEP)
         return {verdict.value: len(self.plan.paths(verdict)) for verdict in verdicts}
-
-    def read_config_after(self, project: Path) -> dict[str, str]:
-        """Return config files after the upgrade; conflicting ones as now."""
-        config = read_config(project / "config") if (project / "config").is_dir() else {}
-        conflicts = self.plan.paths(Verdict.CONFLICT)
-        writes = {
-            path: data.decode(errors="replace")
-            for path, data in self.plan.writes().items()
-            if is_config(path) and path not in conflicts
-        }
-        return {path: text for path, text in {**config, **writes}.items() if path not in self.plan.removals()}
 
     @property
     def title(self) -> str:
@@ -167,7 +155,8 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     plan = _add_owned(plan, own_manifest, options.manifest, own_config, moved)
     uncommitted, unanswered = _ask_git(project, old, emitted, found | own, own_config)
     disk = {path: item.data for path, item in found.items()}
-    upgrade = Upgrade(
+    config = _read_config_after(project, plan)
+    return Upgrade(
         old=old,
         new=new,
         plan=plan,
@@ -179,14 +168,15 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         labels=sides.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=replace(sides.settings, moved=(*sides.settings.moved, *moved)),
-        stale=find_stale_keys(project, emitted, tree, renamed, own_config),
+        stale=(
+            *find_stale_keys(config, emitted, tree, renamed),
+            *find_unread_keys(config, tree, options.package, options.features),
+        ),
         uncommitted=uncommitted,
         unanswered=unanswered,
         parts=parts,
         problems=check_own_code(code, sides.users, emitted, disk, tree, plan, options.package, sides.labels.theirs),
     )
-    unread = find_unread_keys(upgrade.read_config_after(project), tree, options.package, options.features)
-    return replace(upgrade, stale=(*upgrade.stale, *unread))
 
 
 def _choose(
@@ -248,6 +238,14 @@ def _add_owned(plan: Plan, before: str, after: str, own_config: Mapping[str, byt
         note = f"{sum(item.file == path for item in moved)} of yours"
         actions.append(Action(path, Verdict.MERGE, FileKind.HOOK, Reason.RENAMED, data, note=note))
     return Plan(tuple(sorted(actions, key=lambda action: action.path)))
+
+
+def _read_config_after(project: Path, plan: Plan) -> dict[str, str]:
+    """Return config files as they will be, without those in conflict."""
+    config = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
+    config |= {path: data.decode(errors="replace") for path, data in plan.writes().items() if is_config(path)}
+    left = {*plan.removals(), *plan.paths(Verdict.CONFLICT)}
+    return {path: text for path, text in config.items() if path not in left}
 
 
 def _check_package(project: Path, old: Lock) -> None:

@@ -17,6 +17,7 @@ from extractor.project import base
 from extractor.usecases.owner_code import list_imported, read_owner_code
 from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, subject
 from extractor.usecases.verify.compare import find_difference
+from extractor.values import releases
 from extractor.values.tree import FileKind
 
 if TYPE_CHECKING:
@@ -179,7 +180,8 @@ def _is_computed(case: Mapping[str, Any]) -> bool:
 def _compute(found: subject.Subject, source: Source, python: str) -> dict[str, Any]:
     """Return the cases of the vendored modules, by name."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
-        results = parity.run_sides(found, source, python, Path(folder), ("upstream",))["upstream"]["results"]
+        fixes = releases.load(source.release).fixes
+        results = parity.run_sides(found, source, fixes, python, Path(folder), ("upstream",))["upstream"]["results"]
     vendored = {file.upstream for file in found.vendored}
     return {name: case for name, case in results.items() if case["module"] in vendored}
 

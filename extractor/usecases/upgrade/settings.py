@@ -12,14 +12,12 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
-from pathlib import Path
 
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import (
     MAIN,
     collect_keys,
     find_gone_keys,
-    read_config,
     select_below_config,
     select_config,
     select_emitted_config,
@@ -114,27 +112,19 @@ def carry(
 
 
 def find_stale_keys(
-    project: Path,
-    base: Mapping[str, bytes],
-    new: Tree,
-    renamed: Callable[[str], str | None],
-    written: Mapping[str, bytes],
+    config: Mapping[str, str], base: Mapping[str, bytes], new: Tree, renamed: Callable[[str], str | None]
 ) -> tuple[OwnerKey, ...]:
-    """Return removed keys in the owner's own config files.
+    """Return where config files still name keys that no longer exist.
 
     Args:
+        config: The files after the upgrade, by path in the project.
         base: What was emitted, by path.
         new: What is emitted now.
         renamed: New names of keys.
-        written: What such files become, where an upgrade writes them.
     """
     before = {path: data.decode() for path, data in base.items() if is_config(path)}
-    after = select_emitted_config(new)
-    old_keys, new_keys = (collect_keys(select_below_config(side)) for side in (before, after))
-    everything = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
-    everything |= {path: data.decode() for path, data in written.items()}
-    found = find_gone_keys(everything, [(old_keys, new_keys)], renamed)
-    return tuple(item for item in found if item.file not in before and item.file not in after)
+    old_keys, new_keys = (collect_keys(select_below_config(side)) for side in (before, select_emitted_config(new)))
+    return find_gone_keys(config, old_keys, new_keys, renamed)
 
 
 def find_unread_keys(after: Mapping[str, str], new: Tree, package: str, features: Iterable[str]) -> list[OwnerKey]:

@@ -2,7 +2,7 @@
 
 import ast
 import tempfile
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -12,12 +12,13 @@ from extractor.pipeline.index.syntax import list_definitions
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import interpreter
 from extractor.usecases.verify.compare import find_difference
+from extractor.usecases.verify.fixed_upstream import write_upstream
 from extractor.usecases.verify.hashes import find_edited_paths
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.usecases.verify.subject import Subject
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
-from extractor.values.manifest import Manifest
+from extractor.values.manifest import Fix, Manifest
 
 TIMEOUT = 1200.0
 SIDES = {"upstream": "upstream's own code", "vendored": "the project's code"}
@@ -61,30 +62,33 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
     """Run and compare both sides; return parity and coverage checks."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
-            results = run_sides(subject, source, python, Path(folder))
+            results = run_sides(subject, source, manifest.fixes, python, Path(folder))
         except CheckFailed as error:
             return (Check("parity", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines())),)
     upstream, vendored = results["upstream"], results["vendored"]
-    fixes = {fix.id: fix.parity for fix in manifest.fixes}
-    cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest), set(fixes))
-    met = [fix for fix in subject.fixes if fixes.get(fix) == "met"]
-    return _check(subject, cases, upstream["stubbed"], met), check_coverage(subject, vendored["lines"])
+    cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest, upstream["met"]))
+    return _check(subject, cases, upstream["stubbed"], upstream["met"]), check_coverage(subject, vendored["lines"])
 
 
-def find_unmet_fixes(subject: Subject, manifest: Manifest) -> dict[str, tuple[str, ...]]:
-    """Map upstream modules to named fixes without a driver counterpart."""
-    met = {fix.id for fix in manifest.fixes if fix.parity}
+def find_unmet_fixes(subject: Subject, manifest: Manifest, given: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Map upstream modules to named fixes that upstream's side does not get."""
+    met = {*given, *(fix.id for fix in manifest.fixes if fix.parity == "exact")}
     return {file.upstream: tuple(fix for fix in file.fixes if fix not in met) for file in subject.vendored}
 
 
 def run_sides(
-    subject: Subject, source: Source, python: str, folder: Path, sides: Collection[str] = ("upstream", "vendored")
+    subject: Subject,
+    source: Source,
+    fixes: Iterable[Fix],
+    python: str,
+    folder: Path,
+    sides: Collection[str] = ("upstream", "vendored"),
 ) -> dict[str, dict[str, Any]]:
-    """Return by side what every case returned there."""
-    source.materialise(folder / "upstream")
+    """Return by side what every case returned there, and which fixes upstream got."""
+    met = write_upstream(subject, source, fixes, folder / "upstream")
     jobs = {SIDES[side]: make_job(subject, source, side, folder / "upstream", folder) for side in sides}
     results = interpreter.run_jobs(python, "parity", jobs, folder, TIMEOUT)
-    return {side: results[SIDES[side]] for side in sides}
+    return {side: {**results[SIDES[side]], "met": met} for side in sides}
 
 
 def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
@@ -95,7 +99,6 @@ def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratc
         "root": str((subject.root if side == "vendored" else upstream).resolve()),
         "trace": list(files) if side == "vendored" else [],
         "modules": {file.upstream: file.module for file in files.values() if file.upstream},
-        "fixes": list(subject.fixes),
         "declared": find_declared_by_both(subject, source),
         "dropped": [name for file in files.values() for name in file.dropped],
         "scratch": str(scratch.resolve()),
@@ -128,15 +131,13 @@ def compare(
     upstream: Mapping[str, Mapping[str, Any]],
     vendored: Mapping[str, Mapping[str, Any]],
     unmet: Mapping[str, tuple[str, ...]],
-    known: Collection[str],
 ) -> tuple[Case, ...]:
     """Compare the results of both sides, case by case.
 
     Args:
         upstream, vendored: Results by case name: {"value": node}, {"error": text} or {"absent": what is missing}, with
-            the case's "module" and "fixes".
-        unmet: Named fixes by upstream module for which the driver has no counterpart.
-        known: Every named fix of the release.
+            the case's "module".
+        unmet: Named fixes by upstream module that upstream's side does not get.
     """
     whole = {name for name, result in vendored.items() if "absent" in result and "[" not in name}
     families = {name.partition("[")[0] for name, result in upstream.items() if "value" in result}
@@ -145,8 +146,7 @@ def compare(
         theirs, ours = upstream.get(name), vendored.get(name)
         module = (ours or theirs or {}).get("module", "")
         if ours is not None:
-            fixes = [fix for fix in ours["fixes"] if fix in known]
-            verdict, note = _judge(theirs, ours, ", ".join((*fixes, *unmet.get(module, ()))))
+            verdict, note = _judge(theirs, ours, ", ".join(unmet.get(module, ())))
             if theirs is None and "error" in ours and name in families:  # its module or its list of cases fails
                 verdict, note = ParityVerdict.FAILS_HERE, ours["error"]
             found.append(Case(name, module, verdict, note))

@@ -59,17 +59,6 @@ def map_packages(files: Mapping[str, str], main: str) -> dict[str, tuple[str, ..
     return {path: tree.seen.get(path, (tree.package_of(path),)) for path in files}
 
 
-def list_unreadable(files: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the files that are no YAML."""
-    found = []
-    for path in sorted(files):
-        try:
-            _find_top(path, files[path])
-        except Unreadable:
-            found.append(path)
-    return tuple(found)
-
-
 class _SettingTree:
     def __init__(self, files: Mapping[str, str]) -> None:
         self._files = files

@@ -112,8 +112,8 @@ class Fix:
         replaced: Symbols that give way to ours: {"verl.utils.fs:copy": "shims.stand_ins:copy"}.
         test: The test that fails without it ("tests/...::name").
         engine: The engine it is for; None: every engine.
-        parity: What `verify` makes of it. "exact": it must not change a bit, so it explains no difference. "met":
-            upstream's side gets the same. None: it explains the differences of the cases about its module.
+        parity: "exact": it must not change a bit. "met" or None: upstream's side gets the same in `verify`; where it
+            cannot, it explains the differences of the cases about its module.
     """
 
     id: str

@@ -52,10 +52,6 @@ class Call:
 
         return run
 
-    def on(self, make: Callable[[], Any], method: str, /, *args: Any, **kwargs: Any) -> Thunk:
-        """Return a case that calls a method of a new object."""
-        return lambda: outcome(getattr(make(), method), *args, **kwargs)
-
     def each(self, start: str, function: str | Callable[..., Any], /, table: Mapping[str, Any], *args: Any) -> Cases:
         """Yield a case for each row of a table: its keyword arguments."""
         for label, row in table.items():
@@ -80,23 +76,21 @@ class Registered:
         name: First part of its cases' names ("core_algos.kl_penalty").
         needs: The upstream module without which there is nothing to compare.
         expand: Yields each case's own name and what computes it. A case runs before the next one is made.
-        fixes: Named fixes that make the numbers differ on purpose, where the case could not provide a counterpart.
     """
 
     name: str
     needs: str
     expand: Family
-    fixes: tuple[str, ...] = ()
 
 
 FAMILIES: list[Registered] = []
 
 
-def family(name: str, needs: str, *, fixes: tuple[str, ...] = ()) -> Callable[[Callable[[Call], Cases]], object]:
+def family(name: str, needs: str) -> Callable[[Callable[[Call], Cases]], object]:
     """Register a generator of cases."""
 
     def register(expand: Callable[[Call], Cases]) -> object:
-        FAMILIES.append(Registered(name, needs, lambda side: expand(Call(side, needs)), fixes))
+        FAMILIES.append(Registered(name, needs, lambda side: expand(Call(side, needs))))
         return expand
 
     return register

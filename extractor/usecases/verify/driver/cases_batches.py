@@ -72,7 +72,7 @@ def _edit_selection(side: Side, deepcopy: bool | None) -> Any:
     return taken, data
 
 
-@family("protocol.unfold", "verl.protocol", fixes=("reshape-newshape",))
+@family("protocol.unfold", MODULE)
 def unfolding(call: Call) -> Cases:
     """Unfold what was folded; upstream fails on numpy 2.4+."""
     folded = call("fold_batch_dim", make_batch(call.side), 4)

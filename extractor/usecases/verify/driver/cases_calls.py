@@ -53,8 +53,8 @@ def register() -> None:
     """Register a family of cases for each entry of the table."""
     text = Path(__file__).with_name("calls.yaml").read_text(encoding="utf-8")
     for name, table in yaml.load(text, Loader).items():
-        needs, fixes, common = table.pop("in"), table.pop("fixes", ()), table.pop("with", {})
-        family(name, needs, fixes=tuple(fixes))(partial(_iterate_calls, table, common))
+        needs, common = table.pop("in"), table.pop("with", {})
+        family(name, needs)(partial(_iterate_calls, table, common))
 
 
 def _iterate_calls(table: dict[str, list[dict[str, Any]]], common: dict[str, Any], call: Call) -> Cases:

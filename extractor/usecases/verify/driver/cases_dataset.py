@@ -54,8 +54,7 @@ def make(side: Side, files: list[str] | None = None, *, suffix: str = "parquet",
     }
     return side.get(f"{MODULE}:RLHFDataset")(
         data_files=files or prompts_file(side.scratch, suffix),
-        # Fix overlong-prompt-filter: the project asks for a list of tokens where transformers 5 returns a dictionary.
-        tokenizer=inputs.tokenizer(lists=side.upstream and "overlong-prompt-filter" in side.fixes),
+        tokenizer=inputs.tokenizer(),
         config=inputs.config(**{name: value for name, value in settings.items() if value is not None}),
         **more,
     )

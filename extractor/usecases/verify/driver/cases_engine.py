@@ -13,7 +13,7 @@ import torch
 
 from . import inputs
 from .cases import Call, Cases, family, outcome
-from .cases_losses import make_losses_config, match_mean
+from .cases_losses import make_losses_config
 from .cases_models import (
     DTYPES,
     GRADIENTS,
@@ -119,7 +119,7 @@ def _record_all_reduce(side: Side, dynamic: bool) -> Any:
 
     replaced = mock.patch.object(torch.distributed, "all_reduce", reduce)
     with replaced, made.train_mode(disable_auto_offload=True):
-        output = made.train_batch(batch, loss_function=functools.partial(_run_loss, side, config))
+        output = made.train_batch(batch, loss_function=functools.partial(side.get(f"{LOSSES}:ppo_loss"), config))
     told = [read(batch, key, "nothing") for key in ("sp_size", "dp_size", "batch_num_tokens", "global_batch_size")]
     return seen, output, told
 
@@ -214,10 +214,10 @@ def _train(
         _set_scaler(made)
     if values:
         config = inputs.config(cliprange_value=0.3, loss_agg_mode="token-mean", loss_scale_factor=None)
-        loss = functools.partial(_get_value_loss(side), config)
+        loss = functools.partial(side.get(f"{LOSSES}:value_loss"), config)
     else:
         config = make_losses_config(side, policy_loss={"loss_mode": loss_mode}, **changes)
-        loss = functools.partial(_run_loss, side, config)
+        loss = functools.partial(side.get(f"{LOSSES}:ppo_loss"), config)
     entropy = not values and changes.get("entropy_coeff") != 0
     asked = {"use_dynamic_bsz": dynamic, "use_remove_padding": packed, "calculate_entropy": entropy, **(settings or {})}
     seen = []
@@ -244,26 +244,3 @@ def _shard(side: Side, engine: Any) -> list[bool]:
 
     engine.module.set_requires_gradient_sync = note
     return asked
-
-
-def _run_loss(side: Side, config: Any, **given: Any) -> Any:
-    with match_mean(side, config.policy_loss.loss_mode, config):
-        return side.get(f"{LOSSES}:ppo_loss")(config, **given)
-
-
-def _get_value_loss(side: Side) -> Any:
-    """Return the value loss; upstream's with the named fix's counterpart."""
-    loss = side.get(f"{LOSSES}:value_loss")
-    if not side.upstream or "value-loss-over-the-batch" not in side.fixes:
-        return loss
-    core = side.module("verl.trainer.ppo.core_algos")
-    metric = side.module("verl.utils.metric")
-
-    def met(config: Any, model_output: Any, data: Any, dp_group: Any = None) -> Any:
-        sizes = {name: data[name] for name in ("dp_size", "batch_num_tokens", "global_batch_size")}
-        with mock.patch.object(core, "agg_loss", functools.partial(core.agg_loss, **sizes)):
-            found, metrics = loss(config, model_output=model_output, data=data, dp_group=dp_group)
-        added = metric.Metric(value=found, aggregation=metric.AggregationType.SUM)
-        return found, {**metrics, "critic/vf_loss": added}
-
-    return met

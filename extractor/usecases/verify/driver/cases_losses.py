@@ -1,9 +1,7 @@
 """Cases of policy losses with gradients."""
 
-import contextlib
 from itertools import product
 from typing import Any
-from unittest import mock
 
 import torch
 
@@ -61,8 +59,7 @@ def _run_loss(side: Side, name: str, mode: str, kind: str, situation: str = "nea
         "cliprange": 0.2,
     }
     loss = side.get(f"{CORE}:get_policy_loss_fn")(name)
-    with match_mean(side, name, config):
-        return compute(loss, available=available) if situation == "by default" else compute(loss, **available)
+    return compute(loss, available=available) if situation == "by default" else compute(loss, **available)
 
 
 def _configure(side: Side, name: str, kind: str, situation: str) -> Any:
@@ -80,18 +77,6 @@ def _configure(side: Side, name: str, kind: str, situation: str) -> Any:
         return actor_dataclass(side, settings)
     settings["policy_loss"]["rollout_correction"] = inputs.SETTINGS["rollout_correction"]
     return inputs.config(**settings, global_batch_info={})
-
-
-def match_mean(side: Side, name: str, config: Any) -> contextlib.AbstractContextManager[object]:
-    """Patch upstream's GMPO to average over the batch, as fixed."""
-    if not side.upstream or name != "geo_mean" or "geo-mean-over-the-batch" not in side.fixes:
-        return contextlib.nullcontext()
-    mean, batch = torch.mean, getattr(config, "global_batch_info", {})
-
-    def met(losses: torch.Tensor) -> torch.Tensor:
-        return losses.sum() / batch["global_batch_size"] * batch["dp_size"] if batch else mean(losses)
-
-    return mock.patch.object(torch, "mean", met)
 
 
 def actor_dataclass(side: Side, settings: dict[str, Any]) -> Any:

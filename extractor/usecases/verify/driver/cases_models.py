@@ -2,10 +2,9 @@
 
 import contextlib
 import copy
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from typing import Any
-from unittest import mock
 
 import torch
 
@@ -19,7 +18,6 @@ from .sides import NotVendored, Side
 ACTOR = "verl.workers.actor.dp_actor"
 CRITIC = "verl.workers.critic.dp_critic"
 ROLLOUT = "verl.workers.rollout.hf_rollout"
-_ON_CUDA = "hf-rollout-autocast-device"
 GRADIENTS = (0.5, float("inf"), float("nan"), 1e-9)
 DTYPES = ("float32", "bfloat16")
 
@@ -29,30 +27,6 @@ def start_process_group() -> None:
     if not torch.distributed.is_initialized():
         store = torch.distributed.HashStore()
         torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
-
-
-@contextlib.contextmanager
-def match_autocast(side: Side, fix: str, dtype: str) -> Iterator[None]:
-    """Patch upstream's autocast to the dtype and device of named fixes.
-
-    Upstream itself has bfloat16 fixed; and 0.4.0 has CUDA fixed, for a rollout.
-    """
-    is_fixed = fix in side.fixes
-    if not side.upstream or not (is_fixed or _ON_CUDA in side.fixes):
-        yield
-        return
-    original = torch.autocast
-
-    def autocast(device_type: str, dtype_: Any = None, *args: Any, **kwargs: Any) -> Any:
-        wanted = kwargs.pop("dtype", dtype_)
-        if is_fixed and wanted is torch.bfloat16:
-            wanted = getattr(torch, dtype)
-        if _ON_CUDA in side.fixes and not torch.cuda.is_available():
-            device_type = "cpu"
-        return original(device_type, wanted, *args, **kwargs)
-
-    with mock.patch.object(torch, "autocast", autocast):
-        yield
 
 
 def make_optimizer(module: Any, decay: float = 0.01) -> Any:
@@ -138,9 +112,8 @@ def _log_probs(
     **meta: Any,
 ) -> Any:
     """Return the actor's log-probabilities, and whether its model is training."""
-    with match_autocast(side, "actor-autocast-dtype", dtype):
-        actor = _make_actor(side, dtype, **{"optimizer": False, **(made or {})})
-        return actor.compute_log_prob(make_step(side, **meta), **(asked or {})), actor.actor_module.training
+    actor = _make_actor(side, dtype, **{"optimizer": False, **(made or {})})
+    return actor.compute_log_prob(make_step(side, **meta), **(asked or {})), actor.actor_module.training
 
 
 def _update_actor(
@@ -164,8 +137,7 @@ def _update_actor(
     change_step(data.batch, broken="advantages" if broken else "", weights=weights)
     if rollout:
         data.batch["rollout_log_probs"] = data.batch["old_log_probs"] + 0.1
-    with match_autocast(side, "actor-autocast-dtype", dtype):
-        return [made.update_policy(data) for _ in range(2)], read_state(made.actor_module)
+    return [made.update_policy(data) for _ in range(2)], read_state(made.actor_module)
 
 
 @family("dp_critic", CRITIC)
@@ -194,16 +166,14 @@ def _run_critic(side: Side, dtype: str, dynamic: bool, masked: bool) -> Any:
     data = make_step(side, use_dynamic_bsz=dynamic)
     if not masked:
         data.pop(batch_keys=["response_mask"])
-    with match_autocast(side, "critic-autocast-dtype", dtype):
-        made = _make_critic(side, dtype, dropout=0.5)
-        return outcome(made.compute_values, data), made.critic_module.training
+    made = _make_critic(side, dtype, dropout=0.5)
+    return outcome(made.compute_values, data), made.critic_module.training
 
 
 def _update_critic(side: Side, dtype: str, *, broken: bool = False, **changes: Any) -> Any:
     made, data = _make_critic(side, dtype, **changes), make_step(side)
     change_step(data.batch, broken="returns" if broken else "")
-    with match_autocast(side, "critic-autocast-dtype", dtype):
-        return [made.update_critic(data) for _ in range(2)], read_state(made.critic_module)
+    return [made.update_critic(data) for _ in range(2)], read_state(made.critic_module)
 
 
 @family("hf_rollout", ROLLOUT)
@@ -222,17 +192,13 @@ def _generate(side: Side, dtype: str, meta: dict[str, Any] | None = None, **chan
     settings: dict[str, Any] = {**SETTINGS["rollout"], "dtype": dtype, "response_length": 6, **changes}
     made.config = inputs.config(**{name: value for name, value in settings.items() if value is not None})
     made.module = inputs.model(attention_dropout=0.5)
-    if side.upstream and "hf-rollout-position-ids" in side.fixes:
-        generate = made.module.generate
-        made.module.generate = lambda *args, position_ids=None, **kwargs: generate(*args, **kwargs)
     whole = make_step(side)
     prompts = side.get("verl.protocol:DataProto").from_dict(
         tensors={key: whole.batch[key][:, :PROMPT] for key in ("input_ids", "attention_mask", "position_ids")},
         meta_info={"eos_token_id": 1, "pad_token_id": 0, **(meta or {})},
     )
     torch.manual_seed(708)
-    with match_autocast(side, "hf-rollout-autocast-dtype", dtype):
-        return outcome(made.generate_sequences, prompts), made.module.training
+    return outcome(made.generate_sequences, prompts), made.module.training
 
 
 # Sharding

@@ -23,28 +23,12 @@ VOCABULARY, TOPK = 30, 5
 NOTED = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}
 
 
-def match_attention(side: Side) -> None:
-    """Give upstream the fixed project's torch helpers instead of flash-attn's."""
-    if not side.upstream or hasattr(side.module("verl.utils.attention_utils"), "_fallback_unpad_input"):
-        return
-
-    def unpad_input(states: torch.Tensor, mask: torch.Tensor) -> tuple[Any, ...]:
-        indices = mask.flatten().nonzero().flatten()
-        lengths = mask.sum(dim=-1, dtype=torch.int32)
-        starts = torch.nn.functional.pad(lengths.cumsum(0, dtype=torch.int32), (1, 0))
-        return states.flatten(0, 1)[indices], indices, starts, int(lengths.max()), lengths
-
-    module = side.module(PADDING)
-    module.unpad_input, module.index_first_axis = unpad_input, lambda states, indices: states[indices]
-
-
 def make_unpadded(side: Side, *, by_topk: bool | None = None, **settings: Any) -> Any:
     """Return a step's batch without padding, with settings that are not None.
 
     Args:
         by_topk: It has a teacher's log-probabilities, of the most likely tokens or of the next one.
     """
-    match_attention(side)
     data = make_step(side)
     data.non_tensor_batch.clear()
     temperature = settings.pop("temperature", 0.9)

@@ -102,28 +102,16 @@ def actor_settings(**changes: Any) -> dict[str, Any]:
     return {**copy.deepcopy(SETTINGS["actor"]), **changes}
 
 
-class ListsOfTokens(PreTrainedTokenizerFast):
-    """Returns lists from its chat template, as before transformers 5."""
-
-    def apply_chat_template(self, *args: Any, **kwargs: Any) -> Any:
-        """Return no dictionary unless asked for one."""
-        return super().apply_chat_template(*args, **{"return_dict": False, **kwargs})
-
-
-def tokenizer(*, lists: bool = False) -> Any:
-    """Return a tokenizer with a token per character.
-
-    Args:
-        lists: Its chat template returns lists of tokens.
-    """
+def tokenizer() -> Any:
+    """Return a tokenizer with a token per character."""
     from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers
 
     ids = {token: index for index, token in enumerate(VOCABULARY)}
     raw = Tokenizer(models.WordLevel(ids, unk_token="<unk>"))
     raw.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), behavior="isolated")
     raw.decoder = decoders.Fuse()
-    cls = ListsOfTokens if lists else PreTrainedTokenizerFast
-    found = cls(tokenizer_object=raw, pad_token="<pad>", eos_token="<eos>", unk_token="<unk>", padding_side="left")
+    names = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>"}
+    found = PreTrainedTokenizerFast(tokenizer_object=raw, padding_side="left", **names)
     found.chat_template = TEMPLATE
     return found
 

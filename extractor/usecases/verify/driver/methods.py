@@ -30,9 +30,7 @@ def run_methods(job: Job) -> dict[str, Any]:
     os.chdir(job["scratch"])
     root, scratch = Path(job["root"]), Path(job["scratch"])
     is_fork = job["side"] == "fork"
-    side: Side = (
-        Upstream(root, frozenset(), scratch) if is_fork else VendoredSide(root, job["modules"], frozenset(), scratch)
-    )
+    side: Side = Upstream(root, scratch) if is_fork else VendoredSide(root, job["modules"], scratch)
     sys.path[1:1] = job["roots"]
     if is_fork:
         config = OmegaConf.create(job["config"])

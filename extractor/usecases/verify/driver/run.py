@@ -43,15 +43,15 @@ def main(script: str, job_path: Path, result_path: Path) -> None:
 def run_parity(job: Job) -> dict[str, Any]:
     """Return what every case returned on one side, bit for bit.
 
-    The job has side, root, modules, fixes, declared, dropped, trace and scratch.
+    The job has side, root, modules, declared, dropped, trace and scratch.
     """
     families = load_cases(job)
-    fixes, scratch, root = frozenset(job["fixes"]), Path(job["scratch"]), Path(job["root"])
+    scratch, root = Path(job["scratch"]), Path(job["root"])
     side: Side
     if job["side"] == "upstream":
-        side = Upstream(root, fixes, scratch)
+        side = Upstream(root, scratch)
     else:
-        side = VendoredSide(root, job["modules"], fixes, scratch, job["dropped"])
+        side = VendoredSide(root, job["modules"], scratch, job["dropped"])
     trace = LineTrace(job["trace"])
     trace.start()
     results: dict[str, dict[str, Any]] = {}
@@ -101,7 +101,7 @@ def iterate_family(
     family: Any, side: Side, chosen: Container[str] | None = None
 ) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
     """Yield names and results of a family's cases, or chosen ones."""
-    common = {"module": family.needs, "fixes": list(family.fixes)}
+    common = {"module": family.needs}
     try:
         side.module(family.needs)
         for part, case in family.expand(side):

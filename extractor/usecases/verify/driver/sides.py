@@ -97,14 +97,12 @@ class Side:
 
     Attributes:
         upstream: It is upstream's own code.
-        fixes: Ids of the named fixes that the project carries; a case may have to meet them with a counterpart.
         scratch: A directory for files.
     """
 
     upstream: bool
 
-    def __init__(self, fixes: frozenset[str], scratch: Path) -> None:
-        self.fixes = fixes
+    def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
 
     def module(self, name: str) -> ModuleType:
@@ -128,14 +126,9 @@ class Upstream(Side):
 
     upstream = True
 
-    def __init__(self, root: Path, fixes: frozenset[str], scratch: Path) -> None:
-        super().__init__(fixes, scratch)
+    def __init__(self, root: Path, scratch: Path) -> None:
+        super().__init__(scratch)
         self.stubber = prepare_upstream(root)
-        if "hf-rollout-empty-cache" in fixes:
-            import torch
-
-            if not hasattr(torch.cpu, "empty_cache"):
-                torch.cpu.empty_cache = lambda: None
         set_platform(self)
 
     def module(self, name: str) -> ModuleType:
@@ -178,16 +171,14 @@ class VendoredSide(Side):
 
     Args:
         modules: Upstream's name of each vendored module -> its name there.
-        fixes, scratch: As for every side.
+        scratch: As for every side.
         dropped: Methods that its classes were made without, "Class.method".
     """
 
     upstream = False
 
-    def __init__(
-        self, root: Path, modules: Mapping[str, str], fixes: frozenset[str], scratch: Path, dropped: Iterable[str] = ()
-    ) -> None:
-        super().__init__(fixes, scratch)
+    def __init__(self, root: Path, modules: Mapping[str, str], scratch: Path, dropped: Iterable[str] = ()) -> None:
+        super().__init__(scratch)
         _without.update(dropped)
         self.modules = modules
         block(["ray", "verl"])
