@@ -16,7 +16,7 @@ FEATURES = (
     "offload, overlap, overlong_penalty, parts, peer_watch, placement, plots, prime, profiler, provenance, "
     "python_tool, qlora, remove_padding, rescue, reward_forms, reward_logs, reward_managers, reward_model, "
     "reward_processes, reward_rules, rollout_correction, sandbox, scorers, sft, sharded_checkpoints, short_names, "
-    "special_tokens, sweep, tools, tools_mcp, trackers, verl_checkpoints, watch"
+    "special_tokens, step_hooks, sweep, tools, tools_mcp, trackers, verl_checkpoints, watch"
 )
 
 

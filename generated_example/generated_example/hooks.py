@@ -9,14 +9,12 @@ import inspect
 import linecache
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, NamedTuple
 
 import torch
@@ -113,46 +111,6 @@ def importing_hooks() -> Iterator[None]:
         raise HookError(message, own_line(first, __file__, f"{HERE}/absent") or source_of("custom/")) from error
 
 
-class AtHand(NamedTuple):
-    """What an advantage estimator can ask for besides what verl hands it: `at_hand.get()`."""
-
-    batch: DataProto
-    config: Any
-    step: int
-    total_steps: int
-    tokenizer: Any
-    kept: SimpleNamespace = SimpleNamespace()  # what hooks keep between steps, until the run ends
-
-    def column(self, name: str) -> Any:
-        """Return a column of the batch: a tensor, or an array of what the data or the reward says."""
-        return self.batch.batch[name] if name in self.batch.batch.keys() else self.batch.non_tensor_batch[name]
-
-
-at_hand: ContextVar[AtHand] = ContextVar("at_hand")
-# The owner's functions that are called in each step, by what comes next: see `before`.
-PREPARING: dict[str, list[Callable[[AtHand], None]]] = {"advantages": [], "update": []}
-
-
-def before(phase: str) -> Callable[[Callable[[AtHand], None]], Callable[[AtHand], None]]:
-    """Register a function that is called before the "advantages", or the "update", of each step.
-
-    It may add columns to `now.batch`, the global batch with its reward, on every process the same.
-    """
-
-    def register(function: Callable[[AtHand], None]) -> Callable[[AtHand], None]:
-        PREPARING[phase].append(function)
-        return function
-
-    return register
-
-
-def prepare(phase: str, now: AtHand) -> None:
-    """Call the owner's functions that come before a phase."""
-    for function in PREPARING[phase]:
-        with running_hook(f"{function.__name__}, before the {phase},", function):
-            function(now)
-
-
 class Registered(NamedTuple):
     """A kind of functions that are registered by name, and called by verl."""
 
@@ -240,9 +198,6 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
 
     reward, extra = _checked_reward(result, batch, _hook_of(reward_fn), tokenizer)
     components = {name: [*map(plain, values)] for name, values in extra.items() if len(values)}
-    for name, value in result.items():  # what it returns beside the reward, of which each row is a column's
-        if isinstance(value, torch.Tensor) and name != "reward_tensor" and value.shape[:1] == (len(batch),):
-            components[name] = list(value.detach().cpu())
     return reward.detach().to(batch.batch["responses"].device, torch.float32), components
 
 

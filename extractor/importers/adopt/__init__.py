@@ -14,7 +14,7 @@ from extractor.importers.adopt.differences import is_all_upstreams
 from extractor.importers.adopt.file_hooks import copy_files
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome, Share
 from extractor.importers.adopt.ledger import list_edits, park
-from extractor.importers.adopt.method_hooks import FILE, Hook
+from extractor.importers.adopt.method_hooks import FILE, STEP_HOOKS, Hook
 from extractor.importers.adopt.method_states import MethodState
 from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
@@ -96,6 +96,7 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
             adoption = _carry_over(recognised, generated, options)
             wanted |= _find_demanded(adoption.plan, generated.tree, options.package)
             needed = {name for hook in adoption.hooks for name in hook.features}
+            needed |= {STEP_HOOKS for data in adoption.plan.writes().values() if b"before_phase" in data}
             needed |= {_DATASETS for state in adoption.methods if state.setting.startswith("data.custom_cls")}
             if needed - {*options.features}:
                 options = complete(replace(options, features=(*options.features, *needed)), manifest)

@@ -80,7 +80,7 @@ class LoopSlice:
             )
         before += [f"self.{name} = {name}" for name in handed]
         after = [*(f"{name} = self.{name}" for name in handed), *map(ast.unparse, self.after)] if self.after else []
-        closure.imports["before"] = f"from {closure.package}.hooks import before"
+        closure.imports["before_phase"] = f"from {closure.package}.hooks import before_phase"
         found = [] if "as_trainer" in closure.taken else [render("fork_trainer.py").strip()]
         closure.imports["copy"] = "import copy"
         for phase, lines in (("advantages", before), ("update", after)):

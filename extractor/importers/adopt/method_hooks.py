@@ -17,6 +17,7 @@ from extractor.values import readers
 from extractor.values.modules import name_module
 
 FILE = "custom/algorithms.py"
+STEP_HOOKS = "step_hooks"  # the feature by which hooks have the batch at hand, or come before a phase of the step
 COLUMNS = "loss_columns"  # the feature, and its module, by which a loss reads columns of the batch and the entropy
 _ARRAYS = frozenset({"uid", "data_source", "extra_info", "reward_model"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -80,8 +81,6 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     before = files.get(path)
     if before is None:
         raise NoPlace(f"the project has no {path}")
-    if "at_hand" not in files.get(f"{package}/hooks.py", ""):
-        raise NoPlace("the project was made by an older vextract: `vextract sync` brings what the hook asks")
     taken = frozenset(name for item in split(before) for name in item.binds)
     closure = Closure(fork, map_project_names(files, package), package, taken)
     if method.kind == LOSS and not has_loss_choice(files.values()):
@@ -123,8 +122,9 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     said = f"Compute {name} as {method.module.path} of the fork does.{asks}"
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}"""\n{body.tail}'
     text = _extend(before, wanted, taken, [code, hook])
-    outside, functions, features = frozenset(closure.outside), tuple(closure.texts), (COLUMNS,) if of_pass else ()
-    return Hook(method, name, text, outside, needs, rows, tuple(left), functions, features)
+    features = [*([COLUMNS] if of_pass else []), *([STEP_HOOKS] if "at_hand" in wanted or of_pass or pieces else [])]
+    outside, functions = frozenset(closure.outside), tuple(closure.texts)
+    return Hook(method, name, text, outside, needs, rows, tuple(left), functions, tuple(features))
 
 
 def _extend(before: str, imports: Mapping[str, str], taken: frozenset[str], pieces: Sequence[str]) -> str:

@@ -49,9 +49,6 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
     for name, values in components.items():
         if name in REWARD_COLUMNS:
             continue
-        if all(isinstance(value, torch.Tensor) for value in values) and name not in batch.batch.keys():
-            batch.batch[name] = torch.stack(values).to(batch.batch["responses"].device)
-            continue
         try:
             column = np.array(values)
         except ValueError:  # lists of different lengths

@@ -9,13 +9,12 @@ import contextlib
 import copy
 import random
 import weakref
-from types import SimpleNamespace
 from typing import Any
 
 from omegaconf import DictConfig
 
 from ..errors import ConfigError
-from ..hooks import ESTIMATOR, AtHand, at_hand, calling, check_advantages, prepare
+from ..hooks import ESTIMATOR, calling, check_advantages
 from ..registries import compute_advantage
 from ..run.distributed import Ranks, random_state, same_random_numbers, set_random_state
 from ..run.process import without_running_loop
@@ -79,7 +78,6 @@ class LocalPPOTrainer(RunLoop):
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
-            self.kept = SimpleNamespace()  # what the owner's hooks keep between steps
             self.answers = Answers(self)
             self.begin(state)
             self._end = weakref.finalize(self, around.pop_all().close)
@@ -177,10 +175,7 @@ class LocalPPOTrainer(RunLoop):
             batch.batch["token_level_rewards"] = scores
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or ())
-        now = AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer, self.kept)
-        at_hand.set(now)
         with calling(ESTIMATOR, algorithm.adv_estimator), same_random_numbers(f"{self._seed} advantages"):
-            prepare("advantages", now)
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -191,5 +186,4 @@ class LocalPPOTrainer(RunLoop):
                 config=algorithm,
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
-        prepare("update", now._replace(batch=batch))
         return batch, metrics

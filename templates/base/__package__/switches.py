@@ -47,6 +47,7 @@ SFT: bool = True
 SHORT_NAMES: bool = True
 SHARDED_CHECKPOINTS: bool = True
 SPECIAL_TOKENS: bool = True
+STEP_HOOKS: bool = True
 SWEEP: bool = True
 TOOLS: bool = True
 TOOLS_MCP: bool = True

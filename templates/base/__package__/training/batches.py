@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from ..errors import ConfigError
-from ..switches import HF, WATCH
+from ..switches import HF, STEP_HOOKS, WATCH
 from ..vendored.protocol import DataProto
 
 # What the reward needs, which stays with the batch; the other columns go to the rollout, and come back from it.
@@ -50,9 +50,10 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
     for name, values in components.items():
         if name in REWARD_COLUMNS:
             continue
-        if all(isinstance(value, torch.Tensor) for value in values) and name not in batch.batch.keys():
-            batch.batch[name] = torch.stack(values).to(batch.batch["responses"].device)
-            continue
+        if STEP_HOOKS:
+            if all(isinstance(value, torch.Tensor) for value in values) and name not in batch.batch.keys():
+                batch.batch[name] = torch.stack(values).to(batch.batch["responses"].device)
+                continue
         try:
             column = np.array(values)
         except ValueError:  # lists of different lengths

@@ -36,6 +36,7 @@ from ..switches import (
     REWARD_LOGS,
     ROLLOUT_CORRECTION,
     SFT,
+    STEP_HOOKS,
     WATCH,
 )
 from ..tracking import timed
@@ -126,7 +127,8 @@ class LocalPPOTrainer(RunLoop):
             self.rollout_n = config.actor_rollout_ref.rollout.n
             self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
             self.ids = random.Random(config.local.seed)
-            self.kept = SimpleNamespace()  # what the owner's hooks keep between steps
+            if STEP_HOOKS:
+                self.kept = SimpleNamespace()  # what the owner's hooks keep between steps
             if OVERLAP:
                 self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
             if WATCH:
@@ -362,10 +364,12 @@ class LocalPPOTrainer(RunLoop):
             batch.batch.pop("rollout_log_probs", None)
         if algorithm.adv_estimator == "gdpo":
             check_reported(batch, algorithm.get("gdpo_reward_keys") or ())
-        now = AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer, self.kept)
-        at_hand.set(now)
+        if STEP_HOOKS:
+            now = AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer, self.kept)
+            at_hand.set(now)
         with calling(ESTIMATOR, algorithm.adv_estimator), same_random_numbers(f"{self._seed} advantages"):
-            prepare("advantages", now)
+            if STEP_HOOKS:
+                prepare("advantages", now)
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -376,7 +380,8 @@ class LocalPPOTrainer(RunLoop):
                 config=algorithm,
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
-        prepare("update", now._replace(batch=batch))
+        if STEP_HOOKS:
+            prepare("update", now._replace(batch=batch))
         if REWARD_LOGS and self.ranks.rank == 0:
             log_training_samples(self, batch, scores.sum(dim=-1).tolist(), extra)
         return batch, metrics
