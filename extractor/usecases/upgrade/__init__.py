@@ -128,11 +128,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     options, manifest, parts = _choose(project, old, emitted, request, own_manifest)
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
-    options, generated = _generate(options, source, manifest, code, old)
-    if users := find_users(project, old, code, {file.path for file in generated.tree}):
-        there = (path for path in users if (project / path).is_file())  # which become the owner's
-        kept = (OwnerCode(path, readers.read_text(project / path)) for path in there)
-        options, generated = _generate(options, source, manifest, (*code, *kept), old)
+    options, generated = _generate_with_kept_files(project, options, source, manifest, code, old)
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     found = look(project, {file.path for file in old.files} | {file.path for file in tree})
@@ -192,6 +188,18 @@ def _choose(
     parts = find_former_parts(project, old, emitted, options, manifest)
     used = set(parts.used) - set(request.dropped)
     return complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest), manifest, parts
+
+
+def _generate_with_kept_files(
+    project: Path, options: Options, source: Source, manifest: Manifest, code: tuple[OwnerCode, ...], old: Lock
+) -> tuple[Options, Generated]:
+    """Generate; a file that is gone and still imported becomes the owner's, so its own imports are needed too."""
+    options, generated = _generate(options, source, manifest, code, old)
+    if users := find_users(project, old, code, {file.path for file in generated.tree}):
+        there = (path for path in users if (project / path).is_file())
+        kept = (OwnerCode(path, readers.read_text(project / path)) for path in there)
+        options, generated = _generate(options, source, manifest, (*code, *kept), old)
+    return options, generated
 
 
 def _generate(
