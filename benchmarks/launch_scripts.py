@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from benchmarks.environment import on_one_thread
-from extractor.importers.runs import carry_over
-from extractor.importers.runs.carry_over import RunRequest
+from extractor.importers.runs import run_request
+from extractor.importers.runs.run_request import RunRequest
 from extractor.pipeline import generate
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source, open_source
@@ -204,7 +204,7 @@ def remember() -> None:
         return made[key]
 
     generate.generate = generated
-    carry_over.open_source = lambda pin, offline=False: opened(pin, None, offline=offline)
+    run_request.open_source = lambda pin, offline=False: opened(pin, None, offline=offline)
     new.open_source = opened
 
 

@@ -19,7 +19,7 @@ from benchmarks.mutations import Mutation, mutations, parses
 from benchmarks.training import make_project
 from extractor.pipeline.source import open_source
 from extractor.usecases.verify import interpreter, parity
-from extractor.usecases.verify import subject as subjects
+from extractor.usecases.verify import project_files as subjects
 from extractor.values import readers, releases
 
 LIMIT, LIMIT_BY_HAND = 0.93, 0.8
@@ -150,7 +150,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     features = tuple(feature.name for feature in manifest.features if feature.name in FEATURES)
     more = {"algorithm": "ppo", "features": features} if all_features else {}
     root = make_project(folder / "project", release=release, **more)
-    subject = subjects.read(root)
+    subject = subjects.read_project(root)
     source = open_source(manifest.pin)
     upstream = parity.run_sides(subject, source, manifest.fixes, sys.executable, folder, ["upstream"])["upstream"]
     scratch = folder / "run"
@@ -158,7 +158,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
     job = {
         **parity.make_job(subject, source, "vendored", root, scratch),
         "upstream": upstream["results"],
-        "unmet": parity.find_unmet_fixes(subject, manifest, upstream["met"]),
+        "unmet": parity.map_unmatched_fixes(subject, manifest, upstream["met"]),
     }
     (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
     command = [sys.executable, "-m", "benchmarks.mutating", str(folder / "job.json")]
@@ -203,7 +203,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
         process.wait()
 
 
-def _mutants(subject: subjects.Subject, ran: dict[str, dict[str, list[int]]]) -> list[Mutant]:
+def _mutants(subject: subjects.ProjectFiles, ran: dict[str, dict[str, list[int]]]) -> list[Mutant]:
     """Return every mutation of a line that a case runs, and of defaults that it has been given."""
     files = {str((subject.root / file.path).resolve()): file for file in subject.vendored}
     inside = {path: _inside(file.text) for path, file in files.items()}

@@ -53,13 +53,13 @@ def run() -> bool:
         made = generate(options, source, manifest)
         vendored = [file for file in made.tree if file.kind is FileKind.VENDORED and file.path.endswith(".py")]
         lines = sum(file.data.count(b"\n") for file in vendored)
-        roots = [edge for edge in made.found.edges.values() if edge.how == "root"]
-        reached = all(_leads_to_root(symbol, made.found.edges) for symbol in made.found.edges)
+        roots = [edge for edge in made.sliced.edges.values() if edge.how == "root"]
+        reached = all(_leads_to_root(symbol, made.sliced.edges) for symbol in made.sliced.edges)
         limit = limit_of(release)
         ok = ok and reached and lines <= limit
         print(
             f"| {release} | {len(vendored)} | {lines:,} | {source.lines:,} | {lines / source.lines:.1%} "
-            f"| {limit} | {'all' if reached else 'NOT ALL'} of {len(made.found.edges)}, {len(roots)} roots |"
+            f"| {limit} | {'all' if reached else 'NOT ALL'} of {len(made.sliced.edges)}, {len(roots)} roots |"
         )
     ok = _print_executed() and ok
     return _print_own() and ok
@@ -133,7 +133,7 @@ def _lines(project: Path, paths: Iterable[str]) -> int:
 
 
 def _leads_to_root(symbol: str, edges: dict) -> bool:  # type: ignore[type-arg]
-    ends = ("role ", "effect ", "the project's own code")
+    ends = ("role ", "effect ", "the project's own code", "the project's templates")
     seen = set()
     while symbol in edges and symbol not in seen:
         seen.add(symbol)

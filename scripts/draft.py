@@ -388,20 +388,20 @@ def command(
     if out is not None and out.exists():
         raise UsageError(f"{out}: exists", hint="choose another name, or remove it")
     base = find_predecessor(release, after)
-    with output.steps(f"verl {release}") as step:
+    with output.show_progress(f"verl {release}") as step:
         tried = attempt(release, base, from_, offline=offline, step=step)
         step("making a trial project")
         made = draft(tried, list_problems(tried))
     if from_ is not None and from_.is_dir() and (said := detect_release(from_)) != release:
-        output.note(f"{from_} says that it is verl {said}: draft again from the release")
+        output.print_note(f"{from_} says that it is verl {said}: draft again from the release")
     if out is None:
-        output.data(made.text.rstrip("\n"))
+        output.print_data(made.text.rstrip("\n"))
     else:
         output.write_file(out, made.text)
-        output.note(f"wrote {out}")
-    output.note(f"drafted: verl {release} after {base}, {count_noun(len(made.todo), 'thing')} to decide")
+        output.print_note(f"wrote {out}")
+    output.print_note(f"drafted: verl {release} after {base}, {count_noun(len(made.todo), 'thing')} to decide")
     for note in made.todo:
-        output.note(f"  TODO  {note.text}")
+        output.print_note(f"  TODO  {note.text}")
 
 
 def main(arguments: list[str]) -> int:
@@ -411,7 +411,7 @@ def main(arguments: list[str]) -> int:
     try:
         typer.main.get_command(app).main(args=arguments, prog_name="scripts/draft.py")
     except VextractError as error:
-        output.error(error.message, error.hint)
+        output.print_error(error.message, error.hint)
         return error.code
     except SystemExit as ended:  # how typer ends, also after a mistake in the options
         return int(ended.code or 0)

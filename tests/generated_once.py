@@ -71,10 +71,10 @@ def _write(file: Path, value: object) -> None:
 
 def _without_syntax_trees(made: Generated) -> Generated:
     """Leave out what only rewriting reads, of which loading would take most of the time."""
-    found = copy.copy(made.found)
+    found = copy.copy(made.sliced)
     found.modules = tuple(replace(module, parsed=()) for module in found.modules)
     found._places = None  # type: ignore[assignment]
-    return replace(made, found=found)
+    return replace(made, sliced=found)
 
 
 class _Noted:

@@ -124,7 +124,7 @@ def test_killed_create_is_cleaned_by_the_next_run(tmp_path: Path) -> None:
 
 def test_a_running_create_is_not_cleaned_away(tmp_path: Path) -> None:
     process = started(tmp_path / "toy", 0.1)
-    scratch_dir.clean(tmp_path / "toy")
+    scratch_dir.remove_leftovers(tmp_path / "toy")
     assert process.wait() == 0
     assert files(tmp_path / "toy") == EVERYTHING
 
@@ -185,5 +185,5 @@ def test_restore_does_not_leave_the_project(tmp_path: Path) -> None:
 
 def test_names_with_wildcards(tmp_path: Path) -> None:
     (tmp_path / ".toy1.vextract-tmp-0").mkdir()
-    scratch_dir.clean(tmp_path / "toy[1]")
+    scratch_dir.remove_leftovers(tmp_path / "toy[1]")
     assert os.listdir(tmp_path) == [".toy1.vextract-tmp-0"]

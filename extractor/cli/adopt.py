@@ -60,7 +60,7 @@ def adopt(
     name = package if package is not None else location.name_package(place.name) if place is not None else _PACKAGE
     location.check_package(name, "--package" if package is not None else "TARGET")
     written = place if not dry_run else None
-    with output.steps("adopting") as say:
+    with output.show_progress("adopting") as say:
         found = adopting.recognise(fork, verl, offline=offline, say=say)
         manifest = releases.load(found.source.release)
         asked = Options(name, manifest.release, engine, algorithm, tuple(sorted(set(with_ or ()))))
@@ -206,7 +206,7 @@ def graft(fork: Idea, path: options.Project = Path(), offline: Offline = False) 
     from extractor.project import disk
 
     directory, _, symbol = fork.partition("::")
-    with output.steps("reading the fork") as say:
+    with output.show_progress("reading the fork") as say:
         found = recognise(Path(directory), None, offline=offline, say=say)
     if not symbol:
         ideas = list(grafting.list_ideas(found))

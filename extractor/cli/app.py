@@ -50,10 +50,10 @@ def _top(
     debug: Annotated[bool, option("--debug", "Show tracebacks (or set VEXTRACT_DEBUG=1).")] = False,
 ) -> None:
     if version:
-        output.data(f"vextract {__version__}")
+        output.print_data(f"vextract {__version__}")
         raise typer.Exit
     if context.invoked_subcommand is None:
-        output.data(context.get_help(), styled=True)
+        output.print_data(context.get_help(), styled=True)
 
 
 def run(arguments: list[str]) -> int:
@@ -67,13 +67,13 @@ def run(arguments: list[str]) -> int:
         result = command.main(args=arguments, prog_name="vextract", standalone_mode=False)
         code = result if isinstance(result, int) else 0
         if code == INTERRUPTED:
-            output.error("interrupted", None)
+            output.print_error("interrupted", None)
         return code
     except (KeyboardInterrupt, typer.Abort):
-        output.error("interrupted", None)
+        output.print_error("interrupted", None)
         return INTERRUPTED
     except _ClickException as error:
-        output.error(*_explain_usage(error, list(getattr(command, "commands", {}))))
+        output.print_error(*_explain_usage(error, list(getattr(command, "commands", {}))))
         return USAGE
     except Exception as error:
         if debug:
@@ -93,19 +93,19 @@ def _describe(error: Exception, debug: bool) -> int:
     """Print an error and return its exit code."""
     if isinstance(error, VextractError):
         for line in error.details:
-            output.note(f"  {line}")
-        output.error(error.message, error.hint)
+            output.print_note(f"  {line}")
+        output.print_error(error.message, error.hint)
         return error.code
     if isinstance(error, OSError):
         what = f"{error.filename}: {error.strerror}" if error.filename is not None else error.strerror or str(error)
-        output.error(what, "look at what lies there, its permissions and the free space")
+        output.print_error(what, "look at what lies there, its permissions and the free space")
         return USAGE
     if isinstance(error, (RecursionError, MemoryError)):
         problem = "is nested too deep" if isinstance(error, RecursionError) else "does not fit into memory"
-        output.error(f"a file that was read {problem}", "VEXTRACT_DEBUG=1 shows where")
+        output.print_error(f"a file that was read {problem}", "VEXTRACT_DEBUG=1 shows where")
         return USAGE
     what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-    output.error(
+    output.print_error(
         f"this is a bug in vextract: {what}",
         "please report it in vextract's issue tracker, with the command"
         + ("" if debug else ", and the traceback that it prints under VEXTRACT_DEBUG=1"),

@@ -23,21 +23,21 @@ def explain(
     files, the template that they come from.
     """
     from extractor.project import base
+    from extractor.usecases import emitted_files
     from extractor.usecases import explain as explaining
-    from extractor.usecases import restore
     from extractor.values import releases
 
-    root, locked = unfinished.open_project(path, answers=True)
+    root, locked = unfinished.open_project(path, allow_conflicts=True)
     name = _find_in_project(root, name)
     # What a template makes is explained without verl, and without what was inferred of a release.
-    ours = explaining.Ours(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
+    ours = explaining.TemplateFiles(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
     found = tuple(filter(None, (ours.file(name),)))
     if not found:
-        with output.steps(f"reading verl {locked.options.verl}"):
-            again = restore.regenerate(locked, origin=from_, offline=offline)
+        with output.show_progress(f"reading verl {locked.options.verl}"):
+            again = emitted_files.regenerate(locked, origin=from_, offline=offline)
             found = explaining.explain(again, locked.options, ours, name)
-        if restore.list_differences(locked, base.collect_from_tree(again.generated.tree)):
-            output.warning(
+        if emitted_files.list_differences(locked, base.collect_from_tree(again.generated.tree)):
+            output.print_warning(
                 f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
                 " what follows is what would be emitted now"
             )
@@ -98,7 +98,7 @@ def sbom(path: Project = Path(), file: Output = None) -> None:
 
     text = json.dumps(write_sbom(*unfinished.open_project(path)), indent=2)
     if file is None:
-        output.data(text)
+        output.print_data(text)
     else:
         output.write_file(file, f"{text}\n")
-        output.note(f"wrote {file}")
+        output.print_note(f"wrote {file}")

@@ -43,7 +43,7 @@ def export(
     """
     from extractor.importers import export as exporting
     from extractor.pipeline.source import detect_release
-    from extractor.usecases import restore
+    from extractor.usecases import emitted_files
 
     if to != "verl":
         raise UsageError(f"--to {to}: unknown target", hint="pass --to verl")
@@ -58,8 +58,8 @@ def export(
             f"verl {release}: an export is for the project's own release, {own}",
             hint=f"in a copy of the project: vextract upgrade --to {release}; then export that",
         )
-    with output.steps(f"reading verl {release}"):
-        _, source = restore.open_upstream(locked, origin=from_, offline=offline)
+    with output.show_progress(f"reading verl {release}"):
+        _, source = emitted_files.open_upstream(locked, origin=from_, offline=offline)
     made = exporting.export(folder, locked, source, tuple(settings or ()), tuple(include or ()))
     if not dry_run:
         exporting.write(target, made.files)

@@ -27,11 +27,11 @@ def sync(
     from extractor.pipeline import apply
     from extractor.pipeline.plan import Reason, Verdict, plan_sync, read_digests_on_disk
     from extractor.project import base
-    from extractor.usecases import restore
+    from extractor.usecases import emitted_files
 
     root, locked = unfinished.open_project(path)
-    with output.steps("getting the emitted files"):
-        emitted, rebuilt = restore.read_emitted(root, locked, origin=from_, offline=offline)
+    with output.show_progress("getting the emitted files"):
+        emitted, rebuilt = emitted_files.read_emitted(root, locked, origin=from_, offline=offline)
     plan = plan_sync(locked, emitted, read_digests_on_disk(locked, root), removed=removed)
     if not dry_run:
         apply.restore(root, plan, base_data=base.dump(emitted) if rebuilt else None)
@@ -120,17 +120,17 @@ def diff(
     from extractor.usecases.diff import list_edits
 
     root, only = _split_paths(paths or [])
-    unfinished.warn(root)
+    unfinished.warn_of_conflicts(root)
     locked = lock.read(root)
     found = list_edits(root, locked, base.read(root, locked), only)
     if json:
-        output.data_json(
+        output.print_json(
             [output.pick(item, "path added removed", diff=item.text.decode(errors="replace")) for item in found]
         )
     elif found:
         _show_diff(b"".join(item.text for item in found))
     else:
-        output.note("no edits")
+        output.print_note("no edits")
 
 
 def _split_paths(paths: list[Path]) -> tuple[Path, list[str]]:
@@ -170,4 +170,4 @@ def _show_diff(diff: bytes) -> None:
     if output.is_fancy(sys.stdout):
         codes = (next((code for start, code in _CODES if line.startswith(start)), "0") for line in lines)
         lines = [f"\x1b[{code}m{line}\x1b[0m" for code, line in zip(codes, lines, strict=True)]
-    output.data("\n".join(lines), styled=True)
+    output.print_data("\n".join(lines), styled=True)

@@ -10,8 +10,8 @@ from extractor.cli.options import declare, make_parameter, option
 from extractor.values.errors import UsageError
 
 if TYPE_CHECKING:
-    from extractor.importers.runs.carry_over import RunRequest
     from extractor.importers.runs.imported_project import ImportedProject
+    from extractor.importers.runs.run_request import RunRequest
 
 _LONGEST = 120
 
@@ -82,7 +82,7 @@ def _request(offline: bool, *, from_verl_run: Path | None, run_verl: str | None,
     for flag, folder in [("--cwd", started_in), *(("--config-dir", item) for item in folders)]:
         if folder is not None and not folder.is_dir():
             raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
-    from extractor.importers.runs.carry_over import RunRequest
+    from extractor.importers.runs.run_request import RunRequest
 
     return RunRequest(
         from_verl_run, tuple(variables), tuple(folders), run_verl, started_in, offline, said["keep_unknown"]

@@ -25,14 +25,14 @@ Release = Annotated[str | None, option("--verl RELEASE", "Release of verl; the n
 Without = Annotated[list[str] | None, options.make_features_option("--without", "Leave a feature out")]
 OwnManifest = Annotated[
     Path | None,
-    option("--manifest FILE", "Begin with this vextract.toml: what of verl is wanted beyond the features."),
+    option("--manifest FILE", "Start with this vextract.toml: symbols of verl to vendor besides the features."),
 ]
 Environment = Annotated[
     str | None,
     option(
         "--env ADAPTER:NAME",
         "An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
-        " verifiers:wordle, openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it. It stands in the place of"
+        " verifiers:wordle, openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it. It replaces"
         " --recipe.",
     ),
 ]
@@ -40,8 +40,8 @@ Experimental = Annotated[
     bool,
     option(
         "--experimental",
-        "Try an unsupported release with the manifest of the one before it, untested: what is gone and fixes that"
-        " no longer fit are left out.",
+        "Try an unsupported release with the manifest of the one before it. Parts and fixes that do not fit are left"
+        " out; nothing is tested.",
     ),
 ]
 
@@ -87,7 +87,7 @@ def new(
     own = read_own_manifest(manifest, missing=False) if manifest is not None else ""
     release = verl or (detect_release(from_) if from_ is not None else releases.find_default())
     chosen = {*(with_ or ()), *(["agents"] if agent is not None else [])}
-    wanted = NewRequest(
+    request = NewRequest(
         Options(name, release, engine, algorithm, tuple(sorted(chosen)), recipe, manifest=own),
         chosen=frozenset(item for item in ("engine", "algorithm", "recipe") if options.is_given(context, item)),
         without=tuple(without or ()),
@@ -98,7 +98,7 @@ def new(
         experimental=experimental,
         offline=offline,
     )
-    return _answer(path, target, _make(wanted, path, target, dry_run=dry_run, verbose=verbose, json=json), dry_run)
+    return _answer(path, target, _make(request, path, target, dry_run=dry_run, verbose=verbose, json=json), dry_run)
 
 
 def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path, str, str, str]:
@@ -125,16 +125,16 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
     except EOFError:
         raise typer.Abort from None
     line = f"vextract new {quote_for_shell(path)} --engine {engine} --algorithm {algorithm} --recipe {recipe}"
-    output.note(f"the same without questions: `{line}`")
+    output.print_note(f"the same without questions: `{line}`")
     return path, engine, algorithm, recipe
 
 
-def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
+def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
     from extractor.usecases import new
 
     try:
-        with output.steps(f"making {path}") as step:
-            made = new.make_in_memory(wanted, step)
+        with output.show_progress(f"making {path}") as step:
+            made = new.make_in_memory(request, step)
             if not dry_run:
                 step("writing it")
                 new.write(target, made)
@@ -145,10 +145,10 @@ def _make(wanted: "NewRequest", path: Path, target: Path, *, dry_run: bool, verb
         lines = [f"  {item}" for item in (*made.fit.findings, *made.fit.left)]
         screen.show([], [screen.Section(lines)], verbose=verbose, aside=True)
     for text in made.warnings:
-        output.warning(text)
+        output.print_warning(text)
     for feature in made.manifest.features:
-        if feature.name in wanted.options.features:
-            output.note(f"with {feature.name}: {feature.summary}")
+        if feature.name in request.options.features:
+            output.print_note(f"with {feature.name}: {feature.summary}")
     return made
 
 
@@ -198,7 +198,7 @@ def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:
             )
             for item in items
         ]
-        output.data_json({**report, "findings": findings})
+        output.print_json({**report, "findings": findings})
         return
     said = f"{count_noun(len(items), 'part')} of it do not hold" if items else "all of it holds"
     lines = []

@@ -20,7 +20,7 @@ def make_plain(text: str) -> str:
     return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
 
 
-def data(text: str, *, styled: bool = False) -> None:
+def print_data(text: str, *, styled: bool = False) -> None:
     """Print data.
 
     Args:
@@ -38,11 +38,11 @@ def silence_flush() -> NoReturn:
     raise SystemExit(141) from None
 
 
-def data_json(value: object) -> None:
+def print_json(value: object) -> None:
     """Print data as JSON; a dataclass by its fields, paths and enumerations as text."""
     import json
 
-    data(json.dumps(value, indent=2, ensure_ascii=False, default=_take_apart))
+    print_data(json.dumps(value, indent=2, ensure_ascii=False, default=_take_apart))
 
 
 def _take_apart(value: Any) -> object:
@@ -50,7 +50,7 @@ def _take_apart(value: Any) -> object:
 
 
 def pick(item: object, names: str, **more: object) -> dict[str, Any]:
-    """Return attributes of an object for JSON: "path fate=outcome", and more."""
+    """Return attributes of an object for JSON: "path why=reason", and more."""
     pairs = (name.partition("=") for name in names.split())
     return {**{name: getattr(item, source or name) for name, _, source in pairs}, **more}
 
@@ -76,18 +76,18 @@ def write_file(path: Path, text: str) -> None:
         raise UsageError(problem, hint="name a file in another place, in a directory that exists") from None
 
 
-def note(text: str) -> None:
-    """Say something that is not data."""
+def print_note(text: str) -> None:
+    """Print a note to stderr."""
     print(make_plain(text), file=sys.stderr, flush=True)
 
 
-def warning(text: str) -> None:
-    """Warn."""
+def print_warning(text: str) -> None:
+    """Print a warning to stderr."""
     _say("warning:", "33", text)
 
 
-def error(text: str, hint: str | None) -> None:
-    """Say what went wrong, and what to do next."""
+def print_error(text: str, hint: str | None) -> None:
+    """Print an error and its hint to stderr."""
     _say("error:", "1;31", text)
     if hint:
         _say("hint:", "36", hint)
@@ -99,7 +99,7 @@ def _say(word: str, code: str, text: str) -> None:
 
 
 @contextlib.contextmanager
-def steps(text: str) -> Iterator[Callable[[str], None]]:
+def show_progress(text: str) -> Iterator[Callable[[str], None]]:
     """Show progress on a terminal; yield a function naming the step."""
     if not is_fancy(sys.stderr):
         yield lambda step: None

@@ -42,7 +42,7 @@ def changes(
 
     It compares functions, classes, registries and config keys. No project is needed.
     """
-    with output.steps(f"reading verl {old} and {new}"):
+    with output.show_progress(f"reading verl {old} and {new}"):
         from extractor.usecases.changes import report_releases
 
         found = report_releases(old, new, engine, algorithm, set(with_ or ()), offline=offline)

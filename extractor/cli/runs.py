@@ -30,10 +30,10 @@ def report(
     found = read_runs(runs or find_runs(Path("checkpoints")))
     for run in found:
         if not run.rows:
-            output.note(f"note: {run.path} has no metrics yet")
+            output.print_note(f"note: {run.path} has no metrics yet")
     page = file or (found[0].directory if len(found) == 1 else Path()) / "report.html"
     output.write_file(page, render(found))
-    output.data(str(page))
+    output.print_data(str(page))
 
 
 # The exit code of `in_project.py` where a project lacks what the command needs of it.

@@ -52,7 +52,7 @@ def show(
         sections: What is shortened where there is much, what matters most first; empty ones are left out.
         tail: The end, printed whole.
         verbose: Print everything.
-        aside: Print to stderr: it goes with a result, and is none.
+        aside: Print to stderr, beside the command's result.
     """
     first, last = list(head), list(tail)
     filled = [section for section in sections if section.lines and (verbose or not section.rest)]
@@ -63,7 +63,7 @@ def show(
             rows[id(section)] = share = max(room // (len(filled) - left), _LEAST)
             room -= len(section.shown(share))
     middle = [line for section in filled for line in section.shown(rows[id(section)])]
-    (output.note if aside else output.data)("\n".join([*first, *middle, *last]))
+    (output.print_note if aside else output.print_data)("\n".join([*first, *middle, *last]))
 
 
 @dataclass(frozen=True)
@@ -105,17 +105,17 @@ def answers(command: Callable[..., Answer]) -> Callable[..., int]:
         verbose = verbose or answer.whole
         for each in filter(None, (None if json else answer.aside, answer)):
             for text in each.warnings:
-                output.warning(text)
+                output.print_warning(text)
             tail = (*each.tail, *(() if verbose else each.more))
             if json:
-                output.data_json(each.data)
+                output.print_json(each.data)
                 break
             if each.head or each.sections or tail:
                 show(each.head, each.sections, tail, verbose=verbose, aside=each is not answer)
             for text in each.notes:
-                output.note(text)
+                output.print_note(text)
         if answer.error is not None:
-            output.error(*answer.error)
+            output.print_error(*answer.error)
         return answer.code or int(answer.error is not None)
 
     shown = [item for name, item in own.items() if name not in added]

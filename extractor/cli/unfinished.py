@@ -18,11 +18,11 @@ RESOLVE = (
 )
 
 
-def open_project(path: Path, *, answers: bool = False) -> tuple[Path, Lock]:
+def open_project(path: Path, *, allow_conflicts: bool = False) -> tuple[Path, Lock]:
     """Return the project directory around a path, and its lock.
 
     Args:
-        answers: The command's answer holds while conflicts are open: it only warns.
+        allow_conflicts: Warn about open conflicts instead of refusing.
 
     Raises:
         UsageError: there is no project.
@@ -31,17 +31,17 @@ def open_project(path: Path, *, answers: bool = False) -> tuple[Path, Lock]:
     from extractor.project import location, lock
 
     root = location.find(path)
-    if answers:
-        warn(root)
+    if allow_conflicts:
+        warn_of_conflicts(root)
     elif text := _describe_open(root):
         raise CheckFailed(text, hint=RESOLVE)
     return root, lock.read(root)
 
 
-def warn(root: Path) -> None:
-    """Warn, before an answer that holds nevertheless."""
+def warn_of_conflicts(root: Path) -> None:
+    """Warn if conflicts are open."""
     if text := _describe_open(root):
-        output.warning(f"{text}; {RESOLVE}")
+        output.print_warning(f"{text}; {RESOLVE}")
 
 
 def _describe_open(root: Path) -> str:
@@ -55,7 +55,9 @@ def _describe_open(root: Path) -> str:
 
     left = find_unresolved(root, entry)
     if not left:
-        output.note(f"the conflicts of {entry.title} are resolved: `vextract upgrade --continue` ends the upgrade")
+        output.print_note(
+            f"the conflicts of {entry.title} are resolved: `vextract upgrade --continue` ends the upgrade"
+        )
         return ""
     more = f" and {len(left) - _MOST} more" if len(left) > _MOST else ""
     return f"{entry.title} has open conflicts: {'; '.join(map(str, left[:_MOST]))}{more}"

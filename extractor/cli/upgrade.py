@@ -91,7 +91,7 @@ def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
     ) -> screen.Answer:
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
-        request = UpgradeRequest.choose_by_names(**{"added" if adding else "dropped": names})
+        request = UpgradeRequest.from_names(**{"added" if adding else "dropped": names})
         return _change(project, request, from_, offline, allow_dirty, dry_run)
 
     command.__doc__ = text
@@ -131,10 +131,10 @@ def _change(
     root = location.find(path, half_way=True)
     with journal.lock_upgrades(root):
         _check_finished(root)
-        with output.steps("working out the upgrade"):
+        with output.show_progress("working out the upgrade"):
             found = upgrade.prepare(root, request, origin=origin, offline=offline)
         for text in found.generated.warnings:
-            output.warning(text)
+            output.print_warning(text)
         about, touched, given = None, {}, None
         if found.changes_anything and (dry_run or pr):
             about = compare(found, origin, offline)
@@ -143,8 +143,8 @@ def _change(
         if found.changes_anything and not dry_run:
             if not allow_dirty:
                 upgrade.check_committed(found)
-            journal.end(root)
-            with output.steps("writing"):
+            journal.discard(root)  # only leftovers: an unfinished upgrade was refused above
+            with output.show_progress("writing"):
                 upgrade.write(root, found)
         if pr is not None and found.changes_anything:
             pr.write_text(review(root, found, about, touched, given), encoding="utf-8")
@@ -165,26 +165,26 @@ def _check_finished(root: Path) -> None:
 
 def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
     """Return changes in the vendored code; None without the old release."""
-    from extractor.usecases import restore
+    from extractor.usecases import emitted_files
     from extractor.usecases.changes import report
 
     same = found.old.options.verl == found.new.options.verl
     try:
-        with output.steps(f"comparing with verl {found.old.options.verl}"):
-            again = restore.regenerate(found.old, origin=origin if same else None, offline=offline)
+        with output.show_progress(f"comparing with verl {found.old.options.verl}"):
+            again = emitted_files.regenerate(found.old, origin=origin if same else None, offline=offline)
             return report(again.generated, found.generated, again.source, found.source)
     except VextractError as error:
-        output.warning(f"cannot tell what changed in the code that you use: {error.message}")
+        output.print_warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
 
 
 def compute_numbers(root: Path, found: "Upgrade", offline: bool) -> "MovedNumbers":
     """Return what upstream computes otherwise in the new release."""
-    from extractor.usecases import restore
+    from extractor.usecases import emitted_files
     from extractor.usecases.upgrade.review import compare_releases
 
-    with output.steps("computing upstream's cases in both releases"):
-        return compare_releases(root, restore.open_upstream(found.old, offline=offline)[1], found.source)
+    with output.show_progress("computing upstream's cases in both releases"):
+        return compare_releases(root, emitted_files.open_upstream(found.old, offline=offline)[1], found.source)
 
 
 def _continue(root: Path) -> screen.Answer:
@@ -194,15 +194,15 @@ def _continue(root: Path) -> screen.Answer:
 
     entry = journal.read(root)
     if entry is None:
-        raise _refuse(root, "continue")
+        raise _explain_nothing_pending(root, "continue")
     if journal.read_phase(root, entry) is journal.Phase.HALF_WAY:
         apply.resume(root, entry)
         if conflicts := [item.path for item in entry.conflicts]:
             data = {"upgrade": entry.title, "finished": False, "conflicts": conflicts}
             return screen.Answer(data, [f"conflict  {path}" for path in conflicts], notes=[RESOLVE], code=1)
-    unresolved.check(root, entry)
-    oddities = unresolved.find_oddities(root, entry)
-    journal.end(root)
+    unresolved.refuse_unresolved(root, entry)
+    oddities = unresolved.describe_doubtful_resolutions(root, entry)
+    journal.discard(root)
     data = {"path": root, "upgrade": entry.title, "finished": True}
     return screen.Answer(data, [f"finished: {entry.title}"], warnings=oddities)
 
@@ -213,7 +213,7 @@ def _abort(root: Path) -> screen.Answer:
 
     entry = journal.read(root)
     if entry is None:
-        raise _refuse(root, "abort")
+        raise _explain_nothing_pending(root, "abort")
     saved = apply.undo(root, entry)
     return screen.Answer(
         {"path": root, "upgrade": entry.title, "aborted": True, "saved": saved},
@@ -222,12 +222,12 @@ def _abort(root: Path) -> screen.Answer:
     )
 
 
-def _refuse(root: Path, what: str) -> Exception:
+def _explain_nothing_pending(root: Path, what: str) -> Exception:
     """Return the error for no pending upgrade, after removing leftovers."""
     from extractor.project import journal
 
     why = "no upgrade is going on"
-    if journal.end(root):
+    if journal.discard(root):
         why = "an upgrade was interrupted, before it changed anything or after all was done"
     return UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
 
@@ -251,14 +251,14 @@ def outdated(
     from extractor.usecases.upgrade.choices import UpgradeRequest
 
     root = location.find(path)
-    with journal.lock_upgrades(root), output.steps("working out the upgrade"):
+    with journal.lock_upgrades(root), output.show_progress("working out the upgrade"):
         found = use_case.prepare(root, UpgradeRequest(to), origin=from_, offline=offline)
         if not found.changes_anything:
-            output.data("up to date")
+            output.print_data("up to date")
             return 0
         about = compare(found, from_, offline)
         moved = compute_numbers(root, found, offline) if numbers else None
-        output.data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
+        output.print_data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
     return 1
 
 
@@ -278,7 +278,7 @@ def merge(
     index hold the result; you commit it.
     """
     from extractor.project import journal, location
-    from extractor.project.git import Unanswered
+    from extractor.project.git import GitError
     from extractor.usecases import merge_branches
 
     if driver:
@@ -286,10 +286,10 @@ def merge(
     root = location.find(project)
     try:
         with journal.lock_upgrades(root):
-            with output.steps("taking both branches to one release"):
+            with output.show_progress("taking both branches to one release"):
                 found = merge_branches.merge_in_memory(root, branch, origin=from_, offline=offline)
             merge_branches.write(root, found, branch)
-    except Unanswered as error:
+    except GitError as error:
         raise CheckFailed(f"git: {error}", hint="`git status` says what is in the way") from None
     lines = [f"merged {found.sides[2].name} at verl {found.options.verl}: {len(found.conflicts)} in conflict"]
     for path, numbers in found.conflicts.items():

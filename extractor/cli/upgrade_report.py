@@ -68,26 +68,32 @@ def _write_head(found: Upgrade, dry_run: bool) -> list[str]:
     if found.new.options.methods:
         names = ", ".join(name.partition(":")[2] for name in found.new.options.methods)
         head.append(f"methods that are here because your code uses or changes them: {names}")
-    if found.parts.used:
-        used = ", ".join(f"{name} ({path})" for name, path in sorted(found.parts.used.items()))
-        head.append(f"features now, and here because you use them: {used}")
+    if found.former_features.used:
+        used = ", ".join(f"{name} ({path})" for name, path in sorted(found.former_features.used.items()))
+        head.append(f"now optional features, kept because your files use them: {used}")
     if gone := find_gone(found.old.options, releases.load(found.new.options.verl)):
-        head.append(f"features that vextract has no longer: {', '.join(gone)}")
+        head.append(f"features that vextract no longer has: {', '.join(gone)}")
     # One that nothing uses may still come along with one that needs it.
-    if left := [name for name in found.parts.unused if name not in found.new.options.features]:
-        head.append(f"features now, and left out (`vextract add {left[0]}` brings it back): {', '.join(left)}")
+    if left := [name for name in found.former_features.unused if name not in found.new.options.features]:
+        head.append(
+            f"now optional features, left out as unused (`vextract add {left[0]}` brings one back): {', '.join(left)}"
+        )
     if unneeded := find_unneeded(found.old.options, found.new.options):
         remove = f"vextract remove {' '.join(unneeded)}"
-        head.append(f"features that only those needed, and stay (`{remove}`): {', '.join(unneeded)}")
+        head.append(
+            f"no longer needed by others, still in the project (`{remove}` removes them): {', '.join(unneeded)}"
+        )
     return head
 
 
 def _select_by_verdict(found: Upgrade, verdicts: Sequence[str]) -> list[screen.Section]:
     """Return the files by verdict, without those that are only counted."""
+    from extractor.pipeline.plan import Reason, Verdict
+
     lines: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
     for action in found.plan.actions:
         verdict, reason = action.verdict.value, action.reason.value
-        counted = verdict == "keep" and not action.note and reason != "edited"
+        counted = action.verdict is Verdict.KEEP and not action.note and action.reason is not Reason.EDITED
         if verdict in lines and not counted and not _has_moved(action):
             why = f"{reason}; {action.note}" if action.note else reason
             lines[verdict].append(f"{verdict:8}  {action.path}  ({why})")
@@ -96,7 +102,9 @@ def _select_by_verdict(found: Upgrade, verdicts: Sequence[str]) -> list[screen.S
 
 def _has_moved(action: Action) -> bool:
     """Return True for the former place of a moved file."""
-    return action.verdict.value == "delete" and action.reason.value == "moved"
+    from extractor.pipeline.plan import Reason, Verdict
+
+    return action.verdict is Verdict.DELETE and action.reason is Reason.MOVED
 
 
 def _describe_settings(found: Upgrade) -> list[str]:
@@ -113,10 +121,12 @@ def _describe_settings(found: Upgrade) -> list[str]:
 
 def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     """Return one line per thing a user should know or do."""
+    from extractor.pipeline.plan import Reason
+
     lines = []
-    if dry_run and found.unanswered:
+    if dry_run and found.git_error:
         lines.append(
-            f"Git does not say whether all is committed ({found.unanswered}): see `git status`, or --allow-dirty"
+            f"Git does not say whether all is committed ({found.git_error}): see `git status`, or --allow-dirty"
         )
     if dry_run and found.uncommitted:
         lines.append(f"{found.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
@@ -126,13 +136,16 @@ def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
         lines.append("orphans lie below orphaned/, each with a note")
     if found.stale:
         lines.append("take what no longer exists or counts out of the config files under `your settings`, to change")
-    if any(action.reason.value == "removed by its owner" and action.note for action in found.plan.actions):
+    if any(action.reason is Reason.REMOVED and action.note for action in found.plan.actions):
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
     if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
-        lines.append(f"the project was made from a {found.old.source_kind} of its own; this takes verl from elsewhere")
-    if found.changes_what_is_installed and dry_run:
+        lines.append(
+            f"the project was made from another {found.old.source_kind} of this release than the one used now;"
+            " --from names it"
+        )
+    if found.changes_requirements and dry_run:
         lines.append("what the project requires would change: `make setup` would install it")
-    elif found.changes_what_is_installed:
+    elif found.changes_requirements:
         lines.append("what the project requires has changed: run `make setup`")
     return lines
 
@@ -147,7 +160,7 @@ def _collect_data(root: Path, found: Upgrade, about: Changes | None, *, dry_run:
             action,
             "path verdict kind reason",
             note=action.note or None,
-            writes=[action.path] * (action.data is not None) + [path for path, _ in action.beside],
+            writes=[action.path] * (action.data is not None) + [path for path, _ in action.side_files],
         )
         for action in found.plan.actions
     ]
@@ -156,7 +169,7 @@ def _collect_data(root: Path, found: Upgrade, about: Changes | None, *, dry_run:
         "path": root,
         "written": found.changes_anything and not dry_run,
         "up_to_date": not found.changes_anything,
-        "setup": found.changes_what_is_installed,
+        "setup": found.changes_requirements,
         **dict(zip(("from", "to"), sides, strict=True)),
         "verdicts": verdicts,
         "counts": found.counts,

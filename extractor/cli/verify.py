@@ -20,7 +20,7 @@ def verify(
         bool,
         option(
             "--provenance",
-            "Check instead that the project is what this vextract makes of the wheel and the options in its lock.",
+            "Generate the project again from the wheel and the options in its lock, and compare, instead.",
         ),
     ] = False,
     fork: Annotated[
@@ -34,32 +34,32 @@ def verify(
     Imports resolve, nothing leads to Ray, files have the lock's hashes, and the vendored code computes the same
     numbers as upstream's.
     """
-    from extractor.usecases import restore
+    from extractor.usecases import emitted_files
 
     root, locked = unfinished.open_project(path)
     if provenance:
         from extractor.usecases.verify.hashes import check_provenance
 
-        with output.steps("making the project anew"):
+        with output.show_progress("making the project anew"):
             report = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)
         return _answer(root, report, "`vextract diff` shows your edits")
     if fork is not None:
         from extractor.importers.adopt.measure import check_methods
         from extractor.usecases.verify import Report
 
-        with output.steps("running the fork's methods and the project's"):
+        with output.show_progress("running the fork's methods and the project's"):
             report = Report((check_methods(root, fork, python, offline=offline),))
         return _answer(root, report, "-v shows what differs")
-    with output.steps(f"reading verl {locked.options.verl}"):
-        manifest, source = restore.open_upstream(locked, origin=from_, offline=offline)
+    with output.show_progress(f"reading verl {locked.options.verl}"):
+        manifest, source = emitted_files.open_upstream(locked, origin=from_, offline=offline)
     if source.sha256 != locked.source_sha256:
-        output.warning(
-            f"the project was made from a {locked.source_kind} of its own ({locked.source_sha256[:12]}),"
-            f" and is compared with another ({source.sha256[:12]}): --from names the right one"
+        output.print_warning(
+            f"the project was made from another {locked.source_kind} ({locked.source_sha256[:12]}) than the one"
+            f" compared with ({source.sha256[:12]}): name it with --from"
         )
     from extractor.usecases.verify import run_verify
 
-    with output.steps("checking") as say:
+    with output.show_progress("checking") as say:
         report = run_verify(
             root, source=source, manifest=manifest, python=python, parity=parity, strict=strict, progress=say
         )

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import base, disk, journal, lock
-from extractor.project.scratch_dir import make_workplace
+from extractor.project.scratch_dir import make_scratch_dir
 from extractor.project.side_files import BESIDE_SUFFIX
 from extractor.values.errors import CheckFailed, UsageError, VextractError
 
@@ -44,7 +44,7 @@ def write_new(target: Path, files: Mapping[str, bytes]) -> None:
         UsageError: as for `create`.
     """
     try:
-        with _make_parents(target), make_workplace(target) as folder:
+        with _make_parents(target), make_scratch_dir(target) as folder:
             places = {
                 folder / path if path == lock.NAME else disk.gate(folder, path): data for path, data in files.items()
             }
@@ -88,7 +88,7 @@ def restore(project: Path, plan: Plan, *, base_data: bytes | None) -> None:
             assert data is not None
             target = disk.gate(project, path)
             target.parent.mkdir(parents=True, exist_ok=True)
-            disk.replace(target, data, check=partial(_is_still_missing, target))
+            disk.replace(target, data, check=partial(_refuse_existing, target))
             written.append(target)
         if base_data is not None:
             path = base.PATH
@@ -128,17 +128,17 @@ def upgrade(
         journal.begin(project, entry)
     except OSError as error:
         with contextlib.suppress(OSError):
-            journal.end(project)
+            journal.discard(project)
         raise _explain_failure(project, error, "nothing was changed") from None
     done: set[str] = set()
     try:
         journal.go_forward(project, entry, done)
         if not entry.conflicts:
-            journal.end(project)
+            journal.discard(project)
     except BaseException as error:
         try:
             journal.go_back(project, entry, done)
-            journal.end(project)
+            journal.discard(project)
             outcome = "nothing was changed"
         except (OSError, VextractError):
             outcome = "the upgrade stopped half way: `vextract upgrade --abort` undoes it"
@@ -155,7 +155,9 @@ def build_journal(
     An unreadable file is an OSError.
     """
     conflicts = [
-        journal.Conflict(action.path, next((path for path, _ in action.beside if path.endswith(BESIDE_SUFFIX)), None))
+        journal.Conflict(
+            action.path, next((path for path, _ in action.side_files if path.endswith(BESIDE_SUFFIX)), None)
+        )
         for action in plan.actions
         if action.verdict is Verdict.CONFLICT
     ]
@@ -172,7 +174,7 @@ def resume(project: Path, entry: journal.Journal) -> None:
     try:
         journal.go_forward(project, entry)
         if not entry.conflicts:
-            journal.end(project)
+            journal.discard(project)
     except OSError as error:
         raise _explain_failure(project, error, "the upgrade is still half way") from None
 
@@ -185,13 +187,13 @@ def undo(project: Path, entry: journal.Journal) -> tuple[str, ...]:
     """
     try:
         saved = journal.go_back(project, entry)
-        journal.end(project)
+        journal.discard(project)
     except OSError as error:
         raise _explain_failure(project, error, "the upgrade is still half way") from None
     return saved
 
 
-def _is_still_missing(target: Path) -> None:
+def _refuse_existing(target: Path) -> None:
     if os.path.lexists(target):
         raise FileExistsError(errno.EEXIST, "it has appeared in the meantime", str(target))
 

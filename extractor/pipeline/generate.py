@@ -8,7 +8,7 @@ from functools import partial
 from extractor.pipeline.index import Index
 from extractor.pipeline.render import render
 from extractor.pipeline.render.layers import list_recipe_features
-from extractor.pipeline.render.words import collect_method_names
+from extractor.pipeline.render.method_names import collect_method_names
 from extractor.pipeline.rewrite import CannotRewrite, Emitted, rewrite_module
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.pipeline.source import Source
@@ -28,13 +28,13 @@ class Generated:
 
     Attributes:
         tree: All files.
-        found: The slice behind the vendored files.
+        sliced: The slice behind the vendored files.
         emitted: The vendored Python files, with what was changed in each.
         warnings: What a user should know.
     """
 
     tree: Tree
-    found: Slice
+    sliced: Slice
     emitted: tuple[Emitted, ...]
     warnings: tuple[str, ...]
 
@@ -94,7 +94,7 @@ def list_recipes(manifest: Manifest) -> tuple[str, ...]:
     return tuple(recipe for recipe in RECIPES if names.issuperset(list_recipe_features(recipe)))
 
 
-def check_dropped(dropped: Iterable[str], options: Options, manifest: Manifest) -> None:
+def refuse_needed_features(dropped: Iterable[str], options: Options, manifest: Manifest) -> None:
     """Refuse to drop features that the project needs.
 
     Args:

@@ -30,16 +30,16 @@ class Reason(str, Enum):
     MISSING = "missing"
     UNCHANGED = "as emitted"
     EDITED = "edited"
-    REMOVED = "removed by its owner"
-    OWNED = "the owner's"
-    CHANGED = "changed"
-    BOTH = "edited and changed"
-    CARRIED = "moved, with the edits"
+    REMOVED = "removed by you"
+    OWNED = "yours"
+    CHANGED = "changed upstream"
+    BOTH = "edited by you and changed upstream"
+    CARRIED = "your edits moved along"
     MOVED = "moved"
     RENAMED = "settings under new names"
-    ASKED = "as asked for"
+    ASKED = "changed by this command"
     GONE = "no longer part of the project"
-    IN_THE_WAY = "a file of the owner's is in the way"
+    IN_THE_WAY = "a file of yours is in the way"
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ class Action:
         reason: Why.
         data: The bytes to write, for a verdict that writes.
         note: What a user should know besides; empty where nothing.
-        beside: Other files that are written along with it: what is parked, or does not fit in.
+        side_files: Other files that are written along with it: what is parked, or does not fit in.
     """
 
     path: str
@@ -62,7 +62,7 @@ class Action:
     reason: Reason
     data: bytes | None = field(default=None, repr=False)
     note: str = ""
-    beside: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
+    side_files: tuple[tuple[str, bytes], ...] = field(default=(), repr=False)
 
 
 @dataclass(frozen=True)
@@ -86,7 +86,7 @@ class Plan:
         """Return path -> bytes of every file that is written."""
         found = {action.path: action.data for action in self.actions if action.data is not None}
         for action in self.actions:
-            found.update(action.beside)
+            found.update(action.side_files)
         return dict(sorted(found.items()))
 
     def removals(self) -> tuple[str, ...]:
@@ -125,7 +125,7 @@ def plan_sync(lock: Lock, emitted: Mapping[str, bytes], on_disk: Mapping[str, st
     Args:
         lock: The project's lock.
         emitted: The emitted bytes by path, verified against the lock; at least of the files that are to be added.
-        on_disk: Digests by path, as `digests_on_disk` gives them.
+        on_disk: Digests by path, as `read_digests_on_disk` gives them.
         removed: Restore templates that are missing too.
     """
     actions = []

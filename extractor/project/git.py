@@ -17,8 +17,8 @@ _SETTINGS = {"GIT_ALLOW_PROTOCOL": "", "GIT_TERMINAL_PROMPT": "0", "GIT_NO_LAZY_
 _PATIENCE = 60.0
 
 
-class Unanswered(Exception):
-    """Git does not say what it has; holds its own words."""
+class GitError(Exception):
+    """Git failed; the message is Git's own."""
 
 
 def ask(project: Path, *arguments: str, given: bytes = b"", none_found: int = 0) -> bytes | None:
@@ -41,13 +41,13 @@ def ask(project: Path, *arguments: str, given: bytes = b"", none_found: int = 0)
     except OSError:
         return None
     except subprocess.TimeoutExpired:
-        raise Unanswered(f"it took more than {_PATIENCE:.0f} seconds") from None
+        raise GitError(f"it took more than {_PATIENCE:.0f} seconds") from None
     if done.returncode in (0, none_found):
         return done.stdout
     said = done.stderr.decode(errors="replace").strip()
     if any(words in said for words in _NOTHING_THERE):
         return None
-    raise Unanswered(said.partition("\n")[0].removeprefix("fatal: "))
+    raise GitError(said.partition("\n")[0].removeprefix("fatal: "))
 
 
 def is_inside(project: Path) -> bool:
@@ -65,7 +65,7 @@ def drop_ignored(project: Path, paths: Iterable[str], known: str) -> list[str]:
     """
     found = list(paths)
     given = b"\0".join(os.fsencode(path) for path in (known, *found))
-    with tempfile.TemporaryDirectory(prefix="vextract-") as empty, contextlib.suppress(Unanswered):
+    with tempfile.TemporaryDirectory(prefix="vextract-") as empty, contextlib.suppress(GitError):
         place: tuple[str, ...] = ()
         if not is_inside(project):
             place = (f"--git-dir={empty}", f"--work-tree={project}")

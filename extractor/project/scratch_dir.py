@@ -14,12 +14,12 @@ _MARK = ".vextract-tmp-"
 
 
 @contextlib.contextmanager
-def make_workplace(target: Path) -> Iterator[Path]:
+def make_scratch_dir(target: Path) -> Iterator[Path]:
     """Make a directory beside the target; remove killed runs' leftovers.
 
     It is locked while this process lives, so that no other one takes it for a leftover. It may be renamed away.
     """
-    clean(target)
+    remove_leftovers(target)
     while True:
         folder = target.parent / f".{target.name}{_MARK}{secrets.token_hex(4)}"
         folder.mkdir()
@@ -36,7 +36,7 @@ def make_workplace(target: Path) -> Iterator[Path]:
         _unlock(handle)
 
 
-def clean(target: Path) -> None:
+def remove_leftovers(target: Path) -> None:
     """Remove what killed processes left; locked directories stay."""
     for folder in sorted(target.parent.glob(f".{_escape_name(target.name)}{_MARK}*")):
         handle = _lock(folder, wait=False)

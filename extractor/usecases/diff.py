@@ -45,7 +45,7 @@ def list_edits(
     """
     chosen = [file.path for file in lock.files if file.kind is not FileKind.HOOK]
     if only:
-        wanted = {path for name in only for path in _is_below(name, chosen, lock)}
+        wanted = {path for name in only for path in _select_managed(name, chosen, lock)}
         chosen = [path for path in chosen if path in wanted]
     found = []
     for path in chosen:
@@ -120,7 +120,7 @@ def _split_lines(data: bytes) -> list[bytes]:
     return [line + b"\n" for line in lines] + ([last] if last else [])
 
 
-def _is_below(name: str, managed: list[str], lock: Lock) -> list[str]:
+def _select_managed(name: str, managed: list[str], lock: Lock) -> list[str]:
     found = [path for path in managed if name in ("", ".") or path == name or path.startswith(f"{name}/")]
     if not found:
         if any(file.path == name or file.path.startswith(f"{name}/") for file in lock.files):

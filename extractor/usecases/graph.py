@@ -11,7 +11,7 @@ from extractor.project.lock import Lock
 from extractor.values import limits, readers
 from extractor.values.manifest import VENDORED
 from extractor.values.modules import list_imports, name_module
-from extractor.values.moves import rename_dotted_name
+from extractor.values.moved_modules import rename_dotted_name
 from extractor.values.tree import FileKind
 
 

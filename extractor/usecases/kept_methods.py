@@ -9,8 +9,8 @@ from fnmatch import fnmatchcase
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.index import Index, NameUses
-from extractor.pipeline.index.reading import Reading
+from extractor.pipeline.index import Index, MemberNames
+from extractor.pipeline.index.reading import CodeScan
 from extractor.pipeline.index.syntax import find_first_line
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
@@ -33,13 +33,13 @@ class MethodDemand:
         imported: Symbols of verl that it imports, as "module:name".
     """
 
-    words: NameUses = field(default_factory=NameUses)
+    words: MemberNames = field(default_factory=MemberNames)
     edited: frozenset[str] = frozenset()
     imported: frozenset[str] = frozenset()
 
     def __or__(self, other: MethodDemand) -> MethodDemand:
         mine, theirs = self.words, other.words
-        words = NameUses(mine.any | theirs.any, mine.own | theirs.own, mine.put_together | theirs.put_together)
+        words = MemberNames(mine.any | theirs.any, mine.own | theirs.own, mine.put_together | theirs.put_together)
         return MethodDemand(words, self.edited | other.edited, self.imported | other.imported)
 
     def methods(self, found: Slice) -> frozenset[str]:
@@ -70,13 +70,13 @@ class MethodDemand:
 
 
 def generate_with_methods(
-    options: Options, source: Source, manifest: Manifest, wanted: MethodDemand
+    options: Options, source: Source, manifest: Manifest, demand: MethodDemand
 ) -> tuple[Options, Generated]:
     """Generate a project including methods and symbols the owner's code needs.
 
     Args:
         options, source, manifest: As for `generate`; the methods and roots that the options name do not count.
-        wanted: What the owner's code asks for.
+        demand: What the owner's code asks for.
 
     Returns:
         The options that make these files, and the files.
@@ -84,7 +84,7 @@ def generate_with_methods(
     options = replace(options, methods=(), roots=())
     while True:
         generated = pipeline.generate(options, source, manifest)
-        methods, roots = wanted.methods(generated.found), wanted.roots(generated.found, source)
+        methods, roots = demand.methods(generated.sliced), demand.roots(generated.sliced, source)
         if not methods and not roots:
             return options, generated
         options = replace(
@@ -153,7 +153,7 @@ def _map_methods(tree: ast.Module, text: str) -> dict[str, str]:
     return found
 
 
-def _collect_words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> NameUses:
+def _collect_words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> MemberNames:
     outside: set[tuple[str, str]] = set()
     for node in tree.body:
         if isinstance(node, ast.Import):
@@ -161,4 +161,4 @@ def _collect_words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> 
         elif isinstance(node, ast.ImportFrom) and not node.level:
             outside |= {(alias.asname or alias.name, node.module or "") for alias in node.names}
     others = {local for local, module in outside if module.partition(".")[0] not in (package, "verl")}
-    return Reading(*parts).words(others)
+    return CodeScan(*parts).words(others)

@@ -31,7 +31,7 @@ _ADAPTER = "env_"
 _ENVIRONMENT = b'"ADAPTER:NAME"'  # in the recipe's env_wrapper.py
 
 
-class SettledRun(Protocol):
+class ImportedProjectLike(Protocol):
     """A project's tree with a run's settings, and remarks."""
 
     @property
@@ -39,36 +39,36 @@ class SettledRun(Protocol):
         """Return the project's files."""
 
 
-class FoundRun(Protocol):
+class MatchedRunLike(Protocol):
     """A run that was read, and the release that it fits."""
 
     def options(self, asked: Options, chosen: frozenset[str], without: tuple[str, ...]) -> Options:
         """Return the run's options, except those in `chosen`."""
 
-    def settle(self, tree: Tree, options: Options, source: Source) -> SettledRun:
+    def settle(self, tree: Tree, options: Options, source: Source) -> ImportedProjectLike:
         """Put the run's settings into a project's tree."""
 
 
-class ImportedRun(Protocol):
+class RunReader(Protocol):
     """A run of somebody else's to take the experiment from (`extractor.importers`)."""
 
-    def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> FoundRun:
+    def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> MatchedRunLike:
         """Read the run for a project of a release."""
 
 
 @dataclass(frozen=True)
 class NewRequest:
-    """Holds what a project is asked to be.
+    """The command line's request for a new project.
 
     Attributes:
-        options: As far as they are known: what is not chosen has its default.
+        options: Those that nobody chose have their defaults.
         chosen: The options that somebody chose: "engine", "algorithm", "recipe".
         without: Features to leave out.
         origin: Where verl comes from; None: the package index.
         run: A run of verl to take the experiment from.
         agent: The agent program of the project, as "module:function".
         environment: An environment of another package, "ADAPTER:NAME"; empty: none.
-        experimental: For a release without a manifest: leave out what does not fit.
+        experimental: Accept a release without a manifest, and leave out what does not fit.
         offline: Never download.
     """
 
@@ -76,7 +76,7 @@ class NewRequest:
     chosen: frozenset[str] = frozenset()
     without: tuple[str, ...] = ()
     origin: Path | None = None
-    run: ImportedRun | None = None
+    run: RunReader | None = None
     agent: str | None = None
     environment: str = ""
     experimental: bool = False
@@ -102,7 +102,7 @@ class NewProject:
     source: Source = field(repr=False)
     generated: Generated = field(repr=False)
     tree: Tree = field(repr=False)
-    run: SettledRun | None = None
+    run: ImportedProjectLike | None = None
     fit: ManifestFit | None = None
     warnings: tuple[str, ...] = ()
 
@@ -126,43 +126,43 @@ class NotSupported(UsageError):
         release = found.release
         super().__init__(
             f"verl {release} is not supported by this vextract",
-            hint="`--experimental` tries the rest, untested, and makes nothing where the project's own code needs what"
-            f" is gone; docs/releases.md tells how to support it; {releases.hint_nearest(release)}",
+            hint="`--experimental` makes a project of the parts that fit, untested, unless the templates need a part"
+            f" that is gone; docs/releases.md says how to support a release; {releases.hint_nearest(release)}",
         )
         self.found = found
 
 
-def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProject:
+def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProject:
     """Make the project in memory.
 
     Raises:
-        UsageError: it cannot be had so.
+        UsageError: the options contradict each other, or the release does not offer them.
         NotSupported: the release has no manifest, and `experimental` was not asked for.
         SourceError: verl is not available.
-        CheckFailed: nothing can be made from what holds of the manifest before.
+        CheckFailed: the parts of the former manifest that fit do not make a project.
     """
-    release = wanted.options.verl
+    release = request.options.verl
     fit, warnings = None, []
     if releases.is_unknown(release):
-        fit = _infer(wanted, step)
+        fit = _infer(request, step)
         source, manifest = fit.new, fit.manifest
         warnings = [
-            f"verl {release} has no manifest: this project uses that of {fit.base}: no run of it was"
-            " tried, and what does not fit is left out, fixes of upstream's code as well",
+            f"verl {release} has no manifest, so that of {fit.base} is used. Nothing was run."
+            " Parts and fixes that do not fit are left out",
             f"no digest of verl {release} is known: the lock records {source.sha256}, and nothing vouches for it",
         ]
     else:
         manifest = releases.load(release)
-    found, asked = None, wanted.options
-    if wanted.run is not None:
-        found = wanted.run.read(release, manifest, asked.engine if "engine" in wanted.chosen else None, step)
-        asked = found.options(asked, wanted.chosen, wanted.without)
-    if wanted.environment:
-        asked = _choose_environment(asked, wanted.environment, manifest)
-    options = settle_options(asked, wanted.without, manifest)
+    found, asked = None, request.options
+    if request.run is not None:
+        found = request.run.read(release, manifest, asked.engine if "engine" in request.chosen else None, step)
+        asked = found.options(asked, request.chosen, request.without)
+    if request.environment:
+        asked = _choose_environment(asked, request.environment, manifest)
+    options = complete_options(asked, request.without, manifest)
     if fit is None:
         step(f"reading verl {release}")
-        source = open_source(manifest.pin, wanted.origin, offline=wanted.offline)
+        source = open_source(manifest.pin, request.origin, offline=request.offline)
     step("choosing and rewriting what the project needs")
     generated = generate.generate(options, source, manifest)
     if fit is not None:
@@ -175,11 +175,11 @@ def make_in_memory(wanted: NewRequest, step: Callable[[str], None]) -> NewProjec
     if found is not None:
         settled = found.settle(tree, options, source)
         tree = settled.tree
-    agent = _name_program(wanted.environment, options.package) if wanted.agent is None else wanted.agent
+    agent = _name_program(request.environment, options.package) if request.agent is None else request.agent
     if agent is not None:
         tree = _name_agent(tree, agent)
-    if wanted.environment:
-        tree = _name_environment(tree, options.package, wanted.environment)
+    if request.environment:
+        tree = _name_environment(tree, options.package, request.environment)
     if options.manifest:
         tree = Tree.of([*tree, File(OWN_MANIFEST, FileKind.HOOK, options.manifest.encode())])
     warnings += generated.warnings
@@ -214,7 +214,7 @@ def create(
     apply.create(target, plan, lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(emitted)))
 
 
-def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest) -> Options:
+def complete_options(asked: Options, without: tuple[str, ...], manifest: Manifest) -> Options:
     """Complete the options with what they need.
 
     Raises:
@@ -226,7 +226,7 @@ def settle_options(asked: Options, without: tuple[str, ...], manifest: Manifest)
     for feature in without:
         generate.complete(replace(asked, features=(feature,)), manifest)
     options = generate.complete(asked, manifest, without)
-    generate.check_dropped(without, options, manifest)
+    generate.refuse_needed_features(without, options, manifest)
     return options
 
 
@@ -276,15 +276,15 @@ def _name_program(name: str, package: str) -> str | None:
     return f"{package}.custom.env_verifiers:run" if name.startswith("verifiers:") else None
 
 
-def _infer(wanted: NewRequest, step: Callable[[str], None]) -> ManifestFit:
+def _infer(request: NewRequest, step: Callable[[str], None]) -> ManifestFit:
     """Try the manifest of the release before."""
     from extractor.usecases.draft import attempt
 
-    release = wanted.options.verl
+    release = request.options.verl
     before = releases.find_before(release)
     assert before is not None
     try:
-        tried = attempt(release, before, wanted.origin, offline=wanted.offline, step=step)
+        tried = attempt(release, before, request.origin, offline=request.offline, step=step)
     except SourceError as error:
         message = f"verl {release} is not supported by this vextract"
         if re.search(
@@ -295,7 +295,7 @@ def _infer(wanted: NewRequest, step: Callable[[str], None]) -> ManifestFit:
             message, hint = f"{message}, and its source could not be read: {error.message}", error.hint
             hint = f"{hint}; supported: {', '.join(releases.list_supported())}"
         raise SourceError(message, hint=hint) from None
-    if not wanted.experimental:
+    if not request.experimental:
         raise NotSupported(tried)
     if tried.left:
         raise _explain_failure(release, before, [str(item) for item in tried.left])

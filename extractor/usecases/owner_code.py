@@ -14,7 +14,7 @@ from extractor.project.lock import Lock
 from extractor.project.side_files import ORPHANED
 from extractor.values import readers
 from extractor.values.modules import list_imports, name_module
-from extractor.values.moves import rename_project_path
+from extractor.values.moved_modules import rename_project_path
 from extractor.values.tree import FileKind
 
 # A module or a symbol that a text names in full: `importlib.import_module("toy.vendored.protocol")`.
@@ -44,7 +44,7 @@ class OwnerCode:
         return tuple(item for item in _find_imports(self.path, self.text) if item not in known)
 
 
-def find_own_files(project: Path, locked: Lock) -> Iterator[str]:
+def find_owner_files(project: Path, locked: Lock) -> Iterator[str]:
     """Yield files that the owner added to the generated folders."""
     known = {file.path for file in locked.files}
     for top in sorted({path.split("/")[0] for path in known if "/" in path}):
@@ -97,7 +97,9 @@ def list_imported(code: Iterable[OwnerCode], lock: Lock) -> Iterator[str]:
             yield f"{upstream[module]}:{name}"
 
 
-def find_users(project: Path, lock: Lock, code: Iterable[OwnerCode], new: AbstractSet[str]) -> dict[str, str]:
+def map_removed_to_importers(
+    project: Path, lock: Lock, code: Iterable[OwnerCode], new: AbstractSet[str]
+) -> dict[str, str]:
     """Map modules missing from the new tree to their first importer; moved ones are not missing.
 
     Args:

@@ -13,7 +13,7 @@ from extractor.project import base, git, journal
 from extractor.project.journal import Phase
 from extractor.project.lock import NAME, Lock
 from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
-from extractor.usecases.owner_code import find_own_files
+from extractor.usecases.owner_code import find_owner_files
 from extractor.values import readers, releases
 from extractor.values.manifest import OWN_MANIFEST, read_own_manifest
 from extractor.values.tree import FileKind
@@ -164,5 +164,5 @@ def _find_owner_files(project: Path, lock: Lock) -> list[FileStatus]:
     known = {file.path for file in lock.files} | {NAME}
     known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
     at_top = [item.name for item in project.iterdir() if item.is_file() and not item.name.startswith(".")]
-    own = [path for path in (*at_top, *find_own_files(project, lock)) if path not in known]
+    own = [path for path in (*at_top, *find_owner_files(project, lock)) if path not in known]
     return [FileStatus(path, State.YOURS, None) for path in git.drop_ignored(project, own, NAME)] if own else []

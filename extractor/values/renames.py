@@ -13,7 +13,7 @@ class Renames:
 
     def __init__(self, old: str, new: str) -> None:
         steps = releases.list_key_steps()
-        between = [release for release in sorted(steps, key=Version) if _rename_between(release, old, new)]
+        between = [release for release in sorted(steps, key=Version) if _lies_between(release, old, new)]
         self._steps: list[Mapping[str, str]] = [steps[release] for release in between]
         if Version(old) > Version(new):
             self._steps = [invert(step) for step in reversed(self._steps)]
@@ -26,6 +26,6 @@ class Renames:
         return name if name != key else None
 
 
-def _rename_between(release: str, old: str, new: str) -> bool:
+def _lies_between(release: str, old: str, new: str) -> bool:
     low, high = sorted((Version(old), Version(new)))
     return low < Version(release) <= high

@@ -114,13 +114,13 @@ def test_debug_is_an_argument_after_two_dashes() -> None:
 def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.delenv("NO_COLOR", raising=False)
-    output.error("x", "y")
+    output.print_error("x", "y")
     assert capsys.readouterr().err == "error: x\nhint: y\n"
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    output.error("x", "y")
+    output.print_error("x", "y")
     assert capsys.readouterr().err == "\x1b[1;31merror:\x1b[0m x\n\x1b[36mhint:\x1b[0m y\n"
     monkeypatch.setenv("NO_COLOR", "1")
-    output.error("x", "y")
+    output.print_error("x", "y")
     assert capsys.readouterr().err == "error: x\nhint: y\n"
 
 

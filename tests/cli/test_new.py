@@ -13,7 +13,7 @@ import pytest
 from extractor import __version__
 from extractor.pipeline.source import Source
 from extractor.project import base, location, lock
-from extractor.usecases.upgrade.choices import UpgradeRequest, resolve
+from extractor.usecases.upgrade.choices import UpgradeRequest, choose_options
 from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
@@ -166,7 +166,7 @@ def test_wrong_options(run, tmp_path: Path) -> None:
         assert "hint: pass --package " in run("new", tmp_path / name, code=2).err
     assert os.listdir(tmp_path) == []
     with pytest.raises(UsageError, match=r"verl 0\.8\.0 has no feature 'agents' here: ") as caught:
-        resolve(Options("toy", "0.8.0"), UpgradeRequest(added=("agents",)))
+        choose_options(Options("toy", "0.8.0"), UpgradeRequest(added=("agents",)))
     assert caught.value.hint.startswith("`vextract upgrade --to 0.9.1` has it")
 
 

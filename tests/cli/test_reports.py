@@ -5,9 +5,9 @@ import re
 import sys
 from pathlib import Path
 
-from extractor.pipeline.rewrite.apply_fixes import touches
+from extractor.pipeline.rewrite.apply_fixes import changes_definition
 from extractor.project import lock
-from extractor.usecases.explain import Ours
+from extractor.usecases.explain import TemplateFiles
 from extractor.values import releases, resources
 
 
@@ -115,7 +115,7 @@ def test_explain_every_file_of_the_lock(run, project: Path, empty_cache: Path) -
     """Each has one answer, and its template is a file of templates/; what is ours needs no verl."""
     run("explain", "main.py", project, "--offline", code=0)
     locked = lock.read(project)
-    ours = Ours(project, locked, releases.load(locked.options.verl))
+    ours = TemplateFiles(project, locked, releases.load(locked.options.verl))
     for file in locked.files:
         if file.upstream_path and file.path.endswith(".py"):
             continue
@@ -150,8 +150,8 @@ def test_explain_a_symbol_by_what_was_done_to_it_alone(run, project: Path) -> No
         assert "fixes" in result.out
     # A fix without edits touches what uses the names that it replaces.
     fix = next(item for item in releases.load("0.4.0").fixes if item.id == "actor-remove-padding-without-flash-attn")
-    assert touches(fix, "def f(x):\n    return pad_input(x)\n")
-    assert not touches(fix, "def f(x):\n    return x.pad_input\n")
+    assert changes_definition(fix, "def f(x):\n    return pad_input(x)\n")
+    assert not changes_definition(fix, "def f(x):\n    return x.pad_input\n")
 
 
 def test_explain_what_its_owner_edited(run, project: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_release_without_manifest_is_reported_and_refused(run, older: Path, wh
 @pytest.mark.thorough
 def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, wheel: Path, tmp_path: Path) -> None:
     result = run("new", tmp_path / "toy", "--from", wheel, "--experimental", code=0)
-    assert "has no manifest: this project uses that of 0.5.0" in result.err
+    assert "has no manifest, so that of 0.5.0 is used" in result.err
     assert "no digest of verl 0.6.1 is known" in result.err
     locked = lock.read(tmp_path / "toy")
     assert (locked.borrowed_from, locked.options.verl) == ("0.5.0", "0.6.1")

@@ -219,8 +219,8 @@ def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None
 
 @pytest.mark.parametrize("tooled", ["0.9.1"], indirect=True)
 def test_what_its_code_imports_is_required(tooled: Project) -> None:
-    from extractor.usecases.verify import subject
+    from extractor.usecases.verify import project_files
     from extractor.usecases.verify.closed_imports import check_imports
 
-    found = check_imports(subject.read(tooled.root), None)
+    found = check_imports(project_files.read_project(tooled.root), None)
     assert found.status.value == "ok", found.details

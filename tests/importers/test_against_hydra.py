@@ -9,7 +9,7 @@ import pytest
 from benchmarks import against_hydra, under_hydra
 from benchmarks.against_hydra import EQUAL, compared, judged
 from extractor.importers.config.release import CONFIG, ReleaseConfig
-from extractor.importers.runs.carry_over import RunRequest
+from extractor.importers.runs.run_request import RunRequest
 from extractor.usecases import new
 from extractor.values import releases
 from extractor.values.options import Options

@@ -13,8 +13,8 @@ import pytest
 
 from extractor.importers.runs.bash import ScriptReading, read_script
 from extractor.importers.runs.placeholders import find_unknowns
-from extractor.importers.runs.places import RunFolders
-from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.run_folders import RunFolders
+from extractor.importers.runs.run_reader import read_run
 from extractor.values.errors import UsageError
 from tests.importers.conftest import put
 

@@ -12,7 +12,7 @@ import pytest
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.copied_code.copying import name_package
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers.conftest import imported, put, vextract
 from tests.releases import NEWEST, source_of

@@ -9,7 +9,7 @@ from typing import Any
 from extractor.importers.runs import imported_project
 from extractor.importers.runs.copied_code.copying import Copied
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.pipeline.index.module_imports import Name, rewrite_imports
 from extractor.pipeline.rewrite.definitions import cut_needed_part, drop_imports, list_unused_imports
 from extractor.values.tree import File, FileKind, Tree

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs.reading import read_run
-from extractor.importers.runs.run import FileScored, Run
+from extractor.importers.runs.run import Run, ScoringFunction
+from extractor.importers.runs.run_reader import read_run
 from tests.importers.conftest import Imported, imported, imported_from, put
 from tests.project.support import forget
 
@@ -85,14 +85,14 @@ def test_a_program_of_ones_own_that_takes_its_settings(tmp_path: Path) -> None:
 
 def test_the_function_that_a_run_names_is_found(tmp_path: Path) -> None:
     run = run_of(tmp_path, "worker.reward.reward_function_kwargs='{\"worth\": 2}'")
-    assert isinstance(run.scored_by, FileScored)
-    assert (run.scored_by.function, run.scored_by.settings) == ("short", {"worth": 2})
+    assert isinstance(run.scoring_function, ScoringFunction)
+    assert (run.scoring_function.function, run.scoring_function.settings) == ("short", {"worth": 2})
     alone = read_run(tmp_path / "own.yaml", {}, {})  # a config alone has what its launch has
-    assert isinstance(alone.scored_by, FileScored)
-    assert (alone.scored_by.function, alone.scored_by.settings) == ("short", {"worth": 0.5})
+    assert isinstance(alone.scoring_function, ScoringFunction)
+    assert (alone.scoring_function.function, alone.scoring_function.settings) == ("short", {"worth": 0.5})
     assert not [item for item in run.remarks if "reward" in item.key or "filter" in item.key or "answer" in item.key]
     gone = run_of(tmp_path, "worker.reward.reward_function=elsewhere/own.py:short")
-    assert gone.scored_by is None
+    assert gone.scoring_function is None
     assert [item.what for item in gone.remarks if item.key == "worker.reward.reward_function"] == ["to do"]
 
 
@@ -165,8 +165,8 @@ def test_a_function_of_each_form(tmp_path: Path, package: Path) -> None:
 def test_a_scorer_of_the_checkout_s_own_by_its_name(tmp_path: Path) -> None:
     own = "def math_compute_score(predict_str, ground_truth):\n    return 1.0\n"
     put(tmp_path, {"verl/utils/reward_score/math.py": own})
-    scored_by = run_of(tmp_path, "worker.reward.compute_score=math worker.reward.reward_function=null").scored_by
-    assert isinstance(scored_by, FileScored)
+    scored_by = run_of(tmp_path, "worker.reward.compute_score=math worker.reward.reward_function=null").scoring_function
+    assert isinstance(scored_by, ScoringFunction)
     assert (scored_by.function, scored_by.text) == ("math_compute_score", own)
 
 

@@ -10,12 +10,12 @@ from omegaconf import OmegaConf
 
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import convert, release_match, report, setting_repairs
+from extractor.importers.runs import experiment, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.other_libraries import easyr1, trl
-from extractor.importers.runs.places import RunFolders
-from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.run_folders import RunFolders
+from extractor.importers.runs.run_reader import read_run
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
 from extractor.values.configtree import flatten
@@ -337,7 +337,7 @@ def settled(
 ) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """What is changed of settings, and the keys and kinds of remarks; a run says all of its settings, if not told."""
     run, given = wanted if stated is None else stated, wanted if said is None else said
-    changed, remarks = setting_repairs.settle(recipient(folder, wanted, tree), project or {}, run, given)
+    changed, remarks = setting_repairs.repair_settings(recipient(folder, wanted, tree), project or {}, run, given)
     return changed, [(item.key, item.what) for item in remarks]
 
 
@@ -428,7 +428,7 @@ def test_what_is_not_here_has_to_be_supplied(tmp_path: Path) -> None:
         CRITIC: "${actor_rollout_ref.model.path}",
         "reward_model.model.path": "somebody/something",
     }
-    changed, remarks = setting_repairs.settle(recipient(tmp_path, wanted), SIZES, wanted, wanted)
+    changed, remarks = setting_repairs.repair_settings(recipient(tmp_path, wanted), SIZES, wanted, wanted)
     files = [str(tmp_path / "here.parquet"), "/nowhere/a.parquet"]
     assert changed == {"data.train_files": files, MODEL: str(tmp_path / "model")}
     assert [(item.key, item.value, item.what) for item in remarks] == [
@@ -453,7 +453,7 @@ def test_a_file_of_data_that_a_command_prints_has_to_be_supplied(tmp_path: Path)
 def test_what_only_a_forks_config_has_need_not_be_known() -> None:
     verls = {"trainer.save_freq": 0, "a.kwargs": {}, "a.b": 1}
     said = {"trainer.save_freq": 1, "trainer.mine": 1, "mine.x": 1, "a.kwargs.z": 1, "a.b.c": 1}
-    assert convert._select_verl_settings(said, verls).keys() == {"trainer.save_freq", "a.kwargs.z", "a.b.c"}
+    assert experiment._select_verl_settings(said, verls).keys() == {"trainer.save_freq", "a.kwargs.z", "a.b.c"}
 
 
 def test_the_file_names_every_kind_of_remark() -> None:
@@ -508,8 +508,8 @@ def test_many_unknown_variables_are_named_on_one_screen(tmp_path: Path) -> None:
     names = [f"+trainer.x{number}=$X{number}" for number in range(30)]
     run = run_of(tmp_path, f"{LAUNCH} {' '.join(names)}")
     with pytest.raises(UsageError) as error:
-        convert._check_known(run, stated(run), ())
-    assert str(error.value).count("$X") == convert._SHOWN
+        experiment._check_known(run, stated(run), ())
+    assert str(error.value).count("$X") == experiment._SHOWN
     assert "and 24 more" in str(error.value)
     assert all(word in str(error.value.hint) for word in ("--set @FILE", "X29"))
 

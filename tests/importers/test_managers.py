@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from extractor.importers.runs import setting_repairs
 from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers.conftest import imported, imported_from, put, written
 from tests.releases import NEWEST, source_of
@@ -302,7 +302,7 @@ def test_a_class_that_reads_the_config_gets_it_with_what_no_release_has(tmp_path
 
 def test_managers_that_score_as_the_plain_one_does_are_that() -> None:
     for name in ("prime", "remote"):
-        changed, remarks = setting_repairs.settle(recipient(TREE, RunFolders(()), {KEY: name}), {}, {}, ())
+        changed, remarks = setting_repairs.repair_settings(recipient(TREE, RunFolders(()), {KEY: name}), {}, {}, ())
         assert (changed, [item.what for item in remarks]) == ({KEY: "naive"}, ["changed"])
 
 

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from extractor.importers.runs import setting_repairs as choices
 from extractor.importers.runs.copied_code import managers, own_verl
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.values.fingerprint import fingerprint, load_upstream_files
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers import test_managers

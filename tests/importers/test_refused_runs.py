@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs.reading import read_run
+from extractor.importers.runs.run_reader import read_run
 from extractor.values.errors import UsageError
 from tests.importers.conftest import put, vextract
 
@@ -39,7 +39,7 @@ def test_what_is_not_read_is_refused_with_the_way_round(tmp_path: Path) -> None:
 
 
 LAUNCH = "python -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
-NEITHER = "a name that no supported release of verl has is not read"
+NEITHER = "no supported release of verl has this key, and it changes learning"
 UNLEARNT = {
     **{
         f"python3 {program} algorithm.adv_estimator=rloo": (

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.runs import settings, unsupported_keys
-from extractor.importers.runs.convert import Experiment
+from extractor.importers.runs.experiment import Experiment
 from extractor.importers.runs.imported_project import keep_references
 from extractor.importers.runs.report import remark_on_defaults
 from extractor.importers.runs.run import Run

@@ -8,8 +8,8 @@ import pytest
 
 from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
-from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.run_reader import read_run
 from extractor.values.errors import UsageError
 from tests.importers.conftest import put
 

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.run import Run
+from extractor.importers.runs.run_reader import read_run
 from extractor.values.errors import UsageError
 from tests.importers.conftest import put
 

@@ -156,5 +156,5 @@ def test_the_orphan_of_an_actor_names_what_took_its_part() -> None:
         "toy/vendored/algorithms/losses.py",
     )
     assert "toy/vendored/workers/utils/padding.py" in found.paths
-    assert found.users == ("toy/workers/actor.py",)
+    assert found.importers == ("toy/workers/actor.py",)
     assert not found.same

@@ -70,16 +70,16 @@ def edited(small: Path) -> Path:
 
 VERDICT = "verl 0.5.0 -> verl 0.6.1: 1 in conflict, 1 orphaned, 1 merged, 2 deleted, 3 added, 3 kept"
 ACTIONS = """\
-conflict  main.py  (edited and changed; 1 place to resolve)
+conflict  main.py  (edited by you and changed upstream; 1 place to resolve)
 orphan    toy/gone.py  (no longer part of the project; your version is orphaned/toy/gone.py)
-merge     toy/protocol.py  (edited and changed)
+merge     toy/protocol.py  (edited by you and changed upstream)
 delete    toy/dropped/alone.py  (no longer part of the project)
 delete    toy/old_place/actor.py  (no longer part of the project)
 add       toy/added.py  (new)
 add       toy/custom/loss.py  (new)
 add       toy/new_place/actor.py  (new)
-keep      Makefile  (removed by its owner; it has changed in verl 0.6.1)
-keep      toy/custom/reward.py  (the owner's; its example has changed; yours stays)
+keep      Makefile  (removed by you; it has changed in verl 0.6.1)
+keep      toy/custom/reward.py  (yours; its example has changed; yours stays)
 """
 
 
@@ -208,7 +208,7 @@ def test_what_is_there_no_more(run: Run, edited: Path) -> None:
     assert picture(edited) == before
     (edited / "mine").rename(edited / "toy")
     run("upgrade", edited)
-    journal.end(edited)
+    journal.discard(edited)
     refused = run("upgrade", edited, "--to", "0.5.0", code=1)
     assert "error: main.py:1: a marker of an earlier conflict is left\n" in refused.err
     (edited / ".vextract/base.zip").unlink()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from extractor.project import lock
-from extractor.usecases.upgrade.former_parts import FormerParts, find_former_parts
+from extractor.usecases.upgrade.former_features import FormerFeatures, find_former_features
 from extractor.values import releases
 from tests.cli.conftest import Result
 from tests.project.support import PACKAGE, Configuration, make
@@ -52,7 +52,7 @@ def test_features_that_are_used_stay_and_others_go(verl: None, run: Run, tmp_pat
     assert run("upgrade", root).out.startswith("up to date")
 
 
-def found_in(root: Path, added: dict[str, bytes]) -> Callable[[str, str], FormerParts]:
+def found_in(root: Path, added: dict[str, bytes]) -> Callable[[str, str], FormerFeatures]:
     """Look at what a file of the owner's uses, in a project whose files once held more."""
     found = lock.read(root)
     emitted = {file.path: (root / file.path).read_bytes() for file in found.files}
@@ -60,9 +60,9 @@ def found_in(root: Path, added: dict[str, bytes]) -> Callable[[str, str], Former
         emitted[f"{PACKAGE}/{path}"] += code
         (root / PACKAGE / path).write_bytes(emitted[f"{PACKAGE}/{path}"])
 
-    def find(name: str, text: str) -> FormerParts:
+    def find(name: str, text: str) -> FormerFeatures:
         (root / name).write_text(text)
-        return find_former_parts(root, found, emitted, found.options, releases.load(found.options.verl))
+        return find_former_features(root, found, emitted, found.options, releases.load(found.options.verl))
 
     return find
 
@@ -93,10 +93,10 @@ def test_settings_and_uses_bring_their_feature(verl: None, tmp_path: Path) -> No
     root = make(Configuration(NEWEST[-1]), tmp_path / "project").root
     twin = Path(shutil.copytree(root, tmp_path / "twin"))
     find = found_in(root, SETTINGS)
-    assert find("config/mine.yaml", "trainer: {save_freq: 1}\n") == FormerParts({}, ("overlap", "reward_logs"))
+    assert find("config/mine.yaml", "trainer: {save_freq: 1}\n") == FormerFeatures({}, ("overlap", "reward_logs"))
     used = {"overlap": "config/mine.yaml", "reward_logs": "config/mine.yaml"}
     text = "local: {log_train_generations: 2, reward: {in_background: true}}\n"
-    assert find("config/mine.yaml", text) == FormerParts(used, ())
+    assert find("config/mine.yaml", text) == FormerFeatures(used, ())
     find = found_in(twin, STOOD_IN)
     for name, text in USES.items():
-        assert find("mine.py", f"{text}\n") == FormerParts({name: "mine.py"}, tuple(sorted(USES.keys() - {name})))
+        assert find("mine.py", f"{text}\n") == FormerFeatures({name: "mine.py"}, tuple(sorted(USES.keys() - {name})))

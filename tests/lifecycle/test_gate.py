@@ -15,7 +15,7 @@ from extractor.pipeline import apply
 from extractor.pipeline.plan import Reason, Verdict, plan_new
 from extractor.project import base, disk, journal, lock
 from extractor.project.disk import gate, is_inside
-from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, plan_upgrade, read_files_on_disk
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.manifest import parse_manifest, read_toml
 from extractor.values.tree import Tree, is_marked
@@ -167,11 +167,17 @@ def test_a_lock_does_not_have_a_file_of_the_owners_deleted(small: Path) -> None:
     project = create(small.parent / "cloned", Tree.of([notes]), OLD)
     there = lock.read(project)
     sides = UpgradeInputs(
-        there, base.read(project, there), NEW_TREE, look(project, {"notes.md"}), {}, LABELS, deletable=is_marked
+        there,
+        base.read(project, there),
+        NEW_TREE,
+        read_files_on_disk(project, {"notes.md"}),
+        {},
+        LABELS,
+        deletable=is_marked,
     )
     (action,) = [action for action in plan_upgrade(sides).actions if action.path == "notes.md"]
     assert (action.verdict, action.reason) == (Verdict.ORPHAN, Reason.GONE)
-    assert dict(action.beside)["orphaned/notes.md"] == b"# My notes\n"
+    assert dict(action.side_files)["orphaned/notes.md"] == b"# My notes\n"
 
 
 def test_what_is_typed_while_the_upgrade_writes_stays(small: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,7 +66,7 @@ def fate(item: Edit, plan: Plan, before: dict[str, bytes], after: dict[str, byte
     if action.verdict is Verdict.DELETE:
         places = {re.sub("^your edits are in ", "", action.note): "tree"}
     elif action.verdict is Verdict.ORPHAN:
-        places = {action.beside[0][0]: "orphan"}
+        places = {action.side_files[0][0]: "orphan"}
     elif action.verdict is Verdict.CONFLICT:
         places = {item.path: "conflict"}
     for path, name in places.items():
@@ -108,7 +108,7 @@ def test_no_edit_is_lost(old: Configuration, new: Configuration, tmp_path: Path)
         found = journal.read(project)
         if found is not None:
             journal.go_back(project, found)
-            journal.end(project)
+            journal.discard(project)
             assert picture(project) == before
 
 
@@ -135,7 +135,7 @@ def test_untouched(old: Configuration, new: Configuration, tmp_path: Path) -> No
 def test_the_role_says_where_a_file_went() -> None:
     found = successors(NEW, VLLM)
     assert found["toy/vendored/workers/hf_rollout.py"] == Successor(
-        ("toy/vendored/workers/vllm_rollout_spmd.py",), same=False, users=("toy/workers/rollout_engine.py",)
+        ("toy/vendored/workers/vllm_rollout_spmd.py",), same=False, importers=("toy/workers/rollout_engine.py",)
     )
     assert successors(OLD, NEW).keys() <= {file.path for file in generated(OLD).tree}
 

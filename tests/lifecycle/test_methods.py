@@ -9,7 +9,7 @@ from extractor.importers.adopt import adopt, recognise
 from extractor.pipeline.generate import complete
 from extractor.pipeline.source import Source
 from extractor.project import base, lock
-from extractor.usecases import restore, upgrade
+from extractor.usecases import emitted_files, upgrade
 from extractor.usecases.upgrade.choices import UpgradeRequest
 from extractor.values import releases
 from extractor.values.options import Options
@@ -72,8 +72,8 @@ def test_what_the_owner_uses_is_vendored_again(verl: None, tmp_path: Path, whole
     text = (root / TYPES).read_text(encoding="utf-8")
     assert "def to_str" in text
     assert "def supported_types" not in text
-    again = restore.regenerate(lock.read(root), offline=True)
-    assert restore.list_differences(lock.read(root), base.collect_from_tree(again.generated.tree)) == []
+    again = emitted_files.regenerate(lock.read(root), offline=True)
+    assert emitted_files.list_differences(lock.read(root), base.collect_from_tree(again.generated.tree)) == []
     assert not upgraded(root).changes_anything
 
 

@@ -9,9 +9,9 @@ from extractor.pipeline.plan import Reason, Verdict
 from extractor.project import lock
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.verdicts import UpgradeInputs, look, plan_upgrade
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, plan_upgrade, read_files_on_disk
 from extractor.values import resources
-from extractor.values.moves import map_former_modules, rename_module, rename_path
+from extractor.values.moved_modules import map_former_modules, rename_module, rename_path
 from extractor.values.tree import Tree
 from tests.lifecycle.worlds import LABELS, OLD, carry_out, create, replace_once, template, text, vendored
 
@@ -99,7 +99,7 @@ def project(tmp_path: Path) -> Path:
 def _upgrade(project: Path, today: Tree = TODAY, former: Tree = FORMER) -> dict[str, tuple[Verdict, Reason]]:
     old = lock.read(project)
     base = {file.path: file.data for file in former}
-    found = look(project, {file.path for file in (*former, *today)})
+    found = read_files_on_disk(project, {file.path for file in (*former, *today)})
     layout = follow_moved_code(relocate(old, base, found, {file.path for file in today}), today, "toy")
     come = {path: Successor(places, same=False) for path, places in layout.carried.items()}
     plan = layout.placed(plan_upgrade(UpgradeInputs(layout.lock, layout.base, today, layout.disk, come, LABELS)))

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from extractor.cli.app import run as command
 from extractor.usecases import diff
-from extractor.usecases.upgrade.own_code import check_own_losses
+from extractor.usecases.upgrade.broken_owner_code import find_outdated_losses
 from tests.lifecycle.releases import Configuration, generated, options_of
 from tests.lifecycle.worlds import create
 
@@ -120,7 +120,7 @@ def estimator(token_level_rewards, response_mask, **others):
 
 def told(old: Configuration, new: Configuration, text: str = OWN, emitted: str = "") -> dict[str, list[str]]:
     sides = ({file.path: file.data for file in generated(choice).tree} for choice in (old, new))
-    found = check_own_losses(*sides, [("toy/custom/algorithms.py", text, emitted)], f"verl {new.release}")
+    found = find_outdated_losses(*sides, [("toy/custom/algorithms.py", text, emitted)], f"verl {new.release}")
     return {item.name: item.problem.split("; ") for item in found}
 
 
@@ -130,7 +130,7 @@ def test_what_a_release_calls_otherwise_is_named(verl: None) -> None:
     values, arguments, mean = found["four_values"]
     assert values == "it returns 4 values, and verl 0.9.1 takes 2: return (loss, metrics), a tensor and a dict"
     assert arguments == "verl 0.9.1 passes rollout_is_weights as well: take it, or **others"
-    assert mean.startswith("it is the mean of a pass")
+    assert mean.startswith("it averages a micro-batch")
     assert [len(problems) for problems in told(OLD, MIDDLE).values()] == [2], "passes are not added up there"
     assert told(MIDDLE, MIDDLE) == {}
     assert told(NEW, MIDDLE)["of_the_batch"] == ["verl 0.6.1 has no config.global_batch_info: agg_loss(...) without it"]

@@ -8,7 +8,7 @@ import pytest
 
 from extractor.pipeline.plan import Reason, Verdict
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.settings import CarriedSettings, Lost, Moved, carry, rename_own_settings
+from extractor.usecases.upgrade.settings import CarriedSettings, LostSetting, MovedSetting, carry, rename_own_settings
 from extractor.values.tree import Tree
 from tests.lifecycle.worlds import NEW, OLD, create, files_of, ready, template, vendored
 
@@ -109,7 +109,7 @@ def carried(edits: dict[str, tuple[str, str]]) -> tuple[CarriedSettings, dict[st
 
 def test_a_value_goes_where_its_key_is_now() -> None:
     found, new = carried({REWARD: ("path: null", "path: mine.py")})
-    assert found.moved == (Moved("judge.path", "reward.function.path", "mine.py", REWARD, REWARD),)
+    assert found.moved == (MovedSetting("judge.path", "reward.function.path", "mine.py", REWARD, REWARD),)
     assert new == {REWARD: NEW_FILES[REWARD].replace("path: null", "path: mine.py")}
     # Where nothing else changed the rest is left to the merge.
     found, new = carried({MAIN: ("size: 8", "size: 16")})
@@ -185,7 +185,7 @@ def test_what_a_recipe_says_stays_in_it() -> None:
 
 def test_what_has_no_place_is_lost_and_references_follow() -> None:
     found, new = carried({MAIN: ("gone: 1", "gone: 2")})
-    assert found.lost == (Lost("actor.gone", "2", MAIN),)
+    assert found.lost == (LostSetting("actor.gone", "2", MAIN),)
     assert new == {}
     assert found.ours[MAIN].decode() == OLD_FILES[MAIN]
     found, new = carried({REWARD: ("name: score", "name: ${judge.path}")})
@@ -295,13 +295,13 @@ def test_all_that_has_taken_the_part_of_a_file_is_named(small: Path) -> None:
         [vendored("engine.py", b"engine\n"), vendored("losses.py", b"losses\n"), vendored("pad.py", b"pad\n")]
     )
     places = {
-        "toy/gone.py": Successor(("toy/engine.py", "toy/losses.py", "toy/pad.py"), same=False, users=("main.py",))
+        "toy/gone.py": Successor(("toy/engine.py", "toy/losses.py", "toy/pad.py"), same=False, importers=("main.py",))
     }
     entry = ready(small, new, NEW, places)
     assert not any(action.verdict is Verdict.MERGE for action in entry.plan.actions)
     entry.run()
     note = (small / "orphaned/toy/gone.py.note").read_text()
-    assert "toy/engine.py has taken its part, and your edits do not fit in by themselves.\n" in note
+    assert "toy/engine.py replaces it, but your edits cannot be merged into it automatically.\n" in note
     assert "\nIt was used by main.py: see what that uses now.\n" in note
     assert re.search(r"^Other parts of it are in toy/losses\.py, toy/pad\.py\.$", note, re.MULTILINE)
 

@@ -155,10 +155,10 @@ def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
     assert verdicts[NEW_ACTOR] == (Verdict.ADD, Reason.NEW)
     assert (small / "orphaned/toy/old_place/actor.py").read_bytes() == edited
     assert (small / "orphaned/toy/old_place/actor.py.note").read_text() == (
-        "toy/old_place/actor.py, as you had edited it: it was part of verl 0.5.0 and is not of verl 0.6.1.\n"
+        "toy/old_place/actor.py with your edits. verl 0.5.0 had this file, verl 0.6.1 does not.\n"
         "Its code came from upstream's verl/actor.py.\n"
-        "toy/new_place/actor.py has taken its part, and your edits do not fit in by themselves.\n"
-        "Move by hand what you still need, then remove this file and the other.\n"
+        "toy/new_place/actor.py replaces it, but your edits cannot be merged into it automatically.\n"
+        "Move by hand what you still need, then delete this note and the file beside it.\n"
         "\n"
         "Your edits were:\n"
         "\n"

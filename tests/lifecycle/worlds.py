@@ -13,7 +13,7 @@ from extractor.pipeline.plan import Plan, Reason, Verdict, plan_new
 from extractor.project import base, lock
 from extractor.project.lock import Lock
 from extractor.usecases.upgrade.moved_files import Successor
-from extractor.usecases.upgrade.verdicts import UpgradeInputs, carry_settings, look, plan_upgrade
+from extractor.usecases.upgrade.verdicts import UpgradeInputs, carry_settings, plan_upgrade, read_files_on_disk
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind, Tree
@@ -155,7 +155,7 @@ def ready(
     """Work out an upgrade to a tree."""
     old = lock.read(project)
     paths = {file.path for file in old.files} | {file.path for file in new}
-    found = look(project, paths)
+    found = read_files_on_disk(project, paths)
     below = [path for path in (project / "orphaned").rglob("*") if path.is_file()]
     parked = {path.relative_to(project).as_posix(): path.read_bytes() for path in below}
     sides = UpgradeInputs(old, base.read(project, old), new, found, successors or {}, LABELS, parked)

@@ -108,7 +108,7 @@ class Made:
     def modules(self) -> list[tuple[KeptModule, Emitted]]:
         """The kept modules with what they became."""
         emitted = {item.path: item for item in self.generated.emitted}
-        return [(module, emitted[module.target_path]) for module in self.generated.found.modules]
+        return [(module, emitted[module.target_path]) for module in self.generated.sliced.modules]
 
 
 def make(configuration: Configuration, root: Path, manifest: Manifest | None = None) -> Made:

@@ -8,7 +8,7 @@ import pytest
 
 from extractor.pipeline.generate import list_recipes
 from extractor.values import releases
-from extractor.values.moves import rename_module
+from extractor.values.moved_modules import rename_module
 from extractor.values.options import RECIPES
 from extractor.values.tree import FileKind
 from tests.project.running import check_forked, train

@@ -337,8 +337,8 @@ PLAIN = Configuration(NEWEST[-1], "hf")
 OLDER = Configuration("0.6.1", "hf")
 ACTOR, VALIDATION = "actor_rollout_ref.actor", "actor_rollout_ref.rollout.val_kwargs"
 FEW = f"data.train_batch_size=4 actor_rollout_ref.rollout.n=4 {ACTOR}.ppo_mini_batch_size=4"
-PASSES, OF_A_PASS = f"{ACTOR}.ppo_micro_batch_size_per_gpu", "is a mean over the passes in this release"
-OF_KL_COV, ADDED = "note: the loss kl_cov chooses tokens among those of a pass", "adds the responses of a pass up"
+PASSES, OF_A_PASS = f"{ACTOR}.ppo_micro_batch_size_per_gpu", "averages each micro-batch in this release"
+OF_KL_COV, ADDED = "note: the loss kl_cov chooses tokens within a micro-batch", "sums the responses of a micro-batch"
 # Of a project: settings, the exit code, and what is said; or what is not, after a "not ".
 ANSWERS: dict[Configuration, list[tuple[str, int, str]]] = {
     PLAIN: [

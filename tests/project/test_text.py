@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 
 from extractor.pipeline.index.syntax import find_first_line
-from extractor.pipeline.slicer.slice import KeptModule
+from extractor.pipeline.slicer.types import KeptModule
 from extractor.values.manifest import Fix
 from tests.project.support import CONFIGURATIONS, PACKAGE, Configuration, Maker
 

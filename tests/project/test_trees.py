@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.sizes import limit_of
 from extractor.project import lock
-from extractor.usecases.verify import subject
+from extractor.usecases.verify import project_files
 from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.values import releases
 from extractor.values.tree import FileKind
@@ -112,7 +112,7 @@ ONE_FEATURE = [Configuration(NEWEST[-1], features=(one.name,)) for one in releas
 )
 def test_no_name_leads_to_ray_or_verl_and_every_import_resolves(made: Maker, configuration: Configuration) -> None:
     project = made(configuration)
-    read = subject.read(project.root)
+    read = project_files.read_project(project.root)
     for check in (check_ray_free(read), check_imports(read, project.source)):
         assert check.ok, (check.summary, *check.details)
 
@@ -121,16 +121,19 @@ def test_no_name_leads_to_ray_or_verl_and_every_import_resolves(made: Maker, con
 def test_every_symbol_leads_to_a_root(made: Maker, configuration: Configuration) -> None:
     """And no definition is in a vendored file that the search did not reach."""
     project = made(configuration)
-    edges = project.generated.found.edges
+    edges = project.generated.sliced.edges
     roles = {f"role {role.name}" for role in project.manifest.list_active_roles(project.options)}
-    modules = {module.module for module in project.generated.found.modules}
+    modules = {module.module for module in project.generated.sliced.modules}
     for symbol in edges:
         chain = [symbol]
         while chain[-1] in edges:
             assert len(chain) <= len(edges), chain[:10]
             chain.append(edges[chain[-1]].origin)
         end = chain[-1]
-        assert end in (*roles, "the project's own code") or end.removeprefix("effect of ") in modules, chain
+        assert (
+            end in (*roles, "the project's own code", "the project's templates")
+            or end.removeprefix("effect of ") in modules
+        ), chain
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef)
     for module, emitted in project.modules:
         for node in ast.parse(emitted.text).body:

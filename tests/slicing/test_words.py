@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from extractor.pipeline.render import words
+from extractor.pipeline.render import method_names
 from extractor.values import releases
 from extractor.values.options import Options
 
@@ -21,18 +21,18 @@ def test_rows(monkeypatch):
 
 
 @pytest.fixture
-def found(monkeypatch: pytest.MonkeyPatch) -> words.NameUses:
+def found(monkeypatch: pytest.MonkeyPatch) -> method_names.MemberNames:
     texts = {"pkg/table.py": CODE, "tests/test_rows.py": TEST}
     templates = {path: [SimpleNamespace(text=text)] for path, text in texts.items()}
-    monkeypatch.setattr(words, "map_files", lambda *_: templates)
+    monkeypatch.setattr(method_names, "map_files", lambda *_: templates)
     release = releases.find_default()
-    return words.collect_method_names(releases.load(release), Options("pkg", release, "hf", "grpo"))
+    return method_names.collect_method_names(releases.load(release), Options("pkg", release, "hf", "grpo"))
 
 
-def test_a_string_of_a_test_is_a_name_where_it_is_taken_for_one(found: words.NameUses) -> None:
+def test_a_string_of_a_test_is_a_name_where_it_is_taken_for_one(found: method_names.MemberNames) -> None:
     assert {"started", "stop", "wait", "timeout"} <= found.any
     assert not {"new", "other", "text"} & found.any
 
 
-def test_any_string_of_code_may_be_a_name(found: words.NameUses) -> None:
+def test_any_string_of_code_may_be_a_name(found: method_names.MemberNames) -> None:
     assert "begin" in found.any

@@ -3,7 +3,7 @@
 from textwrap import dedent
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.render.words import find_method_names
+from extractor.pipeline.render.method_names import find_method_names
 from extractor.pipeline.slicer import Slice, slice_source
 from extractor.values.manifest import Feature, Fix, Manifest, Replacement, Requirements, Role, SourcePin
 from extractor.values.options import Options

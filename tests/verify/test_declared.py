@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from extractor.pipeline.source import Source
-from extractor.usecases.verify import subject
+from extractor.usecases.verify import project_files
 from extractor.usecases.verify.parity import find_declared_by_both
 from tests.verify.projects import small
 
@@ -28,7 +28,7 @@ def test_what_an_owner_adds_is_not_compared(tmp_path: Path) -> None:
     project = small(tmp_path / "project", {"toy/core.py": OURS, "toy/own.py": "def f(a=1): ..."})
     theirs = OURS.replace("def of_the_owner(c=4): ...", "def gone(c=4): ...").encode()
     source = Source("0.6.1", "wheel", "0" * 64, {"verl/core.py": theirs}, "")
-    assert find_declared_by_both(subject.read(project), source) == {
+    assert find_declared_by_both(project_files.read_project(project), source) == {
         "verl.core": ["Config", "Config.check", "Config.rate", "LIMIT", "kept"]
     }
 

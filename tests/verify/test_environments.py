@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.verify import interpreter, subject
+from extractor.usecases.verify import interpreter, project_files
 from extractor.usecases.verify.closed_imports import check_importable
 from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.errors import CheckFailed
@@ -43,7 +43,7 @@ def environment(project: Path, *how: str, install: bool = True) -> Path:
 
 
 def importable(project: Path) -> Check:
-    return check_importable(subject.read(project), interpreter.choose(project, None))
+    return check_importable(project_files.read_project(project), interpreter.choose(project, None))
 
 
 @pytest.mark.slow
@@ -111,15 +111,15 @@ def test_a_python_named_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.M
         (tmp_path / name / "__init__.py").write_text("raise SystemExit(1)\n", encoding="utf-8")
     chosen = interpreter.choose(project, os.path.relpath(sys.executable))
     assert Path(chosen).is_absolute()
-    assert check_importable(subject.read(project), chosen).ok
+    assert check_importable(project_files.read_project(project), chosen).ok
 
 
 def test_only_what_is_required_can_be_imported(tmp_path: Path, python: str) -> None:
-    check = check_importable(subject.read(small(tmp_path / "p", FILES)), python)
+    check = check_importable(project_files.read_project(small(tmp_path / "p", FILES)), python)
     assert check.status is CheckStatus.OK
     assert "3 vendored modules imported without Ray, verl" in check.summary
     others = {f"toy/{name}s.py": f"import {name}\n" for name in ("ray", "verl", "pytest", "vllm")}
-    check = check_importable(subject.read(small(tmp_path / "others", {**FILES, **others})), python)
+    check = check_importable(project_files.read_project(small(tmp_path / "others", {**FILES, **others})), python)
     assert check.status is CheckStatus.FAILED
     for name in ("ray", "verl", "pytest", "vllm"):
         assert f"toy.{name}s: ModuleNotFoundError: No module named '{name}' (toy/{name}s.py:1)" in check.details

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from extractor.pipeline.source import Source
-from extractor.usecases.verify import subject as subjects
+from extractor.usecases.verify import project_files as subjects
 from extractor.usecases.verify.fixed_upstream import write_upstream
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Edit, Fix
@@ -29,7 +29,7 @@ def written(folder: Path, *fixes: Fix) -> tuple[list[str], str]:
     """Write upstream for a project that has all of these fixes; return those that it got, and the module."""
     changes = {"toy/mean.py": [f"fix {item.id}: why" for item in fixes]}
     project = small(folder / "p", {"toy/mean.py": "", "toy/rows.py": "", "toy/shims/sums.py": SHIM}, changes=changes)
-    given = write_upstream(subjects.read(project), SOURCE, fixes, folder / "up")
+    given = write_upstream(subjects.read_project(project), SOURCE, fixes, folder / "up")
     return given, (folder / "up/verl/mean.py").read_text(encoding="utf-8")
 
 

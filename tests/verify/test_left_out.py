@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from extractor.pipeline.rewrite.changes import describe_dropped_methods
-from extractor.usecases.verify import subject
-from extractor.usecases.verify.dropped_methods import check_left_out
+from extractor.usecases.verify import project_files
+from extractor.usecases.verify.dropped_methods import check_dropped_methods
 from extractor.usecases.verify.report import Check, CheckStatus
 from tests.rewrite.support import with_former_header
 from tests.verify.projects import small
@@ -32,7 +32,9 @@ def check(folder: Path, hook: str = "", *, former: bool = False, test: str = "",
     files = {"toy/engine.py": made, "toy/hook.py": f"# vextract:hook\n{hook}\n"}
     files["tests/test_engine.py"] = f"# vextract:template\n{test}\n"
     changes = {} if former else {"toy/engine.py": said}
-    return check_left_out(subject.read(small(folder / "toy", files, hooks=("toy/hook.py",), changes=changes)))
+    return check_dropped_methods(
+        project_files.read_project(small(folder / "toy", files, hooks=("toy/hook.py",), changes=changes))
+    )
 
 
 LINES = (

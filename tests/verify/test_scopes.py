@@ -1,7 +1,7 @@
 import ast
 import textwrap
 
-from extractor.usecases.verify.scopes import Analysis
+from extractor.usecases.verify.name_analysis import Analysis
 
 
 def analyse(text: str, module: str = "toy.utils.x", *, is_package: bool = False) -> Analysis:

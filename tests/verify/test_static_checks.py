@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from extractor.usecases.verify import subject
+from extractor.usecases.verify import project_files
 from extractor.usecases.verify.closed_imports import check_imports, check_ray_free
 from extractor.usecases.verify.hashes import check_base, check_hashes
 from extractor.usecases.verify.report import CheckStatus
@@ -21,7 +21,7 @@ GOOD = {
 
 
 def test_a_closed_project_passes(tmp_path: Path) -> None:
-    found = subject.read(small(tmp_path / "p", GOOD))
+    found = project_files.read_project(small(tmp_path / "p", GOOD))
     assert check_imports(found, None).status is CheckStatus.OK
     assert check_ray_free(found).status is CheckStatus.OK
     assert check_hashes(found, strict=True).status is CheckStatus.OK
@@ -56,7 +56,7 @@ OPEN = (
 def test_an_open_project_fails_and_says_where(tmp_path: Path) -> None:
     for number, (text, problem) in enumerate(OPEN):
         files = {**GOOD, "toy/core.py": text, "main.py": "x = 1\n"}
-        check = check_imports(subject.read(small(tmp_path / str(number), files)), None)
+        check = check_imports(project_files.read_project(small(tmp_path / str(number), files)), None)
         assert (check.status, check.details) == (CheckStatus.FAILED, (problem,))
 
 
@@ -64,9 +64,9 @@ def test_what_may_be_imported(tmp_path: Path) -> None:
     text = "from toy.utils import __name__ as name\nfrom toy.mine import x\n\nx(name)\n"
     root = small(tmp_path / "p", {**GOOD, "toy/core.py": text, "main.py": ""})
     (root / "toy/mine.py").write_text("def x(): ...\n", encoding="utf-8")  # which the owner added
-    assert check_imports(subject.read(root), None).status is CheckStatus.OK
+    assert check_imports(project_files.read_project(root), None).status is CheckStatus.OK
     text = "try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n\ndef f():\n    import vllm\n"
-    check = check_imports(subject.read(small(tmp_path / "optional", {"toy/core.py": text})), None)
+    check = check_imports(project_files.read_project(small(tmp_path / "optional", {"toy/core.py": text})), None)
     assert check.status is CheckStatus.OK
     assert check.details == ("imported only where they are used, and not required: flash_attn, vllm",)
 
@@ -74,7 +74,9 @@ def test_what_may_be_imported(tmp_path: Path) -> None:
 def test_of_hooks_only_imports_of_the_project_are_checked(tmp_path: Path) -> None:
     path = "toy/custom/hook.py"
     root = small(tmp_path / "p", {path: "import pandas, verl\nfrom toy.none import x\ngone()\n"}, hooks=(path,))
-    assert check_imports(subject.read(root), None).details == (f"{path}:2: imports toy.none, which does not exist",)
+    assert check_imports(project_files.read_project(root), None).details == (
+        f"{path}:2: imports toy.none, which does not exist",
+    )
 
 
 def test_names_that_lead_to_ray_are_found_and_words_are_not(tmp_path: Path) -> None:
@@ -86,26 +88,29 @@ def test_names_that_lead_to_ray_are_found_and_words_are_not(tmp_path: Path) -> N
             ("import importlib\nimportlib.import_module('ray.util')\n", "toy/core.py:2: imports ray.util by name"),
         )
     ):
-        check = check_ray_free(subject.read(small(tmp_path / str(number), {"toy/core.py": text})))
+        check = check_ray_free(project_files.read_project(small(tmp_path / str(number), {"toy/core.py": text})))
         assert check.status is CheckStatus.FAILED
         assert problem in check.details
     text = '"""Without ray."""\n# ray.get\n\ndef f(ray):\n    """Runs ray."""\n    return ray.get("ray worker")\n'
-    assert check_ray_free(subject.read(small(tmp_path / "p", {"toy/core.py": text}))).status is CheckStatus.OK
+    assert (
+        check_ray_free(project_files.read_project(small(tmp_path / "p", {"toy/core.py": text}))).status
+        is CheckStatus.OK
+    )
 
 
 def test_edited_missing_and_damaged_files(tmp_path: Path) -> None:
     project = small(tmp_path / "p", GOOD)
     (project / "toy/core.py").write_text("x = 1\n", encoding="utf-8")
-    found = subject.read(project)
+    found = project_files.read_project(project)
     check = check_hashes(found, strict=False)
     assert (check.status, check.details) == (CheckStatus.REPORTED, ("edited: toy/core.py (vendored)",))
     assert check.ok
     assert check_hashes(found, strict=True).status is CheckStatus.FAILED
     (project / "toy/core.py").unlink()
-    check = check_hashes(subject.read(project), strict=False)
+    check = check_hashes(project_files.read_project(project), strict=False)
     assert (check.status, check.details) == (CheckStatus.FAILED, ("missing: toy/core.py",))
     (project / ".vextract/base.zip").write_bytes(b"PK")
-    check = check_base(subject.read(project))
+    check = check_base(project_files.read_project(project))
     assert check.status is CheckStatus.FAILED
     assert "damaged" in check.summary
     assert "vextract sync" in check.details[0]

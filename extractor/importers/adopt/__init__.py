@@ -8,19 +8,19 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from extractor.importers.adopt import method_states
-from extractor.importers.adopt.assemble import assemble, find_narrower
+from extractor.importers.adopt.assemble import assemble, find_breaking_edits
 from extractor.importers.adopt.carry import Carried, carry, list_members
 from extractor.importers.adopt.differences import is_all_upstreams
 from extractor.importers.adopt.file_hooks import copy_files
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome, Share
-from extractor.importers.adopt.ledger import list_edits, park
+from extractor.importers.adopt.list_edits import list_edits, park
 from extractor.importers.adopt.method_hooks import FILE, STEP_HOOKS, Hook
 from extractor.importers.adopt.method_states import MethodState
 from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Unit
-from extractor.importers.runs.carry_over import RunRequest
 from extractor.importers.runs.imported_project import ImportedProject
+from extractor.importers.runs.run_request import RunRequest
 from extractor.pipeline.generate import Generated, complete
 from extractor.pipeline.merge.segments import decode, restore_upstream_names
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
@@ -100,7 +100,7 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
             needed |= {_DATASETS for state in adoption.methods if state.setting.startswith("data.custom_cls")}
             if needed - {*options.features}:
                 options = complete(replace(options, features=(*options.features, *needed)), manifest)
-            elif not wanted.methods(generated.found):
+            elif not wanted.methods(generated.sliced):
                 return adoption
 
 
@@ -134,7 +134,7 @@ def adopt_with_run(
         for action in adoption.plan.actions
         if action.data is not None and action.verdict is not Verdict.ORPHAN
     ]
-    settled = found.settle(Tree.of(edited), adoption.options, recognised.source, adoption.code)
+    settled = found.apply_to_project(Tree.of(edited), adoption.options, recognised.source, adoption.code)
     actions = {action.path: action for action in adoption.plan.actions}
     for file in settled.tree:  # a run's settings count as the owner's edits as well
         action = actions.get(file.path) or Action(file.path, Verdict.ADD, file.kind, Reason.OWNED)
@@ -151,7 +151,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     barred = method_states.list_barred_units(target, recognised)
     while True:
         carried = carry(target, barred)
-        more = find_narrower(target, carried) or method_states.list_blind_metrics(recognised, target, carried)
+        more = find_breaking_edits(target, carried) or method_states.list_blind_metrics(recognised, target, carried)
         if not more:
             break
         barred |= more

@@ -37,7 +37,7 @@ def assemble(target: AdoptTarget, carried: Carried) -> dict[str, bytes]:
     return files
 
 
-def find_narrower(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
+def find_breaking_edits(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
     """Return edits that lack arguments or members the project may use."""
     found: dict[Unit, str] = {}
     for unit, work in carried.works.items():

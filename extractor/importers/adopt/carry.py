@@ -11,7 +11,7 @@ from extractor.importers.adopt.differences import Difference
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Line, NoPlace, Sides, Unit
 from extractor.pipeline import merge
 from extractor.pipeline.index.module_imports import Name, rewrite_imports
-from extractor.pipeline.index.reading import Reading
+from extractor.pipeline.index.reading import CodeScan
 from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
 from extractor.pipeline.merge.segments import END, TOP, Segment
 from extractor.pipeline.merge.statements import is_python, merge_statements
@@ -223,8 +223,8 @@ def _find_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment |
     """
     ours = {item.name: item.target for item in sides.kept.substitutes}
     core, inner, needs = _redirect(target, text, sides.module, ours, is_package=sides.is_package)
-    chains = Reading(_parse(text)).chains
-    present = Reading(_parse(emitted.core)).chains if emitted else {}
+    chains = CodeScan(_parse(text)).chains
+    present = CodeScan(_parse(emitted.core)).chains if emitted else {}
     lines: dict[str, Line] = {}
     for name in sorted(_collect_names(text, core)):
         item = sides.fork_imports.get(name)
@@ -278,8 +278,8 @@ def _collect_names(text: str, core: str) -> set[str]:
             found = find_global_names(core, "fork")
         except SyntaxError as error:
             raise NoPlace(f"it is not valid Python ({error})") from None
-    for annotation in Reading(_parse(text)).annotations:
-        found.update(Reading(annotation).chains)
+    for annotation in CodeScan(_parse(text)).annotations:
+        found.update(CodeScan(annotation).chains)
     return {name for name in found if name not in _BUILTIN and not name.startswith("__")}
 
 

@@ -17,7 +17,7 @@ from extractor.importers.config.keys import REWARD_MANAGER
 from extractor.importers.config.templates import read_table, render
 from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import TargetProject
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.pipeline.rewrite.definitions import list_required_arguments
 from extractor.values.tree import File, FileKind, Tree
 

@@ -13,7 +13,7 @@ from extractor.importers.adopt.own_keys import add_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.project.lock import Lock
-from extractor.usecases.restore import open_upstream
+from extractor.usecases.emitted_files import open_upstream
 from extractor.values import readers
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.tree import File, FileKind

@@ -13,7 +13,7 @@ from extractor.importers.adopt.method_hooks import FILE, REGISTER, find_argument
 from extractor.importers.adopt.recognised import recognise
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.pipeline.merge.segments import decode, restore_upstream_names
-from extractor.usecases.verify import interpreter, subject
+from extractor.usecases.verify import interpreter, project_files
 from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.report import Check, CheckStatus
 
@@ -25,7 +25,7 @@ _VERSIONS = (VERSION, "verl/single_controller/version/version")
 def check_methods(project: Path, directory: Path, python: str | None, *, offline: bool) -> Check:
     """Compare each estimator and loss of a fork with the project's."""
     found = recognise(directory, None, offline=offline)
-    fork, read = found.code, subject.read(project)
+    fork, read = found.code, project_files.read_project(project)
     hooks = next((file.text for file in read.files.values() if file.path.endswith(f"/{FILE}")), "")
     methods = [_describe_method(fork, method, hooks) for method in found.methods]
     if not methods:

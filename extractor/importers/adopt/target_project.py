@@ -111,13 +111,13 @@ class AdoptTarget:
         self.copy = copy
         self.compared = compared
         self.package = package
-        self._found = generated.found
+        self._found = generated.sliced
         self.files = {file.path: file for file in generated.tree}
         # Of a module and a package of one name Python imports the package.
         packages_last = sorted(copy.own, key=lambda path: path.endswith("/__init__.py"))
         self.own = {name_module(path): path for path in packages_last}
         self.sides: dict[str, Sides] = {}
-        for kept in generated.found.modules:
+        for kept in generated.sliced.modules:
             path = f"{package}/{kept.target_path}"
             old, emitted = decode(source.files[kept.upstream_path]), decode(self.files[path].data)
             if old is not None and emitted is not None:

@@ -9,7 +9,7 @@ from extractor.importers.config.project import parse_hook
 from extractor.project.lock import Lock
 from extractor.values import readers
 from extractor.values.modules import list_imports
-from extractor.values.moves import rename_dotted_name
+from extractor.values.moved_modules import rename_dotted_name
 from extractor.values.reachable import find_reachable
 from extractor.values.setting_types import PATH as SHIPPED
 from extractor.values.tree import FileKind

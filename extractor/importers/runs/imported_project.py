@@ -8,11 +8,11 @@ from typing import Any
 
 from extractor.importers.config.project import UNKNOWN
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import assemble, report, setting_repairs
+from extractor.importers.runs import report, setting_repairs, write_settings
 from extractor.importers.runs import settings as settings_of
-from extractor.importers.runs.convert import Experiment
 from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
+from extractor.importers.runs.experiment import Experiment
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.render import unread
@@ -109,7 +109,7 @@ class MatchedRun:
             features=tuple(sorted(features)),
         )
 
-    def settle(
+    def apply_to_project(
         self, tree: Tree, options: Options, source: Source, adopted: Sequence[str] | None = None
     ) -> ImportedProject:
         """Put the run's settings into a project's tree.
@@ -120,7 +120,7 @@ class MatchedRun:
             source: verl, of the project's release.
             adopted: The edits of the run's own copy of verl that the tree has; None: it was not looked at for any.
         """
-        before, run = assemble.load_config(tree, "actor_rollout_ref.model.path=given"), self.run
+        before, run = write_settings.load_config(tree, "actor_rollout_ref.model.path=given"), self.run
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
         project = self._complete_project(project, before, settings, is_adopted=adopted is not None)
@@ -155,7 +155,7 @@ class MatchedRun:
         """Copy the run's code, repair settings, and add what copies read."""
         run, stated, carried = self.run, self._stated, project.settings
         project, about = self._copy(project, before, settings, is_adopted=is_adopted)
-        mended, more = setting_repairs.settle(project, before, self.experiment.wanted, stated)
+        mended, more = setting_repairs.repair_settings(project, before, self.experiment.wanted, stated)
         project = replace(project, settings={**project.settings, **mended})
         lost = settings.list_without_place(before)
         left = {item.key for item in settings.remarks if item.what == "dropped"} | lost.keys()
@@ -196,8 +196,8 @@ class MatchedRun:
             return taken
 
         for take in (
-            lambda project: easyr1.take_rewards(project, run.scored_by),
-            lambda project: easyr1.take_prompts(project, run.written),
+            lambda project: easyr1.take_rewards(project, run.scoring_function),
+            lambda project: easyr1.take_prompts(project, run.prompt_template),
             managers.take_named,
             named.take_modules,
             named.take_tools,
@@ -215,24 +215,26 @@ class MatchedRun:
         kept = {key: value for key, value in project.settings.items() if key not in left}
         return replace(project, settings=kept), remarks
 
-    def _write(self, project: TargetProject, before: Mapping[str, Any], settings: _Settings) -> assemble.Assembled:
+    def _write(
+        self, project: TargetProject, before: Mapping[str, Any], settings: _Settings
+    ) -> write_settings.WrittenSettings:
         """Write the settings; correct those whose composed values come out different."""
-        following, wanted = assemble.list_following(project.tree), settings.wanted
+        following, wanted = write_settings.list_following(project.tree), settings.wanted
         whole = {**flatten(self.experiment.config), **wanted}
         now, followers = keep_references(project.settings, self._stated, before, following, whole)
         expected = {**wanted, **followers}
-        written = assemble.write(replace(project, settings=now), self.run)
+        written = write_settings.write(replace(project, settings=now), self.run)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
-            made = assemble.load_config(written.tree)
+            made = write_settings.load_config(written.tree)
             wrong = {key: value for key, value in expected.items() if key in made and made[key] != value}
             part = {key: value for key, value in wrong.items() if (key in following) == follows}
             if part:
                 now = {**now, **part}
-                written = assemble.write(replace(project, settings=now), self.run)
+                written = write_settings.write(replace(project, settings=now), self.run)
         return written
 
     def _report(
-        self, project: TargetProject, written: assemble.Assembled, settings: _Settings, source: Source
+        self, project: TargetProject, written: write_settings.WrittenSettings, settings: _Settings, source: Source
     ) -> ImportedProject:
         """Return the finished project with its report and unknown settings."""
         told = {**settings.unknown, **{key: settings.aside[key] for key in settings.asked}}
@@ -242,8 +244,8 @@ class MatchedRun:
         ]
         remarks = [item for item in settings.remarks if item.key not in told]
         every = (*self.run.remarks, *self.experiment.remarks, *remarks, *aside, *written.remarks)
-        tree = assemble.add_unknown(written.tree, self.run, settings.aside)
-        config = assemble.load_config(tree)
+        tree = write_settings.add_unknown(written.tree, self.run, settings.aside)
+        config = write_settings.load_config(tree)
         head = report.write_headline(self.run.file, self.target.release, config, len(written.settings))
         every += tuple(report_variables(replace(project, tree=tree), self.run.environment))
         stated = self._stated if self.run.resolved is None else {}
@@ -251,7 +253,7 @@ class MatchedRun:
         renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
         whole = {**flatten(self.run.defaults), **self.experiment.wanted}
         every += tuple(report.remark_on_defaults(whole, stated, config, usual, renames, every))
-        tree = assemble.add_hook(tree, report.FILE, report.text(head, every, self.run.notes))
+        tree = write_settings.add_hook(tree, report.FILE, report.text(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
 
 

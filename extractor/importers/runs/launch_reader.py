@@ -14,8 +14,8 @@ import yaml
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
-from extractor.importers.runs.places import RunFolders
-from extractor.importers.runs.run import Around, Run, Translated, is_override, read_overrides
+from extractor.importers.runs.run import ReadOptions, Run, TranslatedRun, is_override, read_overrides
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.values import fingerprint, limits, readers
 from extractor.values.configtree import compose
 from extractor.values.configtree.compose import read_config
@@ -46,7 +46,7 @@ _CORRECT = "correct the file"
 RESOLVED = "pass what the run resolves to: append `--cfg job --resolve > run.yaml` to its command, and pass run.yaml"
 
 
-def read_launch(path: Path, text: str, around: Around) -> Run:
+def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
     """Return the run that a bash script starts.
 
     Args:
@@ -72,13 +72,13 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
     notes = [*reading.notes, *([several] if len(launches) > 1 else [])]
     places = around.places.change_directory(command.environment.get("PWD", ""))
     if easyr1.is_launch(module, arguments):
-        notes += [] if module == easyr1.MODULE else _is_another(module, command.line, "EasyR1's")
+        notes += [] if module == easyr1.MODULE else _note_other_trainer(module, command.line, "EasyR1's")
         found = translate(path, easyr1.translate_launch(path, arguments, places))
         return replace(found, notes=tuple(notes), places=places)
     run, words = read_own_config(module, arguments, path, around.config_dirs, places)
     stated = [word for word in words if is_override(word)]
     is_verls = "main_ppo" in module and _VARIANT.match(module) is None
-    notes += [] if is_verls else _is_another(module, command.line, "main_ppo")
+    notes += [] if is_verls else _note_other_trainer(module, command.line, "main_ppo")
     for word in words:
         if word not in stated and word != "&":
             why = "what it may add is not known" if find_unknowns(word) == (word[1:-1],) else "no override, left out"
@@ -92,10 +92,10 @@ def read_launch(path: Path, text: str, around: Around) -> Run:
     )
 
 
-def translate(path: Path, found: Translated) -> Run:
+def translate(path: Path, found: TranslatedRun) -> Run:
     """Return the run of a translated launch or config."""
-    scored, written = found.scored_by, found.written
-    return Run(str(path), found.overrides, remarks=found.remarks, scored_by=scored, written=written)
+    scored, written = found.scoring_function, found.prompt_template
+    return Run(str(path), found.overrides, remarks=found.remarks, scoring_function=scored, prompt_template=written)
 
 
 def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
@@ -129,7 +129,7 @@ def _find_python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
     return (rest[0], rest[1:]) if rest else None
 
 
-def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptReading, _Launches]:
+def _read_where_started(path: Path, text: str, around: ReadOptions) -> tuple[ScriptReading, _Launches]:
     """Read a script from the folder where most paths exist."""
     places = around.places
     best: tuple[int, ScriptReading, _Launches] | None = None
@@ -151,7 +151,7 @@ def _read_where_started(path: Path, text: str, around: Around) -> tuple[ScriptRe
     return best[1:]
 
 
-def _explain_no_launch(path: Path, text: str, reading: ScriptReading, around: Around) -> UsageError:
+def _explain_no_launch(path: Path, text: str, reading: ScriptReading, around: ReadOptions) -> UsageError:
     """Return the error for a script that starts nothing of verl's."""
     for command in reading.commands:
         if trl.is_launch(command.words, around.places.change_directory(command.environment.get("PWD", ""))):
@@ -171,7 +171,7 @@ def _explain_no_launch(path: Path, text: str, reading: ScriptReading, around: Ar
     return UsageError(f"{path}: {what}", hint=hint)
 
 
-def _is_another(module: str, line: int, usual: str) -> list[str]:
+def _note_other_trainer(module: str, line: int, usual: str) -> list[str]:
     return [f"line {line}: {module} is another trainer than {usual}: what only it does is not carried over"]
 
 

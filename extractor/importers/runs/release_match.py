@@ -146,7 +146,7 @@ def add_earlier_defaults(run: Run) -> Run:
 
     Until then KL went into the reward of every run that did not have it in the loss, and the entropy counted.
     """
-    why = is_earlier(run)
+    why = explain_earlier(run)
     if why is None:
         return run
     before: dict[str, Any] = {"actor_rollout_ref": {"actor": {"entropy_coeff": 0.001}}}
@@ -161,7 +161,7 @@ def add_earlier_defaults(run: Run) -> Run:
     return replace(run, defaults=before, notes=(*run.notes, note))
 
 
-def is_earlier(run: Run) -> str | None:
+def explain_earlier(run: Run) -> str | None:
     """Say why a run predates the first release, or return None."""
     if run.resolved is not None:
         return None

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from extractor.importers.runs.bash import refuse_length
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, replace_unknowns
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import limits
 from extractor.values.configtree import BadOverride, Override, flatten, parse_override
@@ -29,7 +29,7 @@ ROWS = (
 
 
 @dataclass(frozen=True)
-class FileScored:
+class ScoringFunction:
     """A run's scoring function, in a file that the run names.
 
     Attributes:
@@ -48,7 +48,7 @@ class FileScored:
 
 
 @dataclass(frozen=True)
-class Written:
+class PromptTemplate:
     """Text that a run adds to its prompts.
 
     Attributes:
@@ -64,13 +64,13 @@ class Written:
     place: str
 
 
-class Translated(NamedTuple):
+class TranslatedRun(NamedTuple):
     """A translated run of another library, with remarks and reward code."""
 
     overrides: tuple[Override, ...]
     remarks: tuple[Remark, ...]
-    scored_by: FileScored | None = None
-    written: Written | None = None
+    scoring_function: ScoringFunction | None = None
+    prompt_template: PromptTemplate | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,8 @@ class Run:
         places: Where its relative paths may lead.
         remarks: What became of settings that verl has no name for.
         is_whole: Whether the defaults are all that its release had.
-        scored_by: What scores in a run of EasyR1's; None: the settings say what does.
-        written: What a run of EasyR1's adds to its prompts.
+        scoring_function: What scores in a run of EasyR1's; None: the settings say what does.
+        prompt_template: What a run of EasyR1's adds to its prompts.
     """
 
     file: str
@@ -107,13 +107,13 @@ class Run:
     environment: Mapping[str, str] = field(default_factory=dict, repr=False)
     places: RunFolders = field(default_factory=lambda: RunFolders(()), repr=False)
     remarks: tuple[Remark, ...] = ()
-    scored_by: FileScored | None = None
-    written: Written | None = None
+    scoring_function: ScoringFunction | None = None
+    prompt_template: PromptTemplate | None = None
     is_whole: bool = False
 
 
 @dataclass(frozen=True)
-class Around:
+class ReadOptions:
     """The arguments of `read_run`, and the folders to search."""
 
     given: Mapping[str, str]

@@ -8,7 +8,7 @@ from typing import Any
 from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_MANAGER
 from extractor.importers.runs.copied_code import managers
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
-from extractor.importers.runs.places import RunFolders, is_on_the_hub
+from extractor.importers.runs.run_folders import RunFolders, is_on_the_hub
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 from extractor.values.setting_types import PATH, read_types_and_words
@@ -58,7 +58,7 @@ _ONE_OF = (
 )
 
 
-def settle(
+def repair_settings(
     of_run: TargetProject, project: Mapping[str, Any], run: Mapping[str, Any], stated: Collection[str]
 ) -> _Mended:
     """Change settings that a project would refuse; list missing inputs.

@@ -18,7 +18,7 @@ from extractor.importers.config.keys import (
 )
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs.convert import GENERATIVE, SERVICES, Experiment, list_loggers
+from extractor.importers.runs.experiment import GENERATIVE, SERVICES, Experiment, list_loggers
 from extractor.importers.runs.placeholders import find_unknowns, shown
 from extractor.importers.runs.release_match import TAKES_ANYTHING
 from extractor.importers.runs.run import Run

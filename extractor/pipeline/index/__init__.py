@@ -10,8 +10,8 @@ from typing import Protocol
 
 from extractor.pipeline.index.module import Module as Module
 from extractor.pipeline.index.statement import Import as Import
+from extractor.pipeline.index.statement import MemberNames as MemberNames
 from extractor.pipeline.index.statement import Method as Method
-from extractor.pipeline.index.statement import NameUses as NameUses
 from extractor.pipeline.index.statement import Statement as Statement
 from extractor.pipeline.index.statement import Uses as Uses
 from extractor.values.modules import name_module

@@ -6,7 +6,7 @@ from functools import cached_property
 from hashlib import sha256
 from pathlib import PurePosixPath
 
-from extractor.pipeline.index.reading import Reading
+from extractor.pipeline.index.reading import CodeScan
 from extractor.pipeline.index.statement import Import, Method, Statement, Uses
 from extractor.pipeline.index.syntax import (
     find_first_argument,
@@ -140,13 +140,13 @@ class Module:
         named with it, "Registry.items".
         """
         found = {
-            statement.node.name: self._is_stored_into(statement.node)
+            statement.node.name: self._find_filled_registries(statement.node)
             for statement in self.statements
             if isinstance(statement.node, (ast.FunctionDef, ast.ClassDef))
         }
         return {name: containers for name, containers in found.items() if containers}
 
-    def _is_stored_into(self, definition: ast.FunctionDef | ast.ClassDef) -> frozenset[str]:
+    def _find_filled_registries(self, definition: ast.FunctionDef | ast.ClassDef) -> frozenset[str]:
         found = set()
         for node in ast.walk(definition):
             targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
@@ -239,7 +239,7 @@ class Module:
             raise self._explain_invalid(error) from None
         chains = {name: set(found) for name, found in reading.chains.items()}
         for annotation in reading.annotations:
-            for name, found in Reading(annotation).chains.items():
+            for name, found in CodeScan(annotation).chains.items():
                 names.add(name)
                 chains.setdefault(name, set()).update(found)
         outer = set(statement.imports)
@@ -262,17 +262,17 @@ class Module:
             hint="check that the source is an unmodified release of verl",
         )
 
-    def _read(self, statement: Statement, method: Method | None) -> tuple[Reading, frozenset[str]]:
+    def _read(self, statement: Statement, method: Method | None) -> tuple[CodeScan, frozenset[str]]:
         """Read a part, and names it reads in its class body."""
         if method is not None:
-            return Reading(method.node), frozenset(Reading(*method.node.decorator_list).chains)
+            return CodeScan(method.node), frozenset(CodeScan(*method.node.decorator_list).chains)
         methods = {item.position for item in self.methods(statement.index)}
         if not isinstance(statement.node, ast.ClassDef) or not methods:
-            return Reading(statement.node), frozenset()
+            return CodeScan(statement.node), frozenset()
         node = statement.node
         around = [item for position, item in enumerate(node.body) if position not in methods]
-        body = Reading(*around)
-        return Reading(*node.decorator_list, *node.bases, *node.keywords, *around), frozenset(body.chains)
+        body = CodeScan(*around)
+        return CodeScan(*node.decorator_list, *node.bases, *node.keywords, *around), frozenset(body.chains)
 
     def _list_bound(self, statement: Statement) -> frozenset[str]:
         """Return the names that the body of a class binds."""

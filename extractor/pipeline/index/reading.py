@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from collections.abc import Set as AbstractSet
 
-from extractor.pipeline.index.statement import NameUses
+from extractor.pipeline.index.statement import MemberNames
 from extractor.values import readers
 
 # A name, or several with points between; where values are put in, there is a star.
@@ -17,8 +17,8 @@ _LETTERS = 3
 _PLACE = re.compile(r"%\(?\w*\)?s|\{\w*\}")
 
 
-class Reading:
-    """One piece of code, read.
+class CodeScan:
+    """The names, imports and annotations of a piece of code.
 
     Attributes:
         chains: Name -> the attribute chains read from it, the longest of each expression; () for the bare name.
@@ -40,7 +40,7 @@ class Reading:
 
     def words(
         self, outside: AbstractSet[str], own: str | None = None, names_in_class: AbstractSet[str] = frozenset()
-    ) -> NameUses:
+    ) -> MemberNames:
         """Return names by which the code may reach object members.
 
         Args:
@@ -59,7 +59,7 @@ class Reading:
                     found.update(chain[1:])
                 else:
                     found.update(chain)
-        return NameUses(frozenset(found), frozenset(mine), frozenset(self._put_together))
+        return MemberNames(frozenset(found), frozenset(mine), frozenset(self._put_together))
 
     def _read(self, node: ast.AST, pending: list[ast.AST]) -> None:
         if isinstance(node, (ast.Attribute, ast.Name)):

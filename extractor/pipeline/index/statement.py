@@ -68,13 +68,13 @@ class Method:
 
 
 @dataclass(frozen=True)
-class NameUses:
+class MemberNames:
     """Names by which code may reach a member of an object.
 
     Attributes:
-        any: Of an object that may be anything: as an attribute, a keyword, or in a string.
-        own: Of the object whose method the code is: `self.name`, `super().name`, or in the body of its class.
-        put_together: Names that are put together at run time, a star for each value: f"get_{x}" is "get_*".
+        any: Read from any object, used as a keyword, or named in a string.
+        own: Read from `self`, `cls` or `super()`, or in the class's body.
+        put_together: Names built at run time, a star for each value: f"get_{x}" is "get_*".
     """
 
     any: frozenset[str] = frozenset()
@@ -97,4 +97,4 @@ class Uses:
     names: Mapping[str, frozenset[tuple[str, ...]]]
     imports: tuple[Import, ...]
     chains: Mapping[str, frozenset[tuple[str, ...]]]
-    words: NameUses
+    words: MemberNames

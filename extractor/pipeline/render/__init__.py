@@ -34,30 +34,29 @@ from extractor.values.configtree.rename import rename_keys
 from extractor.values.configtree.yaml_text import UnsupportedYaml
 from extractor.values.errors import InternalError
 from extractor.values.manifest import Fix, Manifest
-from extractor.values.moves import FORMER_NAMES, map_former_modules
+from extractor.values.moved_modules import FORMER_NAMES, map_former_modules
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import File, FileKind
 
 # One file per algorithm; a project gets those that its release has.
 PRESETS = "config/preset/"
-# Up to 0.7.0 this mean adds the responses of a pass up.
+# Up to 0.7.0 this mean sums the responses of a micro-batch.
 _NOTES = {
     "seq-mean-token-sum-norm": (
-        "loss_agg_mode=seq-mean-token-sum-norm adds the responses of a pass up in this release of verl, where later "
-        "ones take their mean: the gradient grows with ppo_micro_batch_size_per_gpu, and grad_clip cuts it off"
+        "loss_agg_mode=seq-mean-token-sum-norm sums the responses of a micro-batch in this release of verl; later ones "
+        "average them. The gradient grows with ppo_micro_batch_size_per_gpu, and grad_clip cuts it off"
     )
 }
-# Losses that choose tokens among those of a pass.
+# Losses that choose tokens within a micro-batch.
 _BY_PASS = ("clip_cov", "kl_cov")
 _CHOOSES = (
-    "the loss {} chooses tokens among those of a pass, as verl's does: what is learned depends on how the responses of "
-    "an update are cut into passes"
+    "the loss {} chooses tokens within a micro-batch, as in verl: what is learned depends on the size of micro-batches"
 )
 # Up to 0.7.1.
 _MEAN_OF_MEANS = (
-    "loss_agg_mode=token-mean is a mean over the passes in this release of verl: one of few tokens weighs as much as "
-    "one of many, and the gradient depends on ppo_micro_batch_size_per_gpu"
+    "loss_agg_mode=token-mean averages each micro-batch in this release of verl: one with few tokens weighs as much as "
+    "one with many, and the gradient depends on ppo_micro_batch_size_per_gpu"
 )
 _MARK = "vextract:template"
 # The project's package in modules that name it in full: tests are Python as they stand in templates/, too.

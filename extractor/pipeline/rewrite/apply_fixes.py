@@ -9,7 +9,7 @@ from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Edit, Fix
 from extractor.values.readers import split_lines
 
-# What stands for another expression without parentheses around it.
+# Expressions that need no parentheses in place of another.
 _ATOMS = (
     *(ast.Name, ast.Attribute, ast.Call, ast.Subscript, ast.Constant),
     *(ast.List, ast.Dict, ast.Set, ast.ListComp, ast.DictComp, ast.SetComp),
@@ -55,7 +55,9 @@ def _apply_fix(text: str, fix: Fix) -> tuple[str, list[int]]:
         if edit.op == "re_export":
             found.append(edit.count)
             continue
-        spans = list(_find_spans(ast.parse(text), _Finder(text, edit), edit.within.split(".") if edit.within else []))
+        spans = list(
+            _find_spans(ast.parse(text), _EditMatcher(text, edit), edit.within.split(".") if edit.within else [])
+        )
         text = replace_spans(text, spans)
         found.append(len(spans))
     return text, found
@@ -66,7 +68,7 @@ def count_matches(source: str, fix: Fix) -> list[int]:
     return _apply_fix(source, fix)[1]
 
 
-def touches(fix: Fix, definition: str) -> bool:
+def changes_definition(fix: Fix, definition: str) -> bool:
     """Tell whether a fix edits a definition or replaces its names."""
     edits = replace(fix, edits=tuple(edit for edit in fix.edits if edit.op != "re_export"))
     replaced = {symbol.partition(":")[2] for symbol in fix.replaced}
@@ -74,7 +76,7 @@ def touches(fix: Fix, definition: str) -> bool:
     return bool(used & replaced) or any(count_matches(definition, edits))
 
 
-def fix_imports(fix: Fix, package: str) -> list[str]:
+def list_fix_imports(fix: Fix, package: str) -> list[str]:
     """Return the import lines that edits ask for.
 
     "shims.device:empty_cache" is ours, "=os:path" is not.
@@ -89,7 +91,7 @@ def fix_imports(fix: Fix, package: str) -> list[str]:
     return list(dict.fromkeys(lines))
 
 
-def write_re_exports(fix: Fix, package: str) -> list[str]:
+def list_re_exports(fix: Fix, package: str) -> list[str]:
     """Return import lines for names that this module re-exports."""
     wanted = [name.partition(":") for edit in fix.edits if edit.op == "re_export" for name in edit.imports]
     return [f"from {package}.{dotted} import {name} as {name}" for dotted, _, name in wanted]
@@ -99,17 +101,17 @@ def _say_times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-class _Finder:
-    """Says what an edit makes of a node."""
+class _EditMatcher:
+    """Says what becomes of a node by an edit."""
 
     def __init__(self, text: str, edit: Edit) -> None:
         self.nests = edit.op.endswith("_argument")  # calls in calls count
         self._text = text
         self._edit = edit
         self._new = edit.replacement or ""
-        self._expression = _write(edit.match or "", "eval")
-        self._statement = _write(edit.match or "", "exec")
-        self._loop = _write(f"{edit.match}: pass", "exec")
+        self._expression = _normalize_code(edit.match or "", "eval")
+        self._statement = _normalize_code(edit.match or "", "exec")
+        self._loop = _normalize_code(f"{edit.match}: pass", "exec")
 
     def find(self, node: ast.AST, parent: ast.AST, indent: int) -> Span | None:
         """Return the part to replace, and by what; None where the node stays."""
@@ -172,7 +174,7 @@ class _Finder:
         return (*find_lines(self._text, node), f"{' ' * node.col_offset}pass\n" if alone else "")
 
 
-def _find_spans(node: ast.AST, finder: _Finder, within: list[str], indent: int = 0) -> Iterator[Span]:
+def _find_spans(node: ast.AST, finder: _EditMatcher, within: list[str], indent: int = 0) -> Iterator[Span]:
     """Yield what an edit replaces in a function or class, outermost first."""
     indent = node.col_offset if isinstance(node, ast.stmt) else indent
     for child in ast.iter_child_nodes(node):
@@ -188,8 +190,8 @@ def _find_spans(node: ast.AST, finder: _Finder, within: list[str], indent: int =
             yield from _find_spans(child, finder, left, indent)
 
 
-def _write(code: str, mode: str) -> str | None:
-    """Return code in Python's own layout; None where it is none of that mode."""
+def _normalize_code(code: str, mode: str) -> str | None:
+    """Return code as `ast.unparse` writes it; None if it does not parse."""
     try:
         return ast.unparse(ast.parse(code.strip(), mode=mode))
     except SyntaxError:

@@ -9,7 +9,7 @@ _FIX = re.compile(r"fix ([\w.-]+): ")
 
 
 def describe_dropped_methods(names: Sequence[str]) -> list[str]:
-    """Describe the methods that a file's classes lack; `dropped_methods` reads it.
+    """Describe the methods that a file's classes lack; `read_dropped_methods` parses it.
 
     Args:
         names: "Class.method", in order.

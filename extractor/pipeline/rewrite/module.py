@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 
 from extractor.pipeline.rewrite.add_imports import add_imports, substitute_imports
-from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports, write_re_exports
+from extractor.pipeline.rewrite.apply_fixes import apply_fix, list_fix_imports, list_re_exports
 from extractor.pipeline.rewrite.changes import describe_dropped_methods, join_names
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.rewrite.header import add_header
@@ -67,7 +67,7 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     for fix in mine:
         text, applied = apply_fix(text, fix, dropped.rest, module.upstream_path)
         if applied:
-            needed += fix_imports(fix, package)
+            needed += list_fix_imports(fix, package)
             changes.append(f"fix {fix.id}: {fix.why}")
     strings = redirect_strings(Names(text), module, resolver, package)
     text = drop_computed_exports(strings.text, ast.parse(strings.text))
@@ -84,7 +84,7 @@ def rewrite_module(module: KeptModule, resolver: Resolver, package: str, fixes: 
     text, what = _rewrite_imports(names, module, resolver, package)
     if what:
         changes.append(what)
-    if lines := [line for fix in mine for line in write_re_exports(fix, package)]:
+    if lines := [line for fix in mine for line in list_re_exports(fix, package)]:
         text = add_imports(text, lines)
     text = trim_exports(Names(text)) if "__all__" in text else text
     _check(text, module)

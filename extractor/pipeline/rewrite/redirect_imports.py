@@ -57,7 +57,7 @@ class _Writer:
         """Write the imports in a block of which something stays."""
         run: list[ast.stmt] = []
         for node in body:
-            if self._goes(node):
+            if self._is_emptied(node):
                 run.append(node)
                 continue
             if run:
@@ -80,7 +80,7 @@ class _Writer:
                 for item in block:
                     if isinstance(item, (ast.ExceptHandler, ast.match_case)):
                         self._write_inside(item)
-            elif not all(map(self._goes, block)):
+            elif not all(map(self._is_emptied, block)):
                 self.write_block(block)
             elif isinstance(node, ast.If) and part == "orelse":
                 self.spans.append(((_find_end(node.body) + 1, 0), (_find_end(block) + 1, 0), ""))
@@ -88,14 +88,14 @@ class _Writer:
                 start, _ = find_lines(self._text, block[0])
                 self.spans.append((start, (_find_end(block) + 1, 0), f"{' ' * block[0].col_offset}pass\n"))
 
-    def _goes(self, node: ast.stmt) -> bool:
+    def _is_emptied(self, node: ast.stmt) -> bool:
         """Tell whether nothing is left of a statement."""
         if isinstance(node, (ast.Import, ast.ImportFrom)):
             return self._plan.lines.get(node) == () and self._is_alone(node)
         gone = node in self._plan.dead
-        if isinstance(node, (ast.If, ast.Try)) and not gone and all(map(self._goes, node.body)):
+        if isinstance(node, (ast.If, ast.Try)) and not gone and all(map(self._is_emptied, node.body)):
             gone = not getattr(node, "finalbody", []) and (
-                not node.orelse or (isinstance(node, ast.If) and all(map(self._goes, node.orelse)))
+                not node.orelse or (isinstance(node, ast.If) and all(map(self._is_emptied, node.orelse)))
             )
         self.lost_block = self.lost_block or gone
         return gone

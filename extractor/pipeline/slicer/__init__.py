@@ -2,16 +2,17 @@
 
 from collections.abc import Mapping
 
-from extractor.pipeline.index import Index, NameUses
+from extractor.pipeline.index import Index, MemberNames
 from extractor.pipeline.slicer.definitions import STUBS as STUBS
+from extractor.pipeline.slicer.members import OWNER_CODE
 from extractor.pipeline.slicer.search import Search
-from extractor.pipeline.slicer.slice import Edge as Edge
-from extractor.pipeline.slicer.slice import KeptModule as KeptModule
-from extractor.pipeline.slicer.slice import NotKept as NotKept
-from extractor.pipeline.slicer.slice import Resolver as Resolver
-from extractor.pipeline.slicer.slice import Stub as Stub
-from extractor.pipeline.slicer.slice import Substitute as Substitute
-from extractor.pipeline.slicer.slice import Target as Target
+from extractor.pipeline.slicer.types import Edge as Edge
+from extractor.pipeline.slicer.types import KeptModule as KeptModule
+from extractor.pipeline.slicer.types import NotKept as NotKept
+from extractor.pipeline.slicer.types import Resolver as Resolver
+from extractor.pipeline.slicer.types import Stub as Stub
+from extractor.pipeline.slicer.types import Substitute as Substitute
+from extractor.pipeline.slicer.types import Target as Target
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.modules import name_module
 from extractor.values.options import Options
@@ -39,7 +40,7 @@ class Slice:
         self.edges: Mapping[str, Edge] = dict(sorted((found.edges | search.members.edges).items()))
         self.dropped: Mapping[str, tuple[str, ...]] = {
             holder.symbol: tuple(dict.fromkeys(method.name for method in methods))
-            for holder, methods in search.members.left()
+            for holder, methods in search.members.list_dropped()
         }
         self.replaced: Mapping[str, Target] = dict(sorted(found.replaced.items()))
         self.stubs: tuple[Stub, ...] = tuple(found.stubs[name] for name in sorted(found.stubs))
@@ -74,7 +75,7 @@ class Slice:
 
 
 def slice_source(
-    index: Index, manifest: Manifest, options: Options, templates: NameUses | None = None, *, lenient: bool = False
+    index: Index, manifest: Manifest, options: Options, templates: MemberNames | None = None, *, lenient: bool = False
 ) -> Slice:
     """Find everything reachable from the manifest's roots.
 
@@ -89,15 +90,15 @@ def slice_source(
         UsageError: a root that the manifest names does not exist in the source.
         SourceError: kept code imports a verl module that the source does not ship.
     """
-    search = Search(index, manifest, options, templates or NameUses(), lenient=lenient)
+    search = Search(index, manifest, options, templates or MemberNames(), lenient=lenient)
     for role in manifest.list_active_roles(options):
         for symbol in role.symbols:
             search.add_root(f"role {role.name}", symbol)
         for module in role.modules:
-            search.found.touch(module)
+            search.found.keep_module(module)
     for symbol in manifest.own:
         search.add_root(OWN_MANIFEST, symbol)
     for symbol in options.roots:
-        search.add_root("the project's own code", symbol)
+        search.add_root(OWNER_CODE, symbol)
     search.run()
     return Slice(search)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.slicer.slice import Target
+from extractor.pipeline.slicer.types import Target
 from extractor.values.manifest import Manifest, matches
 from extractor.values.options import Options
 

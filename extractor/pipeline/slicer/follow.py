@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from extractor.pipeline.index import Import, Module, Uses
 from extractor.pipeline.slicer.definitions import MISSING, STUBS, Definition, Definitions
-from extractor.pipeline.slicer.slice import Edge, Found, Stub, Substitute
+from extractor.pipeline.slicer.types import Edge, SearchState, Stub, Substitute
 from extractor.values.errors import SourceError, UsageError
 
 
@@ -17,7 +17,7 @@ class Follower:
         definitions: Finds where names lead.
     """
 
-    def __init__(self, found: Found, definitions: Definitions) -> None:
+    def __init__(self, found: SearchState, definitions: Definitions) -> None:
         self._found = found
         self._index = found.index
         self._definitions = definitions
@@ -36,11 +36,11 @@ class Follower:
 
     def follow_symbol(self, module: str, name: str, origin: str, how: str, line: int) -> None:
         symbol = f"{module}:{name}"
-        self._found.users.setdefault(symbol, set()).add(origin)
+        self._found.used_by.setdefault(symbol, set()).add(origin)
         if symbol in self._found.edges:
             return
         self._found.edges[symbol] = Edge(symbol, origin, how, line)
-        self._found.touch(module)
+        self._found.keep_module(module)
         found = self._index[module]
         for statement in (*found.bindings[name], *found.effects_on.get(name, ())):
             self._found.keep(module, statement, symbol)
@@ -108,7 +108,7 @@ class Follower:
 
     def _follow_attribute(self, module: str, chain: tuple[str, ...], origin: str, how: str, line: int) -> None:
         """Follow an attribute of a module to its definition."""
-        self._found.touch(module)
+        self._found.keep_module(module)
         if not chain:
             return
         found = self._definitions.define(module, chain[0])
@@ -130,7 +130,7 @@ class Follower:
         elif found.kind == "module":
             self._follow_attribute(found.module, (), origin, how, line)
         elif found.kind == "external":
-            self._found.touch(found.module)
+            self._found.keep_module(found.module)
             self._found.reexport(found.module, found.name)
         elif found.kind == "ours":
             assert found.target is not None

@@ -5,13 +5,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-from extractor.pipeline.index import Index, Method, Module, NameUses
+from extractor.pipeline.index import Index, MemberNames, Method, Module
 from extractor.pipeline.index.syntax import read_attribute_chain
 from extractor.pipeline.slicer.definitions import Definitions
-from extractor.pipeline.slicer.slice import Edge
+from extractor.pipeline.slicer.types import Edge
 from extractor.values.manifest import Manifest, matches
 
-OWN_CODE = "the project's own code"
+TEMPLATE_CODE = "the project's templates"
+OWNER_CODE = "the project's own code"
 # Classes outside verl, and the methods that they or those who use them call. Of a class with another one above it all
 # methods stay.
 _OUTSIDE: Mapping[str, tuple[str, ...]] = {
@@ -52,7 +53,7 @@ class Base:
 
 
 @dataclass(frozen=True)
-class Holder:
+class SlicedClass:
     """A class whose methods are chosen one by one.
 
     Attributes:
@@ -60,14 +61,14 @@ class Holder:
         module: Its module.
         statement: Index of its statement.
         bases: What stands above it.
-        waiting: Methods on which nothing is decided yet, by position.
+        undecided: Methods on which nothing is decided yet, by position.
     """
 
     symbol: str
     module: Module
     statement: int
     bases: tuple[Base, ...]
-    waiting: dict[int, Method]
+    undecided: dict[int, Method]
 
 
 class Members:
@@ -82,20 +83,25 @@ class Members:
     """
 
     def __init__(
-        self, index: Index, manifest: Manifest, definitions: Definitions, templates: NameUses, asked_for: Iterable[str]
+        self,
+        index: Index,
+        manifest: Manifest,
+        definitions: Definitions,
+        templates: MemberNames,
+        asked_for: Iterable[str],
     ) -> None:
         self._index = index
         self._manifest = manifest
         self._definitions = definitions
         self._asked_for = frozenset(asked_for)
-        self._holders: dict[str, Holder] = {}
+        self._holders: dict[str, SlicedClass] = {}
         self._any: dict[str, str] = {}
         self._patterns: dict[str, str] = {}
         self._own: dict[str, dict[str, str]] = {}
         self.edges: dict[str, Edge] = {}
-        self.note(templates, OWN_CODE)
+        self.add_names(templates, TEMPLATE_CODE)
 
-    def note(self, words: NameUses, origin: str, holder: str = "") -> None:
+    def add_names(self, words: MemberNames, origin: str, holder: str = "") -> None:
         """Take in the names that a kept part uses.
 
         Args:
@@ -118,10 +124,10 @@ class Members:
             return ""
         symbol = f"{module.name}:{node.name}"
         bases = tuple(self._resolve_base(module, base) for base in node.bases)
-        self._holders[symbol] = Holder(symbol, module, statement, bases, {item.position: item for item in methods})
+        self._holders[symbol] = SlicedClass(symbol, module, statement, bases, {item.position: item for item in methods})
         return symbol
 
-    def choose(self) -> Iterator[tuple[Holder, Method, str]]:
+    def take_reached_methods(self) -> Iterator[tuple[SlicedClass, Method, str]]:
         """Yield the methods reached since the last call, with their symbols."""
         related = self._map_related()
         changed = True
@@ -129,11 +135,11 @@ class Members:
             changed = False
             for symbol in sorted(self._holders):
                 holder = self._holders[symbol]
-                for position, method in list(holder.waiting.items()):
+                for position, method in list(holder.undecided.items()):
                     edge = self._make_edge(holder, method, related[symbol])
                     if edge is not None:
                         changed = True
-                        del holder.waiting[position]
+                        del holder.undecided[position]
                         self.edges.setdefault(edge.symbol, edge)
                         yield holder, method, edge.symbol
 
@@ -149,20 +155,20 @@ class Members:
                 and read_attribute_chain(node.value)[1:] == (attribute,)
                 for node in ast.walk(method.node)
             )
-            if not stores and method.position not in holder.waiting:
+            if not stores and method.position not in holder.undecided:
                 words = holder.module.uses(holder.statement, method.position).words
                 if attribute in words.own:
                     return True
         return False
 
-    def left(self) -> Iterator[tuple[Holder, tuple[Method, ...]]]:
+    def list_dropped(self) -> Iterator[tuple[SlicedClass, tuple[Method, ...]]]:
         """Yield the classes of which methods were left out, with those."""
         for symbol in sorted(self._holders):
             holder = self._holders[symbol]
-            if holder.waiting:
-                yield holder, tuple(holder.waiting.values())
+            if holder.undecided:
+                yield holder, tuple(holder.undecided.values())
 
-    def _make_edge(self, holder: Holder, method: Method, related: Iterable[str]) -> Edge | None:
+    def _make_edge(self, holder: SlicedClass, method: Method, related: Iterable[str]) -> Edge | None:
         symbol = f"{holder.symbol}.{method.name}"
         name = method.name
         if symbol in self._asked_for:
@@ -217,16 +223,16 @@ class Members:
                 yield base.symbol
                 yield from self._list_above(base.symbol)
 
-    def _is_outside(self, symbol: str) -> Iterator[str]:
+    def _list_outside_bases(self, symbol: str) -> Iterator[str]:
         for item in (symbol, *self._list_above(symbol)):
             for base in self._holders[item].bases:
                 if base.symbol not in self._holders:
                     yield base.outside or "?"
 
-    def _is_called_outside(self, holder: Holder, name: str) -> bool:
+    def _is_called_outside(self, holder: SlicedClass, name: str) -> bool:
         return any(
             (base not in _OUTSIDE and not base.startswith("verl.")) or name in _OUTSIDE.get(base, ())
-            for base in self._is_outside(holder.symbol)
+            for base in self._list_outside_bases(holder.symbol)
         )
 
     def _map_related(self) -> dict[str, tuple[str, ...]]:
@@ -240,7 +246,7 @@ class Members:
 
     # Decorators
 
-    def _is_registered(self, module: Module, holder: Holder, method: Method) -> bool:
+    def _is_registered(self, module: Module, holder: SlicedClass, method: Method) -> bool:
         """Return True if a decorator may register or call the method."""
         names = {item.name for item in module.methods(holder.statement)}
         for node in method.node.decorator_list:

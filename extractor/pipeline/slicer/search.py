@@ -3,11 +3,11 @@
 import ast
 from collections.abc import Mapping
 
-from extractor.pipeline.index import Index, Module, NameUses
+from extractor.pipeline.index import Index, MemberNames, Module
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.slicer.follow import Follower
 from extractor.pipeline.slicer.members import Members
-from extractor.pipeline.slicer.slice import Found, KeptModule, Part
+from extractor.pipeline.slicer.types import KeptModule, Part, SearchState
 from extractor.values.errors import MissingRoot, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.nearest import find_nearest
@@ -26,9 +26,9 @@ class Search:
     """
 
     def __init__(
-        self, index: Index, manifest: Manifest, options: Options, templates: NameUses, *, lenient: bool = False
+        self, index: Index, manifest: Manifest, options: Options, templates: MemberNames, *, lenient: bool = False
     ) -> None:
-        self.found = Found(index, manifest, lenient)
+        self.found = SearchState(index, manifest, lenient)
         self.definitions = Definitions(index, manifest, options)
         self.members = Members(index, manifest, self.definitions, templates, options.methods)
         self._follower = Follower(self.found, self.definitions)
@@ -69,8 +69,8 @@ class Search:
         """Follow everything pending to a fixed point."""
         while True:
             while self.found.pending:
-                self._look_at(self.found.pending.popleft())
-            for holder, method, symbol in self.members.choose():
+                self._follow_part(self.found.pending.popleft())
+            for holder, method, symbol in self.members.take_reached_methods():
                 self.found.pending.append(
                     Part(holder.module.name, holder.statement, method.position, symbol, holder.symbol)
                 )
@@ -106,7 +106,7 @@ class Search:
         found = []
         for container in sorted(registering.get(decorator, ())):
             holder, _, attribute = container.partition(".")
-            readers = self.found.users.get(f"{module}:{container}", set()) - storing
+            readers = self.found.used_by.get(f"{module}:{container}", set()) - storing
             if readers or (attribute and self.members.is_read(f"{module}:{holder}", attribute)):
                 found.append(holder)
         return found
@@ -130,12 +130,12 @@ class Search:
                         if found.kind == "local" and f"{module}:{found.name}" not in self.found.edges:
                             continue
                         if holder in packages or item.name is None:
-                            self.found.touch(holder)
+                            self.found.keep_module(holder)
                             self.found.reexport(holder, item.local)
                             changed = True
         return changed
 
-    def _look_at(self, part: Part) -> None:
+    def _follow_part(self, part: Part) -> None:
         module, holder = self.found.index[part.module], part.holder
         if part.method is None:
             holder = self.members.add(module, part.statement)
@@ -143,14 +143,14 @@ class Search:
                 for method in module.methods(part.statement):
                     self.found.pending.append(Part(part.module, part.statement, method.position, part.origin))
         uses = module.uses(part.statement, part.method)
-        self.members.note(uses.words, part.origin, holder)
+        self.members.add_names(uses.words, part.origin, holder)
         self._follower.follow_uses(module, part.statement, uses, part.origin)
 
     def list_kept_modules(self) -> tuple[KeptModule, ...]:
         """Return what is kept, module by module."""
         found = self.found
         dropped: dict[str, dict[int, tuple[int, ...]]] = {}
-        for holder, methods in self.members.left():
+        for holder, methods in self.members.list_dropped():
             positions = tuple(method.position for method in methods)
             dropped.setdefault(holder.module.name, {})[holder.statement] = positions
         return tuple(

@@ -41,7 +41,7 @@ def read_zip(data: bytes, name: str) -> dict[str, bytes]:
     """
     # The directory of an archive is read whole before anybody can count its entries.
     if data.count(_ENTRY) > 2 * limits.MAX_MEMBERS:
-        raise _refuse_hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
+        raise _explain_hostile(name, f"it has more than {limits.MAX_MEMBERS:,} files")
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             members = [member for member in archive.infolist() if not member.is_dir()]
@@ -49,12 +49,12 @@ def read_zip(data: bytes, name: str) -> dict[str, bytes]:
             for member in members:
                 _check_zip_member(member, name)
             if sum(member.file_size for member in members) > limits.MAX_UNPACKED:
-                raise _refuse_too_large(name)
+                raise _explain_too_large(name)
             if sum(member.compress_size for member in members) > len(data):
-                raise _refuse_hostile(name, "its files overlap")
+                raise _explain_hostile(name, "its files overlap")
             return {member.filename: archive.read(member) for member in members}
     except readers.ZIP_ERRORS as error:
-        raise _refuse_damaged(name, error) from None
+        raise _explain_damaged(name, error) from None
 
 
 def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name: str) -> Source:
@@ -64,7 +64,7 @@ def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name:
         SourceError: they are not verl.
     """
     if "verl/__init__.py" not in members:
-        raise _refuse_foreign(name, "it has no verl/__init__.py")
+        raise _explain_foreign(name, "it has no verl/__init__.py")
     licence = _read_text_of(members, _LICENCE)
     if licence is None:
         raise SourceError(
@@ -85,26 +85,26 @@ def build_source(members: Mapping[str, bytes], kind: SourceKind, sha: str, name:
 def _check_zip_member(member: zipfile.ZipInfo, name: str) -> None:
     mode = member.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        raise _refuse_hostile(name, f"{member.filename} is a link or a device")
+        raise _explain_hostile(name, f"{member.filename} is a link or a device")
     if member.flag_bits & 0x1:
-        raise _refuse_hostile(name, f"{member.filename} is encrypted")
+        raise _explain_hostile(name, f"{member.filename} is encrypted")
     if member.file_size > max(limits.SMALL_MEMBER, limits.MAX_RATIO * member.compress_size):
-        raise _refuse_hostile(name, f"{member.filename} unpacks to {member.file_size:,} bytes")
+        raise _explain_hostile(name, f"{member.filename} unpacks to {member.file_size:,} bytes")
 
 
 def _check_names(names: Iterable[str], archive: str) -> None:
     seen: set[str] = set()
     for name in names:
         if not readers.is_plain_path(name):
-            raise _refuse_hostile(archive, f"unsafe path {readers.show_path(name)}")
+            raise _explain_hostile(archive, f"unsafe path {readers.show_path(name)}")
         if name in seen:
-            raise _refuse_hostile(archive, f"{name} stands twice")
+            raise _explain_hostile(archive, f"{name} stands twice")
         seen.add(name)
     if len(seen) > limits.MAX_MEMBERS:
-        raise _refuse_hostile(archive, f"it has more than {limits.MAX_MEMBERS:,} files")
+        raise _explain_hostile(archive, f"it has more than {limits.MAX_MEMBERS:,} files")
     clash = readers.find_clash(seen)
     if clash:
-        raise _refuse_hostile(archive, clash)
+        raise _explain_hostile(archive, clash)
 
 
 def _select_below(prefix: str, members: Mapping[str, bytes]) -> dict[str, bytes]:
@@ -133,23 +133,23 @@ def _read_release(members: Mapping[str, bytes], name: str) -> str:
     stated = members.get("verl/version/version")
     text = stated.decode("utf-8", errors="replace").strip() if stated is not None else ""
     if not re.fullmatch(r"\d+(\.\w+)*", text):
-        raise _refuse_foreign(name, "verl/version/version is missing or no release number")
+        raise _explain_foreign(name, "verl/version/version is missing or no release number")
     return text
 
 
-def _refuse_hostile(name: str, why: str) -> SourceError:
+def _explain_hostile(name: str, why: str) -> SourceError:
     return SourceError(f"{name}: refused: {why}", hint="this is no archive of verl as released; get it again")
 
 
-def _refuse_too_large(name: str) -> SourceError:
-    return _refuse_hostile(name, f"it unpacks to more than {readers.write_size(limits.MAX_UNPACKED)}")
+def _explain_too_large(name: str) -> SourceError:
+    return _explain_hostile(name, f"it unpacks to more than {readers.write_size(limits.MAX_UNPACKED)}")
 
 
-def _refuse_damaged(name: str, error: Exception) -> SourceError:
+def _explain_damaged(name: str, error: Exception) -> SourceError:
     return SourceError(f"{name}: damaged archive: {error}", hint="get it again; it may be truncated")
 
 
-def _refuse_foreign(name: str, why: str) -> SourceError:
+def _explain_foreign(name: str, why: str) -> SourceError:
     return SourceError(
         f"{name}: not a source of verl: {why}",
         hint="pass a wheel, a checkout (the directory that holds verl/) or an installed verl",

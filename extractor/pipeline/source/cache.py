@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from extractor.pipeline.source.archive import compute_digest
-from extractor.project.scratch_dir import make_workplace
+from extractor.project.scratch_dir import make_scratch_dir
 from extractor.values import readers
 from extractor.values.errors import SourceError
 
@@ -73,7 +73,7 @@ def _download_into(
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        with make_workplace(directory / "download") as scratch:
+        with make_scratch_dir(directory / "download") as scratch:
             try:
                 file = download(scratch)
             except SourceError as error:

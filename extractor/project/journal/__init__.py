@@ -145,8 +145,8 @@ def go_back(project: Path, journal: Journal, done: set[str] | None = None) -> tu
     return saved
 
 
-def end(project: Path) -> bool:
-    """Remove the journal and unfinished ones; return False without any."""
+def discard(project: Path) -> bool:
+    """Remove the journal and half-written ones; return True if there was any."""
     folder = project / FOLDER
     if not folder.is_dir():
         return False

@@ -24,7 +24,7 @@ _TITLES = {
 def find_places(generated: Generated) -> dict[str, Place]:
     """Return all vendored symbols with their places, in upstream's order."""
     found: dict[str, Place] = {}
-    for module in generated.found.modules:
+    for module in generated.sliced.modules:
         substituted = {item.statement for item in module.substitutes}
         lines = readers.split_lines(module.source)
         body = module.body
@@ -84,7 +84,7 @@ def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, 
 def _list_registered(generated: Generated) -> dict[str, set[str]]:
     """Return registry -> the names in it."""
     folders = {
-        module.target_path: PurePosixPath(module.upstream_path).parent.name for module in generated.found.modules
+        module.target_path: PurePosixPath(module.upstream_path).parent.name for module in generated.sliced.modules
     }
     found: dict[str, set[str]] = {}
     for item in generated.emitted:
@@ -131,7 +131,7 @@ def _shape(place: Place) -> str:
 
 def _explain_lack(symbol: str, other: Generated, source: Source, release: str) -> tuple[str, ...]:
     """Explain why the other project lacks a symbol."""
-    if symbol in other.found.replaced:
+    if symbol in other.sliced.replaced:
         return (f"ours instead of upstream's with {release}",)
     module, _, name = symbol.partition(":")
     for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.usecases.changes.config_keys import MAIN, select_below_config, select_emitted_config
-from extractor.usecases.owner_edits import join_key, undo_edits
+from extractor.usecases.yaml_edits import join_key, undo_edits
 from extractor.values import readers
 from extractor.values.config_files import FOLDER
 from extractor.values.configtree.settings import map_packages

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from extractor.pipeline.index import Index
-from extractor.pipeline.render.words import collect_method_names
+from extractor.pipeline.render.method_names import collect_method_names
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import slice_source
 from extractor.pipeline.source import Source

@@ -5,20 +5,20 @@ from dataclasses import replace
 
 from extractor.pipeline.generate import generate
 from extractor.pipeline.source import Source
+from extractor.usecases.emitted_files import Regenerated
 from extractor.usecases.explain.explanation import Explanation
-from extractor.usecases.explain.ours import Ours
+from extractor.usecases.explain.templates import TemplateFiles
 from extractor.usecases.explain.vendored import Vendored
-from extractor.usecases.restore import Again
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import matches
 from extractor.values.modules import name_module
 from extractor.values.nearest import find_nearest
 from extractor.values.options import Options
 
-__all__ = ["Explanation", "Ours", "explain"]
+__all__ = ["Explanation", "TemplateFiles", "explain"]
 
 
-def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Explanation, ...]:
+def explain(again: Regenerated, options: Options, ours: TemplateFiles, name: str) -> tuple[Explanation, ...]:
     """Explain a file or a symbol.
 
     Args:
@@ -38,10 +38,10 @@ def explain(again: Again, options: Options, ours: Ours, name: str) -> tuple[Expl
     for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
         if found := (*vendored.named(subject), *ours.named(subject)):
             return found
-    raise _refuse(again, options, vendored.names() | ours.names(), name)
+    raise _explain_unknown_name(again, options, vendored.names() | ours.names(), name)
 
 
-def _refuse(again: Again, options: Options, known: set[str], name: str) -> UsageError:
+def _explain_unknown_name(again: Regenerated, options: Options, known: set[str], name: str) -> UsageError:
     source = again.source
     plain = name.rpartition(":")[2].rpartition(".")[2]
     near = find_nearest(name, known, 3)
@@ -60,7 +60,7 @@ def _refuse(again: Again, options: Options, known: set[str], name: str) -> Usage
     )
 
 
-def _find_command(again: Again, options: Options, symbol: str) -> str:
+def _find_command(again: Regenerated, options: Options, symbol: str) -> str:
     """Name the command that adds a symbol, and count its lines."""
     patterns = [(item.name, item.cut) for item in again.manifest.features]
     patterns += [(role.feature, role.symbols) for role in again.manifest.roles if role.feature is not None]

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from extractor.pipeline.index.syntax import find_first_line, list_bound_names
 from extractor.pipeline.render import list_applied_fixes
-from extractor.pipeline.rewrite.apply_fixes import touches
+from extractor.pipeline.rewrite.apply_fixes import changes_definition
 from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
+from extractor.usecases.emitted_files import Regenerated
 from extractor.usecases.explain.explanation import TEMPLATE, VENDORED, Explanation
-from extractor.usecases.explain.ours import Ours
-from extractor.usecases.restore import Again
+from extractor.usecases.explain.templates import TemplateFiles
 from extractor.values import readers
 from extractor.values.modules import name_module
 from extractor.values.options import Options
@@ -25,10 +25,10 @@ class Vendored:
         ours: Knows which files were edited.
     """
 
-    def __init__(self, again: Again, options: Options, ours: Ours) -> None:
+    def __init__(self, again: Regenerated, options: Options, ours: TemplateFiles) -> None:
         self._ours = ours
         self._generated, self._manifest, self._options = again.generated, again.manifest, options
-        self._found = again.generated.found
+        self._found = again.generated.sliced
         self._modules = {module.module: module for module in self._found.modules}
         self._dropped = [f"{holder}.{name}" for holder, names in self._found.dropped.items() for name in names]
 
@@ -148,7 +148,7 @@ class Vendored:
     def _list_fixes(self, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
         """Describe the named fixes of a file or one symbol's text."""
         applied = [fix for fix in list_applied_fixes(self._manifest, self._found) if fix.module == module.module]
-        return tuple(f"{fix.id}: {fix.why}" for fix in applied if text is None or touches(fix, text))
+        return tuple(f"{fix.id}: {fix.why}" for fix in applied if text is None or changes_definition(fix, text))
 
     def _describe_replacement(self, symbol: str) -> str:
         if self._found.replaced[symbol].module == STUBS:

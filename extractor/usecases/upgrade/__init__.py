@@ -17,20 +17,32 @@ from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
-from extractor.usecases.owner_code import OwnerCode, find_own_files, find_users, list_imported, read_owner_code
-from extractor.usecases.upgrade.former_parts import NO_PARTS, FormerParts, find_former_parts
+from extractor.usecases.owner_code import (
+    OwnerCode,
+    find_owner_files,
+    list_imported,
+    map_removed_to_importers,
+    read_owner_code,
+)
+from extractor.usecases.upgrade.broken_owner_code import find_broken_owner_code
+from extractor.usecases.upgrade.former_features import NO_PARTS, FormerFeatures, find_former_features
 from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
-from extractor.usecases.upgrade.own_code import check_own_code
 from extractor.usecases.upgrade.settings import (
     CarriedSettings,
-    Moved,
+    MovedSetting,
     find_stale_keys,
     find_unread_keys,
     rename_own_settings,
 )
-from extractor.usecases.upgrade.verdicts import FileOnDisk, UpgradeInputs, carry_settings, look, plan_upgrade
-from extractor.usecases.upgrade.worktree import list_uncommitted
+from extractor.usecases.upgrade.uncommitted import list_uncommitted
+from extractor.usecases.upgrade.verdicts import (
+    FileOnDisk,
+    UpgradeInputs,
+    carry_settings,
+    plan_upgrade,
+    read_files_on_disk,
+)
 from extractor.values import readers, releases
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.errors import CheckFailed, MissingRoot, UsageError
@@ -43,8 +55,8 @@ if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
     from extractor.usecases.changes.changeset import OwnerKey
+    from extractor.usecases.upgrade.broken_owner_code import OwnerCodeProblem
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.usecases.upgrade.own_code import OwnCodeProblem
     from extractor.values.manifest import Manifest
 
 __all__ = ["Upgrade", "check_committed", "name_sides", "prepare", "write"]
@@ -66,8 +78,8 @@ class Upgrade:
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
         stale: Where config files of the owner's set or name keys that no longer exist, or that nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
-        unanswered: Why Git does not say which these are; empty where it does.
-        parts: Features whose files every project had before.
+        git_error: Why Git does not say which these are; empty where it does.
+        former_features: Features whose files every project had before.
         problems: What to change in the owner's code.
     """
 
@@ -84,12 +96,12 @@ class Upgrade:
     settings: CarriedSettings
     stale: tuple[OwnerKey, ...]
     uncommitted: tuple[str, ...]
-    unanswered: str = ""
-    parts: FormerParts = NO_PARTS
-    problems: tuple[OwnCodeProblem, ...] = ()
+    git_error: str = ""
+    former_features: FormerFeatures = NO_PARTS
+    problems: tuple[OwnerCodeProblem, ...] = ()
 
     @property
-    def changes_what_is_installed(self) -> bool:
+    def changes_requirements(self) -> bool:
         """Tell whether the project has to be set up again."""
         after = self.plan.writes()
         return any(
@@ -122,19 +134,22 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     """
     from extractor.pipeline.source import open_source
 
+    # What was emitted, and the options asked for.
     old = lock_module.read(project)
     emitted = base.read(project, old)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
     options, manifest, parts = _choose(project, old, emitted, request, own_manifest)
+    # Generate the new files.
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
     options, generated = _generate_with_kept_files(project, options, source, manifest, code, old)
     tree = generated.tree
     new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
-    found = look(project, {file.path for file in old.files} | {file.path for file in tree})
+    # Look at the project on disk.
+    found = read_files_on_disk(project, {file.path for file in old.files} | {file.path for file in tree})
     _check_resolved(project, found, emitted)
-    parked, own, plain = _look_beside(project, old, tree)
-    sides = UpgradeInputs(
+    parked, own, plain = _read_parked_and_config(project, old, tree)
+    inputs = UpgradeInputs(
         lock=old,
         base=emitted,
         new=tree,
@@ -142,13 +157,15 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         successors={},
         labels=name_sides(old.options, options, old.vextract),
         parked={path: item.data or b"" for path, item in parked.items()},
-        users=find_users(project, old, code, {file.path for file in tree}),
+        importers=map_removed_to_importers(project, old, code, {file.path for file in tree}),
         deletable=is_marked,
     )
+    # Decide on each file: those that vextract manages, then vextract.toml and the owner's config files.
     renamed = Renames(old.options.verl, options.verl)
-    plan, sides = _plan_managed(sides, new, manifest, renamed)
+    plan, inputs = _plan_managed(inputs, new, manifest, renamed)
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
-    plan = _add_owned(plan, own_manifest, options.manifest, own_config, moved)
+    plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
+    # Collect what the report says besides.
     uncommitted, unanswered = _ask_git(project, old, emitted, found | own, own_config)
     disk = {path: item.data for path, item in found.items()}
     config = _read_config_after(project, plan)
@@ -161,31 +178,33 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         source=source,
         base_data=base.dump(base.collect_from_tree(tree)),
         lock_data=lock_module.dump(new),
-        labels=sides.labels,
+        labels=inputs.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
-        settings=replace(sides.settings, moved=(*sides.settings.moved, *moved)),
+        settings=replace(inputs.settings, moved=(*inputs.settings.moved, *moved)),
         stale=(
             *find_stale_keys(config, emitted, tree, renamed),
             *find_unread_keys(config, tree, options.package, options.features),
         ),
         uncommitted=uncommitted,
-        unanswered=unanswered,
-        parts=parts,
-        problems=check_own_code(code, sides.users, emitted, disk, tree, plan, options.package, sides.labels.theirs),
+        git_error=unanswered,
+        former_features=parts,
+        problems=find_broken_owner_code(
+            code, inputs.importers, emitted, disk, tree, plan, options.package, inputs.labels.theirs
+        ),
     )
 
 
 def _choose(
     project: Path, old: Lock, emitted: Mapping[str, bytes], request: UpgradeRequest, own_manifest: str
-) -> tuple[Options, Manifest, FormerParts]:
+) -> tuple[Options, Manifest, FormerFeatures]:
     """Return the options after the upgrade, with former parts in use."""
     from extractor.pipeline.generate import complete
-    from extractor.usecases.upgrade.choices import resolve
+    from extractor.usecases.upgrade.choices import choose_options
 
     _check_package(project, old)
-    options, manifest = resolve(old.options, request)
-    options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.no_roots))
-    parts = find_former_parts(project, old, emitted, options, manifest)
+    options, manifest = choose_options(old.options, request)
+    options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.dropped_roots))
+    parts = find_former_features(project, old, emitted, options, manifest)
     used = set(parts.used) - set(request.dropped)
     return complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest), manifest, parts
 
@@ -195,7 +214,7 @@ def _generate_with_kept_files(
 ) -> tuple[Options, Generated]:
     """Generate; a file that is gone and still imported becomes the owner's, so its own imports are needed too."""
     options, generated = _generate(options, source, manifest, code, old)
-    if users := find_users(project, old, code, {file.path for file in generated.tree}):
+    if users := map_removed_to_importers(project, old, code, {file.path for file in generated.tree}):
         there = (path for path in users if (project / path).is_file())
         kept = (OwnerCode(path, readers.read_text(project / path)) for path in there)
         options, generated = _generate(options, source, manifest, (*code, *kept), old)
@@ -220,15 +239,15 @@ def _generate(
         raise
 
 
-def _look_beside(
+def _read_parked_and_config(
     project: Path, old: Lock, tree: Tree
 ) -> tuple[dict[str, FileOnDisk], dict[str, FileOnDisk], dict[str, bytes]]:
     """Return what is parked, the owner's config files, and their readable bytes."""
     folder = project / ORPHANED
     below = readers.list_files_below(folder) if folder.is_dir() else ()
-    parked = look(project, {path.relative_to(project).as_posix() for path in below})
-    config_files = {path for path in find_own_files(project, old) if is_config(path)} - {file.path for file in tree}
-    own = look(project, {*config_files, OWN_MANIFEST})
+    parked = read_files_on_disk(project, {path.relative_to(project).as_posix() for path in below})
+    config_files = {path for path in find_owner_files(project, old) if is_config(path)} - {file.path for file in tree}
+    own = read_files_on_disk(project, {*config_files, OWN_MANIFEST})
     return (
         parked,
         own,
@@ -236,7 +255,9 @@ def _look_beside(
     )
 
 
-def _add_owned(plan: Plan, before: str, after: str, own_config: Mapping[str, bytes], moved: Iterable[Moved]) -> Plan:
+def _add_owner_files(
+    plan: Plan, before: str, after: str, own_config: Mapping[str, bytes], moved: Iterable[MovedSetting]
+) -> Plan:
     """Add verdicts on `vextract.toml` and the owner's config files."""
     actions = list(plan.actions)
     if before != after:
@@ -271,21 +292,21 @@ def _ask_git(
     """Return uncommitted files, and Git's error if it cannot tell."""
     try:
         return list_uncommitted(project, old, emitted, disk, own), ""
-    except git.Unanswered as error:
+    except git.GitError as error:
         return (), str(error)
 
 
-def _plan_managed(sides: UpgradeInputs, new: Lock, manifest: Manifest, renamed: Renames) -> tuple[Plan, UpgradeInputs]:
+def _plan_managed(inputs: UpgradeInputs, new: Lock, manifest: Manifest, renamed: Renames) -> tuple[Plan, UpgradeInputs]:
     """Decide on the files that vextract manages."""
-    release, tree = sides.lock.options.verl, sides.new
+    release, tree = inputs.lock.options.verl, inputs.new
     before = releases.load(release) if release in releases.list_supported() else None
-    layout = relocate(sides.lock, sides.base, sides.disk, {file.path for file in tree})
+    layout = relocate(inputs.lock, inputs.base, inputs.disk, {file.path for file in tree})
     layout = follow_moved_code(layout, tree, new.options.package)
     successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
     successors |= {path: Successor(places, same=False) for path, places in layout.carried.items()}
-    sides = replace(sides, lock=layout.lock, base=layout.base, disk=layout.disk, successors=successors)
-    sides = carry_settings(sides, renamed)
-    return layout.placed(plan_upgrade(sides)), sides
+    inputs = replace(inputs, lock=layout.lock, base=layout.base, disk=layout.disk, successors=successors)
+    inputs = carry_settings(inputs, renamed)
+    return layout.placed(plan_upgrade(inputs)), inputs
 
 
 def write(project: Path, upgrade: Upgrade) -> None:
@@ -374,9 +395,9 @@ def check_committed(upgrade: Upgrade) -> None:
     Raises:
         UsageError: there are uncommitted changes, or Git does not say whether there are.
     """
-    if upgrade.unanswered:
+    if upgrade.git_error:
         raise UsageError(
-            f"Git does not say whether all changes are committed: {upgrade.unanswered}",
+            f"Git does not say whether all changes are committed: {upgrade.git_error}",
             hint="`git status` in the project says what to do about it; or pass --allow-dirty",
         )
     if upgrade.uncommitted:

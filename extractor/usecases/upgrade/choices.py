@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from extractor.pipeline.generate import check_dropped, complete
+from extractor.pipeline.generate import complete, refuse_needed_features
 from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
@@ -30,13 +30,13 @@ class UpgradeRequest:
     added: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
     roots: tuple[str, ...] = ()
-    no_roots: tuple[str, ...] = ()
+    dropped_roots: tuple[str, ...] = ()
 
     @classmethod
-    def choose_by_names(cls, added: Iterable[str] = (), dropped: Iterable[str] = ()) -> UpgradeRequest:
+    def from_names(cls, added: Iterable[str] = (), dropped: Iterable[str] = ()) -> UpgradeRequest:
         """Build a request that adds or drops features and verl symbols."""
         (added, roots), (dropped, no_roots) = _sort_out(added), _sort_out(dropped)
-        return cls(added=added, dropped=dropped, roots=roots, no_roots=no_roots)
+        return cls(added=added, dropped=dropped, roots=roots, dropped_roots=no_roots)
 
     def __post_init__(self) -> None:
         """Refuse a path in place of a feature's name."""
@@ -45,9 +45,9 @@ class UpgradeRequest:
                 raise UsageError(f"{name!r} is the name of no feature", hint=f"give the project by `--project {name}`")
 
     @property
-    def other_options(self) -> bool:
+    def changes_options(self) -> bool:
         """Return True where more than the release is asked for."""
-        return bool(self.engine or self.algorithm or self.added or self.dropped or self.roots or self.no_roots)
+        return bool(self.engine or self.algorithm or self.added or self.dropped or self.roots or self.dropped_roots)
 
 
 def _sort_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -80,13 +80,13 @@ def find_unneeded(before: Options, after: Options) -> tuple[str, ...]:
     return tuple(name for name in after.features if name in brought and name not in rest)
 
 
-def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifest]:
+def choose_options(present: Options, request: UpgradeRequest) -> tuple[Options, Manifest]:
     """Return the checked options after the upgrade, and their manifest.
 
     Raises:
         UsageError: they contradict each other, or the release does not offer them.
     """
-    manifest = releases.load(request.release or (present.verl if request.other_options else releases.find_default()))
+    manifest = releases.load(request.release or (present.verl if request.changes_options else releases.find_default()))
     known = {feature.name: feature for feature in manifest.features}
     for feature in request.added:
         if feature in request.dropped:
@@ -110,5 +110,5 @@ def resolve(present: Options, request: UpgradeRequest) -> tuple[Options, Manifes
             complete(replace(wanted, features=(feature,)), manifest, upgrading=True)
     features = tuple(sorted({*present.features, *request.added} - {*request.dropped, *gone}))
     options = complete(replace(wanted, features=features), manifest, upgrading=True)
-    check_dropped(request.dropped, options, manifest)
+    refuse_needed_features(request.dropped, options, manifest)
     return options, manifest

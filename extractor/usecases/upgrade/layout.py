@@ -1,8 +1,7 @@
 """Convert a project's former file layout before comparing files.
 
-What was emitted and what lies in the project get today's paths, and their imports today's names. Functions, classes
-and constants that were edited are handed to the module where they stand today, as if they had always stood there. A
-merge so sees the owner's edits alone.
+The base and the project's files get today's paths, and their imports today's names. Edited functions, classes and
+constants are moved to the module that has them today, in both. The merge then sees only the owner's edits.
 """
 
 import ast
@@ -20,7 +19,7 @@ from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.upgrade.verdicts import FileOnDisk
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module, resolve_absolute
-from extractor.values.moves import map_former_modules, rename_dotted_name, rename_path, rename_project_path
+from extractor.values.moved_modules import map_former_modules, rename_dotted_name, rename_path, rename_project_path
 from extractor.values.readers import split_lines
 from extractor.values.tree import FileKind, Tree
 
@@ -33,7 +32,7 @@ class Relocated:
     """A project's sides of an upgrade in today's layout.
 
     Attributes:
-        lock, base, disk: As `Sides` has them.
+        lock, base, disk: As in `UpgradeInputs`.
         origins: Today's path of a file that has moved -> where it lies.
         renamed: Files whose text was changed here: they name modules that have moved, or code has moved.
         carried: Files that are gone -> where their edits are now; those of which nothing is left are not in the lock.
@@ -289,8 +288,8 @@ def _split(
     """Take the moved edits out of both versions of a module.
 
     Returns:
-        What is left of both, and place -> what both bring there, and the imports that only the owner's has. None where
-        nothing that moves is edited.
+        The rest of both versions; and for each new module the base text, the owner's text and the owner's additional
+        imports. None if no moved code was edited.
     """
     was, mine = _list_pieces(path, base), _list_pieces(path, ours)
     if was is None or mine is None or not moving:

@@ -17,14 +17,14 @@ class Successor:
 
     Attributes:
         paths: The new files, the most important first; none where other code than verl's plays its role.
-        users: Files of the project's own that imported it, and are still there.
+        importers: Files of the project's own that imported it, and are still there.
         same: True where the file itself has moved: it comes from the same file of upstream's, or the same symbol is in
             it. Otherwise other code plays its role now.
     """
 
     paths: tuple[str, ...]
     same: bool
-    users: tuple[str, ...] = ()
+    importers: tuple[str, ...] = ()
 
 
 def find_moved_files(

@@ -15,7 +15,7 @@ from extractor.pipeline.merge.pieces import Unsupported, find_changed
 from extractor.pipeline.plan import Verdict
 from extractor.project import base
 from extractor.usecases.owner_code import list_imported, read_owner_code
-from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, subject
+from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, project_files
 from extractor.usecases.verify.compare import find_difference
 from extractor.values import releases
 from extractor.values.tree import FileKind
@@ -41,8 +41,8 @@ class MovedNumbers:
 
     Attributes:
         compared: How many cases both releases compute.
-        moved: How cases differ, by name: "core_algos.policy_loss[gpg/token-mean]". It is the first of those about one
-            thing, and of those of a family that differ alike.
+        moved: How cases differ, by name: "core_algos.policy_loss[gpg/token-mean]". Of cases about
+            one function, or of one family that differ alike, only the first.
     """
 
     compared: int
@@ -141,7 +141,7 @@ def _check(project: Path, found: Upgrade) -> str:
     """Describe quick check results for the project on disk."""
     if found.counts["conflict"]:
         return "not yet, there are conflicts to resolve"
-    made = subject.read(project)
+    made = project_files.read_project(project)
     if made.lock != found.new:
         return "not yet, nothing was written"
     checks = [closed_imports.check_imports(made, None), closed_imports.check_ray_free(made), hashes.check_base(made)]
@@ -156,7 +156,7 @@ def compare_releases(project: Path, old: Source, new: Source) -> MovedNumbers:
     Raises:
         CheckFailed: the project has no Python with its requirements, or upstream's code does not run there.
     """
-    found = subject.read(project)
+    found = project_files.read_project(project)
     python = interpreter.choose(project, None)
     before, after = (_compute(found, source, python) for source in (old, new))
     both = [name for name, case in before.items() if _is_computed(case) and _is_computed(after.get(name, {}))]
@@ -177,7 +177,7 @@ def _is_computed(case: Mapping[str, Any]) -> bool:
     return value is not None and not (value[0] == "d" and "raises" in dict(map(tuple, value[1])))
 
 
-def _compute(found: subject.Subject, source: Source, python: str) -> dict[str, Any]:
+def _compute(found: project_files.ProjectFiles, source: Source, python: str) -> dict[str, Any]:
     """Return the cases of the vendored modules, by name."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         fixes = releases.load(source.release).fixes

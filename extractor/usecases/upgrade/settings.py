@@ -1,8 +1,8 @@
 """Carry the owner's settings to their keys in the new release.
 
-A setting that was renamed, or that stands in another file now, would be a conflict for a merge of lines. So it is taken
-out of the owner's file, which is then as emitted in that place, and put into the new file; what is merged afterwards is
-the rest. Config files of the owner's own are presets, and what `--from-verl-run` and `adopt` have written.
+Merging by lines would conflict on a setting that has a new name or file. So each such setting is removed from the
+owner's old file and written into the new one before the merge. The owner's own config files are presets, and files that
+`--from-verl-run` and `adopt` wrote.
 """
 
 import json
@@ -22,8 +22,8 @@ from extractor.usecases.changes.config_keys import (
     select_config,
     select_emitted_config,
 )
-from extractor.usecases.owner_edits import (
-    OwnerEdit,
+from extractor.usecases.yaml_edits import (
+    YamlEdit,
     find_edits,
     find_own_remarks,
     join_key,
@@ -39,7 +39,7 @@ from extractor.values.tree import Tree
 
 
 @dataclass(frozen=True)
-class Moved:
+class MovedSetting:
     """An owner's setting with a new name or file.
 
     Attributes:
@@ -59,12 +59,12 @@ class Moved:
 
     @property
     def changed(self) -> bool:
-        """Return False where a setting stays where it is."""
+        """Return True if the setting has another key or file now."""
         return self.referring or (self.key, self.file) != (self.new_key, self.new_file)
 
 
 @dataclass(frozen=True)
-class Lost:
+class LostSetting:
     """An owner's setting that the new release lacks."""
 
     key: str
@@ -85,8 +85,8 @@ class CarriedSettings:
 
     ours: Mapping[str, bytes] = field(default_factory=dict, repr=False)
     theirs: Mapping[str, bytes] = field(default_factory=dict, repr=False)
-    moved: tuple[Moved, ...] = ()
-    lost: tuple[Lost, ...] = ()
+    moved: tuple[MovedSetting, ...] = ()
+    lost: tuple[LostSetting, ...] = ()
 
 
 def carry(
@@ -107,7 +107,7 @@ def carry(
     """
     carrier = _Carrier(base, new, renamed, free)
     for path in sorted(ours):
-        carrier.file(path, ours[path])
+        carrier.carry_file(path, ours[path])
     return carrier.result()
 
 
@@ -151,7 +151,7 @@ def find_unread_keys(after: Mapping[str, str], new: Tree, package: str, features
 
 
 @dataclass(frozen=True)
-class _Home:
+class _NewPlace:
     """Says where a setting goes."""
 
     key: str
@@ -176,8 +176,8 @@ class _Carrier:
         self._free = [path for path in sorted(self._new) if path in free]
         self._theirs: dict[str, str] = {}
         self._ours: dict[str, bytes] = {}
-        self._moved: dict[tuple[str, Key], Moved] = {}
-        self._lost: list[Lost] = []
+        self._moved: dict[tuple[str, Key], MovedSetting] = {}
+        self._lost: list[LostSetting] = []
 
     def result(self) -> CarriedSettings:
         return CarriedSettings(
@@ -192,7 +192,7 @@ class _Carrier:
             lost=tuple(sorted(self._lost, key=lambda item: (item.file, item.key))),
         )
 
-    def file(self, path: str, data: bytes) -> None:
+    def carry_file(self, path: str, data: bytes) -> None:
         """Carry what stands in one file of the owner's."""
         before = self._base.get(path)
         try:
@@ -220,20 +220,20 @@ class _Carrier:
             self._ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
 
     def _carry_edit(
-        self, file: str, before: Document, mine: Document, edit: OwnerEdit, rewritten: dict[Entry, str]
+        self, file: str, before: Document, mine: Document, edit: YamlEdit, rewritten: dict[Entry, str]
     ) -> bool:
         """Carry one edit; return False if the merge handles it."""
         entry = edit.entry
         raw = self._rename_references(mine.raw(entry))
         keys, decided = self._list_keys(file, entry.path), self._decide_edit(file, edit)
-        home = next((item for item in decided if isinstance(item, _Home)), None)
+        home = next((item for item in decided if isinstance(item, _NewPlace)), None)
         if home is None:
             if "lost" in decided:
-                self._lost.append(Lost(keys[0], entry.shown, file))
+                self._lost.append(LostSetting(keys[0], entry.shown, file))
                 return file in self._new
             if raw != mine.raw(entry) and edit.holder is None:
                 rewritten[entry] = raw
-                self._moved[(file, ("", *entry.path))] = Moved(keys[0], keys[0], raw.strip(), file, file, True)
+                self._moved[(file, ("", *entry.path))] = MovedSetting(keys[0], keys[0], raw.strip(), file, file, True)
             return False
         comment = mine.comment(entry)
         if edit.was is not None and comment == before.comment(edit.was):
@@ -241,22 +241,22 @@ class _Carrier:
         remarks = tuple(line.strip() for line in find_own_remarks(mine, entry, before))
         value = Value(raw, entry.indent, comment, remarks)
         if not self._put(home, value, entry):
-            self._lost.append(Lost(keys[0], entry.shown, file))
+            self._lost.append(LostSetting(keys[0], entry.shown, file))
             return file in self._new
         place = (home.file, home.path)
         earlier = self._moved.get(place)
         if earlier is not None and earlier.value != entry.shown:
-            self._lost.append(Lost(earlier.key, earlier.value, earlier.file))
-        self._moved[place] = Moved(keys[decided.index(home)], home.key, entry.shown, file, home.file)
+            self._lost.append(LostSetting(earlier.key, earlier.value, earlier.file))
+        self._moved[place] = MovedSetting(keys[decided.index(home)], home.key, entry.shown, file, home.file)
         return True
 
     def _list_keys(self, file: str, path: Key) -> list[str]:
         return [join_key(package, path) for package in self._old_packages[file.removeprefix(FOLDER)]]
 
-    def _decide_edit(self, file: str, edit: OwnerEdit) -> list[_Home | str]:
-        return [self._decide(key, file, edit) for key in self._list_keys(file, edit.entry.path)]
+    def _decide_edit(self, file: str, edit: YamlEdit) -> list[_NewPlace | str]:
+        return [self._find_new_place(key, file, edit) for key in self._list_keys(file, edit.entry.path)]
 
-    def _decide(self, key: str, file: str, edit: OwnerEdit) -> _Home | str:
+    def _find_new_place(self, key: str, file: str, edit: YamlEdit) -> _NewPlace | str:
         """Return a setting's new place, "lost", or "left" for the merge."""
         path, known = edit.entry.path, key in self._new_keys
         here = self._new.get(file)
@@ -265,7 +265,7 @@ class _Carrier:
             if there is not None:
                 # Where the release has another default now, its owner is to see that.
                 same = edit.was is not None and edit.was.value == there.value
-                return _Home(key, file, path) if same else "left"
+                return _NewPlace(key, file, path) if same else "left"
             if edit.was is None and here is not None:
                 return "left"
             return self._find_home(key, file) or "lost"
@@ -278,14 +278,14 @@ class _Carrier:
             return "left"
         return self._find_home(key, file) or "lost"
 
-    def _find_home(self, key: str, file: str) -> _Home | None:
+    def _find_home(self, key: str, file: str) -> _NewPlace | None:
         """Return a key's file: its former or an unconditional one.
 
         One that stands in several places of the config would set it in each of them.
         """
         others = [path for path in self._free if path != file and not self._is_option(path)]
         others = [path for path in others if len(self._new_packages[path.removeprefix(FOLDER)]) == 1]
-        best: tuple[int, _Home] | None = None
+        best: tuple[int, _NewPlace] | None = None
         for path in [file] * (file in self._free) + sorted(others, key=lambda item: item != f"{FOLDER}{MAIN}"):
             for package in self._new_packages[path.removeprefix(FOLDER)]:
                 inside = make_relative(package, key)
@@ -295,9 +295,9 @@ class _Carrier:
                 depth = next((end for end in range(len(inside), 0, -1) if inside[:end] in entries), 0)
                 depth += len(package.split(".")) if package else 0
                 if path == file and (self._is_option(path) or inside in entries):
-                    return _Home(key, path, inside)
+                    return _NewPlace(key, path, inside)
                 if best is None or depth > best[0]:
-                    best = (depth, _Home(key, path, inside))
+                    best = (depth, _NewPlace(key, path, inside))
         return best[1] if best is not None else None
 
     def _is_option(self, path: str) -> bool:
@@ -309,7 +309,7 @@ class _Carrier:
         is_chosen = sum(posixpath.dirname(other) == folder for other in self._new) > 1
         return folder != FOLDER.rstrip("/") and (is_chosen or "" in self._new_packages[path.removeprefix(FOLDER)])
 
-    def _put(self, home: _Home, value: Value, entry: Entry) -> bool:
+    def _put(self, home: _NewPlace, value: Value, entry: Entry) -> bool:
         text = self._theirs.get(home.file, self._new[home.file].text)
         there = Document.of(text).entries.get(home.path)
         if there is not None and there.section:
@@ -344,7 +344,7 @@ def _parse_documents(files: Mapping[str, bytes]) -> dict[str, Document]:
 
 def rename_own_settings(
     own: Mapping[str, bytes], base: Mapping[str, bytes], new: Tree, renamed: Callable[[str], str | None]
-) -> tuple[dict[str, bytes], tuple[Moved, ...]]:
+) -> tuple[dict[str, bytes], tuple[MovedSetting, ...]]:
     """Rename the settings in the owner's own config files.
 
     What has no new name, or stands where a file cannot set it, stays as it is.
@@ -375,7 +375,7 @@ def rename_own_settings(
             texts[path] = text
     places = map_packages(select_below_config({**before, **texts}), MAIN)
     files: dict[str, bytes] = {}
-    moved: list[Moved] = []
+    moved: list[MovedSetting] = []
     for path, text in texts.items():
         found = places.get(path.removeprefix(FOLDER), ())
         if len(found) != 1:
@@ -390,14 +390,14 @@ def rename_own_settings(
     return files, tuple(moved)
 
 
-def _rename(path: str, text: str, package: str, name_of: Callable[[str], str | None]) -> tuple[str, list[Moved]]:
+def _rename(path: str, text: str, package: str, name_of: Callable[[str], str | None]) -> tuple[str, list[MovedSetting]]:
     document, changed = Document.of(text), text
     # The leading comments belong to no setting.
     leading = takewhile(lambda line: not line.strip() or line.startswith("#"), text.split("\n"))
     head = Document.of("".join(f"{line}\n" for line in leading) + "_: 0\n")
     gone: list[Key] = []
     taken: dict[Key, str] = {}  # names that have a value by now
-    told: list[Moved] = []
+    told: list[MovedSetting] = []
     for place, entry in document.entries.items():
         key = join_key(package, place)
         name = None if entry.section else name_of(key)
@@ -413,7 +413,7 @@ def _rename(path: str, text: str, package: str, name_of: Callable[[str], str | N
             changed = written
             gone.append(place)
             taken[inside] = entry.value
-            told.append(Moved(key, name, entry.shown, path, path))
+            told.append(MovedSetting(key, name, entry.shown, path, path))
     document = Document.of(changed)
     rewritten = {}
     for entry in document.entries.values():
@@ -421,5 +421,5 @@ def _rename(path: str, text: str, package: str, name_of: Callable[[str], str | N
         if raw is not None and (now := rename_references(raw, name_of)) != raw:
             rewritten[entry] = now
             key = join_key(package, entry.path)
-            told.append(Moved(key, key, now.strip(), path, path, referring=True))
+            told.append(MovedSetting(key, key, now.strip(), path, path, referring=True))
     return undo_edits(document, head, {document.entries[place]: None for place in gone}, rewritten), told

@@ -12,7 +12,7 @@ from extractor.values.errors import CheckFailed
 
 
 @dataclass(frozen=True)
-class Left:
+class UnresolvedConflict:
     """One thing that is left to do.
 
     Attributes:
@@ -31,21 +31,21 @@ class Left:
         return f"{self.path}:{self.line}: a marker is left"
 
 
-def find_unresolved(project: Path, entry: Journal) -> tuple[Left, ...]:
+def find_unresolved(project: Path, entry: Journal) -> tuple[UnresolvedConflict, ...]:
     """Return each file's first marker, or the new version beside it."""
     found = []
     for conflict in entry.conflicts:
         if conflict.beside is not None:
             if (project / conflict.beside).exists():
-                found.append(Left(conflict.path, beside=conflict.beside))
+                found.append(UnresolvedConflict(conflict.path, beside=conflict.beside))
             continue
-        lines = _has_markers(project, entry, conflict.path)
+        lines = _find_marker_lines(project, entry, conflict.path)
         if lines:
-            found.append(Left(conflict.path, lines[0]))
+            found.append(UnresolvedConflict(conflict.path, lines[0]))
     return tuple(found)
 
 
-def check(project: Path, entry: Journal) -> None:
+def refuse_unresolved(project: Path, entry: Journal) -> None:
     """Refuse to end an upgrade whose conflicts are not resolved.
 
     Raises:
@@ -64,7 +64,7 @@ def check(project: Path, entry: Journal) -> None:
         )
 
 
-def find_oddities(project: Path, entry: Journal) -> list[str]:
+def describe_doubtful_resolutions(project: Path, entry: Journal) -> list[str]:
     """Return resolved files that are missing or no Python."""
     found = []
     for path in dict.fromkeys(conflict.path for conflict in entry.conflicts):
@@ -81,7 +81,7 @@ def find_oddities(project: Path, entry: Journal) -> list[str]:
     return found
 
 
-def _has_markers(project: Path, entry: Journal, path: str) -> list[int]:
+def _find_marker_lines(project: Path, entry: Journal, path: str) -> list[int]:
     try:
         data = readers.read_bytes(project / path)
     except OSError:

@@ -40,19 +40,19 @@ class FileOnDisk:
 
 @dataclass(frozen=True)
 class UpgradeInputs:
-    """All that an upgrade is decided from.
+    """Everything that the verdicts depend on.
 
     Attributes:
         lock: The project's lock.
-        base: What was emitted, by path, for all but hooks.
-        new: What is emitted now.
-        disk: What lies at the paths of both; nothing lies at those left out.
+        base: Bytes of the last generation by path, without hooks.
+        new: The newly generated tree.
+        disk: Files of the project at the paths of both; a missing path means no file.
         successors: Path of a file that is emitted no longer -> what has taken its part.
         labels: What markers and notes call the sides.
         parked: What lies below `orphaned/`, by path.
-        settings: The owner's settings, as far as they are carried by name and not by line.
-        users: Vendored file that is emitted no longer -> a file of the owner's that imports it.
-        deletable: Of a path and the bytes there: whether vextract wrote them. A lock may come from anywhere.
+        settings: The owner's settings that are carried by key instead of by line.
+        importers: Vendored file that is emitted no longer -> a file of the owner's that imports it.
+        deletable: Tells from path and bytes whether vextract wrote a file: a lock from elsewhere may list others.
     """
 
     lock: Lock
@@ -63,11 +63,11 @@ class UpgradeInputs:
     labels: Labels
     parked: Mapping[str, bytes] = field(default_factory=dict)
     settings: CarriedSettings = field(default_factory=CarriedSettings)
-    users: Mapping[str, str] = field(default_factory=dict)
+    importers: Mapping[str, str] = field(default_factory=dict)
     deletable: Callable[[str, bytes], bool] = lambda path, data: True
 
 
-def look(project: Path, paths: AbstractSet[str]) -> dict[str, FileOnDisk]:
+def read_files_on_disk(project: Path, paths: AbstractSet[str]) -> dict[str, FileOnDisk]:
     """Read what lies at these paths.
 
     Raises:
@@ -92,50 +92,52 @@ def look(project: Path, paths: AbstractSet[str]) -> dict[str, FileOnDisk]:
     return found
 
 
-def carry_settings(sides: UpgradeInputs, renamed: Callable[[str], str | None]) -> UpgradeInputs:
+def carry_settings(inputs: UpgradeInputs, renamed: Callable[[str], str | None]) -> UpgradeInputs:
     """Return the inputs with the owner's settings carried over.
 
     Args:
-        sides: Without.
+        inputs: Without.
         renamed: New names of config keys; None for one that keeps its name.
     """
-    new = {file.path: file.data for file in sides.new if is_config(file.path)}
-    base = {path: data for path, data in sides.base.items() if is_config(path)}
-    plain = {path: found.data for path, found in sides.disk.items() if found.plain and found.data is not None}
+    new = {file.path: file.data for file in inputs.new if is_config(file.path)}
+    base = {path: data for path, data in inputs.base.items() if is_config(path)}
+    plain = {path: found.data for path, found in inputs.disk.items() if found.plain and found.data is not None}
     ours = {path: data for path, data in plain.items() if data != base.get(path, data)}
-    free = {path for path in new if (path in plain if path in base else path not in sides.disk)}
-    return replace(sides, settings=carry(base, ours, new, renamed, free))
+    free = {path for path in new if (path in plain if path in base else path not in inputs.disk)}
+    return replace(inputs, settings=carry(base, ours, new, renamed, free))
 
 
-def plan_upgrade(sides: UpgradeInputs) -> Plan:
+def plan_upgrade(inputs: UpgradeInputs) -> Plan:
     """Decide on every file of both trees; write nothing."""
-    new = {file.path: file for file in sides.new}
-    old = {file.path: file for file in sides.lock.files}
+    new = {file.path: file for file in inputs.new}
+    old = {file.path: file for file in inputs.lock.files}
     actions: dict[str, Action] = {}
     # Edits that move go first: they decide what is written where they arrive.
     for path in sorted(set(old) - set(new)):
-        for action in _decide_gone(old[path], sides, new, actions):
+        for action in _decide_gone(old[path], inputs, new, actions):
             actions[action.path] = action
     for path, file in sorted(new.items()):
         if path not in actions:
-            actions[path] = _decide_staying(file, old.get(path), sides, actions)
-    for action in [item for parked in sorted(sides.parked) for item in _merge_returned(parked, sides, actions)]:
+            actions[path] = _decide_staying(file, old.get(path), inputs, actions)
+    for action in [item for parked in sorted(inputs.parked) for item in _merge_returned(parked, inputs, actions)]:
         actions[action.path] = action
-    actions.update({action.path: action for action in _withdraw_presets(sides, new, actions)})
+    actions.update({action.path: action for action in _withdraw_presets(inputs, new, actions)})
     return Plan(tuple(actions[path] for path in sorted(actions)))
 
 
-def _withdraw_presets(sides: UpgradeInputs, new: Mapping[str, File], actions: Mapping[str, Action]) -> Iterator[Action]:
+def _withdraw_presets(
+    inputs: UpgradeInputs, new: Mapping[str, File], actions: Mapping[str, Action]
+) -> Iterator[Action]:
     """Remove unedited presets whose estimator or loss the owner deleted."""
     kept = set[str]()
     for path, action in actions.items():
-        there = sides.disk.get(path)
+        there = inputs.disk.get(path)
         kept |= _list_registered(action.data if action.data is not None else there.data if there is not None else None)
     lost = set[str]().union(*(_list_registered(file.data) for file in new.values())) - kept
     for path, file in new.items() if lost else ():
         chosen = re.search(rf"(?m)^ *(?:adv_estimator|loss_mode): ({'|'.join(sorted(lost))})$", file.data.decode())
         if path.startswith(PRESETS) and chosen and actions[path].reason in _UNEDITED:
-            verdict = Verdict.DELETE if path in sides.disk else Verdict.KEEP
+            verdict = Verdict.DELETE if path in inputs.disk else Verdict.KEEP
             note = f"you have deleted {chosen[1]}, which it chooses"
             yield Action(path, verdict, file.kind, Reason.REMOVED, note=note)
 
@@ -145,44 +147,44 @@ def _list_registered(data: bytes | None) -> set[str]:
     return {name.decode().lower() for name in _REGISTERED.findall(data or b"")}
 
 
-def _merge_returned(parked: str, sides: UpgradeInputs, actions: Mapping[str, Action]) -> list[Action]:
+def _merge_returned(parked: str, inputs: UpgradeInputs, actions: Mapping[str, Action]) -> list[Action]:
     """Merge a parked file's edits into the file that returned."""
     path, note = parked.removeprefix(f"{ORPHANED}/"), parked + NOTE_SUFFIX
-    added, ours = actions.get(path), sides.parked[parked]
-    if added is None or added.verdict is not Verdict.ADD or added.data is None or note not in sides.parked:
+    added, ours = actions.get(path), inputs.parked[parked]
+    if added is None or added.verdict is not Verdict.ADD or added.data is None or note not in inputs.parked:
         return []
-    base = diff.undo_unified(ours, sides.parked[note])
-    merged = _merge_texts(path, base, ours, added.data, sides.labels) if base is not None else None
+    base = diff.undo_unified(ours, inputs.parked[note])
+    merged = _merge_texts(path, base, ours, added.data, inputs.labels) if base is not None else None
     if merged is None or merged.conflicts:
-        return [replace(added, note=f"your edits lie in {parked}, and do not fit in by themselves")]
+        return [replace(added, note=f"your edits are in {parked}; they cannot be merged automatically")]
     gone = [Action(name, Verdict.DELETE, added.kind, Reason.CARRIED, note=f"back in {path}") for name in (parked, note)]
     back = replace(added, verdict=Verdict.MERGE, reason=Reason.CARRIED, data=merged.data, note=f"edits of {parked}")
     return [back, *gone]
 
 
 def _decide_gone(
-    entry: LockedFile, sides: UpgradeInputs, new: Mapping[str, File], decided: Mapping[str, Action]
+    entry: LockedFile, inputs: UpgradeInputs, new: Mapping[str, File], decided: Mapping[str, Action]
 ) -> list[Action]:
     """Decide on a file that is emitted no longer."""
-    path, kind, found = entry.path, entry.kind, sides.disk.get(entry.path)
+    path, kind, found = entry.path, entry.kind, inputs.disk.get(entry.path)
     if found is None:
         return [Action(path, Verdict.KEEP, kind, Reason.REMOVED)]
     if kind is FileKind.HOOK or not found.plain or found.data is None:
         return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note="no longer part of the project: yours to remove")]
-    base, ours = sides.base[path], found.data
-    if path in sides.users:
-        note = f"{sides.labels.theirs} has it no longer, and {sides.users[path]} imports it: yours now"
+    base, ours = inputs.base[path], found.data
+    if path in inputs.importers:
+        note = f"{inputs.labels.theirs} has it no longer, and {inputs.importers[path]} imports it: yours now"
         return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note=note)]
-    if is_layout(path, base, ours) and sides.deletable(path, ours):
+    if is_layout(path, base, ours) and inputs.deletable(path, ours):
         return [Action(path, Verdict.DELETE, kind, Reason.GONE)]
-    if sides.settings.ours.get(path) == base:
+    if inputs.settings.ours.get(path) == base:
         return [Action(path, Verdict.DELETE, kind, Reason.CARRIED, note="your settings are in other files")]
-    place = sides.successors.get(path)
+    place = inputs.successors.get(path)
     come = [new[name] for name in place.paths if name in new] if place is not None else []
-    users = place.users if place is not None else ()
+    users = place.importers if place is not None else ()
     successor = come[0] if place is not None and place.same and come else None
-    if successor is not None and successor.path not in decided and _is_untouched(successor, sides):
-        merged = _merge_texts(successor.path, base, ours, successor.data, sides.labels)
+    if successor is not None and successor.path not in decided and _is_untouched(successor, inputs):
+        merged = _merge_texts(successor.path, base, ours, successor.data, inputs.labels)
         if merged is not None and not merged.conflicts:
             return [
                 Action(path, Verdict.DELETE, kind, Reason.CARRIED, note=f"your edits are in {successor.path}"),
@@ -191,33 +193,33 @@ def _decide_gone(
                 ),
             ]
     lines = [
-        f"{path}, as you had edited it: it was part of {sides.labels.base} and is not of {sides.labels.theirs}.",
+        f"{path} with your edits. {inputs.labels.base} had this file, {inputs.labels.theirs} does not.",
         f"Its code came from upstream's {entry.upstream_path}." if entry.upstream_path else "It came from a template.",
         *_describe_successors(come, users),
-        "Move by hand what you still need, then remove this file and the other.",
+        "Move by hand what you still need, then delete this note and the file beside it.",
     ]
-    parked, files = _park(path, base, ours, lines, sides, decided)
+    parked, files = _park(path, base, ours, lines, inputs, decided)
     note = f"your version is {parked}"
     if come:
         more = f" and {len(come) - 2} more" if len(come) > 2 else ""
         note += f"; its part is now in {', '.join(file.path for file in come[:2])}{more}"
-    return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=note, beside=files)]
+    return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=note, side_files=files)]
 
 
 def _describe_successors(successors: Sequence[File], users: Sequence[str]) -> list[str]:
     using = [f"It was used by {', '.join(users)}: see what that uses now."] if users else []
     if not successors:
-        return ["No file is known to have taken its part.", *using]
+        return ["No file is known to replace it.", *using]
     first, *others = (file.path for file in successors)
-    lines = [f"{first} has taken its part, and your edits do not fit in by themselves."]
+    lines = [f"{first} replaces it, but your edits cannot be merged into it automatically."]
     return [*lines, *([f"Other parts of it are in {', '.join(others)}."] if others else []), *using]
 
 
 def _park(
-    path: str, base: bytes, ours: bytes, lines: list[str], sides: UpgradeInputs, decided: Mapping[str, Action]
+    path: str, base: bytes, ours: bytes, lines: list[str], inputs: UpgradeInputs, decided: Mapping[str, Action]
 ) -> tuple[str, Files]:
     """Return an edited file's parking path, with its bytes and note."""
-    taken = {*sides.parked, *(name for action in decided.values() for name, _ in action.beside)}
+    taken = {*inputs.parked, *(name for action in decided.values() for name, _ in action.side_files)}
     parked = f"{ORPHANED}/{path}"
     number = 1
     while parked in taken or parked + NOTE_SUFFIX in taken:
@@ -227,44 +229,44 @@ def _park(
     return parked, ((parked, ours), (parked + NOTE_SUFFIX, text.encode() + diff.write_unified_diff(path, base, ours)))
 
 
-def _is_untouched(file: File, sides: UpgradeInputs) -> bool:
+def _is_untouched(file: File, inputs: UpgradeInputs) -> bool:
     """Tell whether nothing of the owner's is at a file's path."""
     if file.kind is FileKind.HOOK:
         return False
-    found = sides.disk.get(file.path)
+    found = inputs.disk.get(file.path)
     if found is None:
         # A file that its owner removed stays removed.
-        return file.path not in sides.base
-    return found.plain and found.data in (file.data, sides.base.get(file.path, file.data))
+        return file.path not in inputs.base
+    return found.plain and found.data in (file.data, inputs.base.get(file.path, file.data))
 
 
 def _decide_staying(
-    file: File, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]
+    file: File, entry: LockedFile | None, inputs: UpgradeInputs, decided: Mapping[str, Action]
 ) -> Action:
     """Decide on a file that is emitted now."""
-    path, kind, found = file.path, file.kind, sides.disk.get(file.path)
+    path, kind, found = file.path, file.kind, inputs.disk.get(file.path)
     if kind is FileKind.HOOK:
         return _decide_hook(file, entry, found)
-    base, theirs = sides.base.get(path), sides.settings.theirs.get(path, file.data)
+    base, theirs = inputs.base.get(path), inputs.settings.theirs.get(path, file.data)
     if found is None:
         if base is None:
             if theirs != file.data:
                 return Action(path, Verdict.MERGE, kind, Reason.CARRIED, theirs, "with your settings")
             return Action(path, Verdict.ADD, kind, Reason.NEW, file.data)
-        changed = f"it has changed in {sides.labels.theirs}" if base != file.data else ""
+        changed = f"it has changed in {inputs.labels.theirs}" if base != file.data else ""
         restore = "`vextract sync` brings it back" if kind is FileKind.VENDORED else ""
         return Action(path, Verdict.KEEP, kind, Reason.REMOVED, note="; ".join(filter(None, (changed, restore))))
     if found.data == theirs:
         return Action(path, Verdict.KEEP, kind, Reason.UNCHANGED if theirs == file.data else Reason.EDITED)
-    ours = sides.settings.ours.get(path, found.data)
+    ours = inputs.settings.ours.get(path, found.data)
     if base == theirs and ours == found.data:
         return Action(path, Verdict.KEEP, kind, Reason.EDITED)
     if base is not None and ours is not None and found.plain:
         if ours == base and theirs == file.data and ours == found.data:
             return Action(path, Verdict.UPDATE, kind, Reason.CHANGED, file.data)
-        merged = _merge_texts(path, base, ours, theirs, sides.labels)
+        merged = _merge_texts(path, base, ours, theirs, inputs.labels)
         if merged is not None:
-            note, beside = _list_lost(path, entry, sides, decided)
+            note, beside = _list_lost(path, entry, inputs, decided)
             if merged.conflicts:
                 places = "1 place" if merged.conflicts == 1 else f"{merged.conflicts} places"
                 notes = "; ".join(filter(None, (f"{places} to resolve", note)))
@@ -279,25 +281,25 @@ def _decide_staying(
         kind,
         Reason.IN_THE_WAY,
         note=f"the new one is {beside_path}",
-        beside=((beside_path, file.data),),
+        side_files=((beside_path, file.data),),
     )
 
 
 def _list_lost(
-    path: str, entry: LockedFile | None, sides: UpgradeInputs, decided: Mapping[str, Action]
+    path: str, entry: LockedFile | None, inputs: UpgradeInputs, decided: Mapping[str, Action]
 ) -> tuple[str, Files]:
     """Return notes and parked settings that have no place any more."""
-    lost = [item for item in sides.settings.lost if item.file == path]
-    ours = sides.disk[path].data
+    lost = [item for item in inputs.settings.lost if item.file == path]
+    ours = inputs.disk[path].data
     if not lost or entry is None or ours is None:
         return "", ()
-    labels = sides.labels
+    labels = inputs.labels
     lines = [
-        f"{path}, as you had edited it on {labels.base}. Settings of yours have no place in {labels.theirs}:",
+        f"{path} as you had it on {labels.base}. {labels.theirs} has no such settings:",
         *(f"  {item.key}: {item.value}" for item in lost),
-        "All else that you had set is carried over. Remove this file and the other when you need them no longer.",
+        "Everything else you set was carried over. Delete this note and the file beside it once not needed.",
     ]
-    parked, files = _park(path, sides.base[path], ours, lines, sides, decided)
+    parked, files = _park(path, inputs.base[path], ours, lines, inputs, decided)
     what = "a setting of yours has" if len(lost) == 1 else f"{len(lost)} settings of yours have"
     return f"{what} no place; your version is {parked}", files
 

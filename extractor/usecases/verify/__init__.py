@@ -4,9 +4,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from extractor.pipeline.source import Source
-from extractor.usecases.verify import interpreter, subject
+from extractor.usecases.verify import interpreter, project_files
 from extractor.usecases.verify.closed_imports import check_importable, check_imports, check_ray_free
-from extractor.usecases.verify.dropped_methods import check_left_out
+from extractor.usecases.verify.dropped_methods import check_dropped_methods
 from extractor.usecases.verify.hashes import check_base, check_hashes
 from extractor.usecases.verify.parity import check_parity
 from extractor.usecases.verify.report import Check, CheckStatus, Report
@@ -40,11 +40,11 @@ def run_verify(
         UsageError: the project has no lock, or a damaged one.
     """
     progress("reading the project")
-    found = subject.read(project)
+    found = project_files.read_project(project)
     checks = [
         check_imports(found, source),
         check_ray_free(found),
-        check_left_out(found),
+        check_dropped_methods(found),
         check_hashes(found, strict=strict),
         check_base(found),
     ]

@@ -10,10 +10,10 @@ from extractor import __version__
 from extractor.pipeline.source import Source
 from extractor.project import lock
 from extractor.usecases.verify import interpreter, requirements
-from extractor.usecases.verify import subject as subjects
+from extractor.usecases.verify import project_files as subjects
+from extractor.usecases.verify.name_analysis import Analysis, ModuleNames
+from extractor.usecases.verify.project_files import ProjectFiles, PythonFile
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
-from extractor.usecases.verify.scopes import Analysis, ModuleNames
-from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.modules import list_imports
@@ -25,7 +25,7 @@ NOT_REQUIRED = "which pyproject.toml does not require"
 TIMEOUT = 600.0
 
 
-def check_imports(subject: Subject, source: Source | None) -> Check:
+def check_imports(subject: ProjectFiles, source: Source | None) -> Check:
     """Check imports and names of emitted files, and what hooks import of them."""
     finder = _ImportChecker(subject)
     problems = [f"cannot be parsed: {line}" for line in subject.broken]
@@ -41,7 +41,7 @@ def check_imports(subject: Subject, source: Source | None) -> Check:
         summary = f"{count_noun(len(problems), 'problem')} in {count_noun(len(subject.files), 'file')}"
         return Check("imports", CheckStatus.FAILED, summary, tuple(problems))
     summary = f"{count_noun(emitted, 'emitted file')}: every import and every name resolves"
-    lazily = f"imported only where they are used, and not required: {', '.join(sorted(optional))}"
+    lazily = f"optional packages, imported inside functions: {', '.join(sorted(optional))}"
     return Check("imports", CheckStatus.OK, summary, (lazily,) if optional else ())
 
 
@@ -55,11 +55,11 @@ def import_problems(tree: Tree, options: Options, source: Source) -> tuple[str, 
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.data)
         (root / lock.NAME).write_bytes(lock.dump(locked))
-        check = check_imports(subjects.read(root), source)
+        check = check_imports(subjects.read_project(root), source)
     return () if check.ok else check.details
 
 
-def check_ray_free(subject: Subject) -> Check:
+def check_ray_free(subject: ProjectFiles) -> Check:
     """Check every vendored file for names that lead to Ray."""
     problems = [problem for file in subject.vendored for problem in _find_ray_uses(file)]
     if problems:
@@ -103,7 +103,7 @@ def _find_unknown_names(file: PythonFile, analysis: Analysis, source: Source | N
 class _ImportChecker:
     """Resolves imports within one project."""
 
-    def __init__(self, subject: Subject) -> None:
+    def __init__(self, subject: ProjectFiles) -> None:
         self.analyses: Mapping[str, Analysis] = {
             name: Analysis(file.tree, name, is_package=file.is_package) for name, file in subject.files.items()
         }
@@ -149,7 +149,7 @@ class _ImportChecker:
         return None
 
 
-def check_importable(subject: Subject, python: str) -> Check:
+def check_importable(subject: ProjectFiles, python: str) -> Check:
     """Import all vendored modules without Ray, verl and undeclared packages."""
     modules = [file.module for file in subject.vendored]
     required = requirements.read(subject.root)[0]
@@ -161,7 +161,7 @@ def check_importable(subject: Subject, python: str) -> Check:
         except CheckFailed as error:
             return Check("importable", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines()))
     problems = [f"{module}: {' '.join(error.split())}" for module, error in sorted(result["errors"].items())]
-    problems += [f"{name} was imported all the same" for name in result["leaked"]]
+    problems += [f"{name} was imported although it is blocked" for name in result["leaked"]]
     if problems:
         summary = f"{len(result['errors'])} of {count_noun(len(modules), 'vendored module')} cannot be imported"
         absent = ", ".join(sorted(required & set(result["missing"])))
@@ -169,11 +169,11 @@ def check_importable(subject: Subject, python: str) -> Check:
             problems.append(f"hint: install the project's requirements: this Python lacks {absent}")
         return Check("importable", CheckStatus.FAILED, summary, tuple(problems))
     imported = f"{count_noun(len(modules), 'vendored module')} imported without Ray, verl and what is not required"
-    details = (f"kept from being imported: {', '.join(blocked)}",) if blocked else ()
+    details = (f"blocked during the check: {', '.join(blocked)}",) if blocked else ()
     return Check("importable", CheckStatus.OK, imported, details)
 
 
-def _list_imported(subject: Subject) -> set[str]:
+def _list_imported(subject: ProjectFiles) -> set[str]:
     """Return top-level packages that vendored files import, except local ones."""
     modules = (item[0] for file in subject.vendored for item in list_imports(ast.walk(file.tree), file.path))
     found = {module.partition(".")[0] for module in modules}

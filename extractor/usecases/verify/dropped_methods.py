@@ -7,9 +7,9 @@ from fnmatch import fnmatchcase
 
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import list_definitions, read_attribute_chain
-from extractor.pipeline.render.words import find_method_names, find_tested_names, is_set_up
+from extractor.pipeline.render.method_names import find_method_names, find_tested_names, is_set_up
+from extractor.usecases.verify.project_files import ProjectFiles, PythonFile
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
-from extractor.usecases.verify.subject import PythonFile, Subject
 from extractor.values.reachable import find_reachable
 from extractor.values.tree import FileKind
 
@@ -17,10 +17,11 @@ _NAME = "methods"
 _HINT = "`vextract upgrade` vendors what your code names"
 
 
-def check_left_out(subject: Subject) -> Check:
-    """Find uses of methods that were left out.
+def check_dropped_methods(subject: ProjectFiles) -> Check:
+    """Find uses of dropped methods.
 
-    A vendored file or a template that has one is a failure. Your own code may mean a method of its own: it is reported.
+    A use in a vendored file or a template is a failure. The owner's code may mean another method of that name, so a use
+    there is only reported.
     """
     gone = {
         name: file
@@ -28,7 +29,7 @@ def check_left_out(subject: Subject) -> Check:
         for name in sorted({*file.dropped} - {name for name, _ in list_definitions(file.tree.body)})
     }
     if not gone:
-        return Check(_NAME, CheckStatus.OK, "none was left out")
+        return Check(_NAME, CheckStatus.OK, "no method was dropped")
     related = _map_related(subject)
     failures: list[str] = []
     remarks: list[str] = []
@@ -36,9 +37,9 @@ def check_left_out(subject: Subject) -> Check:
         found = list(_uses(file, gone, related))
         (remarks if file.kind is FileKind.HOOK else failures).extend(found)
     if failures:
-        summary = f"{count_noun(len(failures), 'line')} may call a method that was left out"
+        summary = f"{count_noun(len(failures), 'line')} may call a dropped method"
         return Check(_NAME, CheckStatus.FAILED, summary, (*failures, *remarks, f"hint: {_HINT}"))
-    summary = f"{count_noun(len(gone), 'method')} left out, which no vendored file and no template can call"
+    summary = f"{count_noun(len(gone), 'method')} dropped, which no vendored file and no template can call"
     if remarks:
         return Check(
             _NAME, CheckStatus.REPORTED, f"{summary}; your own code has their names", (*remarks, f"hint: {_HINT}")
@@ -75,7 +76,7 @@ def _may_name(text: str, names: Sequence[str]) -> bool:
     )
 
 
-def _map_related(subject: Subject) -> dict[str, set[str]]:
+def _map_related(subject: ProjectFiles) -> dict[str, set[str]]:
     """Map each class to the classes that may share an instance."""
     bases: dict[str, set[str]] = {}
     for file in subject.files.values():

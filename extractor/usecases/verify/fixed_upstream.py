@@ -5,14 +5,14 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from extractor.pipeline.rewrite.add_imports import add_imports
-from extractor.pipeline.rewrite.apply_fixes import apply_fix, fix_imports
+from extractor.pipeline.rewrite.apply_fixes import apply_fix, list_fix_imports
 from extractor.pipeline.source import Source
 from extractor.project import base
-from extractor.usecases.verify.subject import Subject
+from extractor.usecases.verify.project_files import ProjectFiles
 from extractor.values.manifest import Fix
 
 
-def write_upstream(subject: Subject, source: Source, fixes: Iterable[Fix], folder: Path) -> list[str]:
+def write_upstream(subject: ProjectFiles, source: Source, fixes: Iterable[Fix], folder: Path) -> list[str]:
     """Write upstream's files with a project's fixes; return the names of those.
 
     What a fix takes from the project's shims stands beside them, as it was emitted. One that takes other code of the
@@ -35,7 +35,7 @@ def write_upstream(subject: Subject, source: Source, fixes: Iterable[Fix], folde
             continue
         text = fixed = path.read_text(encoding="utf-8")
         if fix.edits and fix.id in subject.fixes and all(_has(shims, item) for item in wanted):
-            fixed = add_imports(apply_fix(text, fix, "", fix.module)[0], fix_imports(fix, package))
+            fixed = add_imports(apply_fix(text, fix, "", fix.module)[0], list_fix_imports(fix, package))
         rebound = [_write_import(package, *pair) for pair in fix.replaced.items() if _has(shims, pair[1])]
         if fixed != text or rebound:
             path.write_text("\n".join((fixed, *rebound)) + "\n", encoding="utf-8")
@@ -43,7 +43,7 @@ def write_upstream(subject: Subject, source: Source, fixes: Iterable[Fix], folde
     return done
 
 
-def _write_shims(subject: Subject, folder: Path) -> dict[str, str]:
+def _write_shims(subject: ProjectFiles, folder: Path) -> dict[str, str]:
     """Write the shims, which name upstream's modules there; return their texts by dotted name."""
     package, found = subject.lock.options.package, {}
     places = {f"from ..{file.module.partition('.')[2]} ": f"from {file.upstream} " for file in subject.vendored}

@@ -7,16 +7,16 @@ from extractor import __version__
 from extractor.pipeline.plan import read_digests_on_disk
 from extractor.project import base
 from extractor.project.lock import Lock
-from extractor.usecases import restore
-from extractor.usecases.verify import subject
+from extractor.usecases import emitted_files
+from extractor.usecases.verify import project_files
+from extractor.usecases.verify.project_files import ProjectFiles
 from extractor.usecases.verify.report import Check, CheckStatus, Report, count_noun
-from extractor.usecases.verify.subject import Subject
 from extractor.values.errors import CheckFailed
 from extractor.values.shell import write_pip_command
 from extractor.values.tree import FileKind
 
 
-def check_hashes(subject: Subject, *, strict: bool) -> Check:
+def check_hashes(subject: ProjectFiles, *, strict: bool) -> Check:
     """Compare every file with the lock; edits fail only if `strict`."""
     entries = [entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK]
     found, edited = read_digests_on_disk(subject.lock, subject.root), find_edited_paths(subject)
@@ -31,14 +31,14 @@ def check_hashes(subject: Subject, *, strict: bool) -> Check:
     return Check("hashes", CheckStatus.FAILED if failed else CheckStatus.REPORTED, summary, tuple(details))
 
 
-def find_edited_paths(subject: Subject) -> frozenset[str]:
+def find_edited_paths(subject: ProjectFiles) -> frozenset[str]:
     """Return the paths of edited files, hooks apart."""
     found = read_digests_on_disk(subject.lock, subject.root)
     emitted = (entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK)
     return frozenset(entry.path for entry in emitted if found.get(entry.path, entry.sha256) != entry.sha256)
 
 
-def check_base(subject: Subject) -> Check:
+def check_base(subject: ProjectFiles) -> Check:
     """Compare the base with the lock."""
     try:
         files = base.read(subject.root, subject.lock)
@@ -59,8 +59,8 @@ def check_provenance(
     Raises:
         SourceError: verl is not available.
     """
-    again = restore.regenerate(lock, origin=origin, offline=offline)
-    found, read = subject.read(project), again.source
+    again = emitted_files.regenerate(lock, origin=origin, offline=offline)
+    found, read = project_files.read_project(project), again.source
     source = Check("source", CheckStatus.OK, f"verl {read.release}, {read.kind}, sha256 {read.sha256}")
     if read.sha256 != lock.source_sha256:
         details = (
@@ -79,8 +79,8 @@ def check_provenance(
 def _check_emitted(lock: Lock, made: Lock) -> Check:
     """Compare newly emitted files with those recorded in the lock."""
     old, new = {file.path: file for file in lock.files}, {file.path: file for file in made.files}
-    lines = [f"{path}: in vextract.lock, and not made from this verl by this vextract" for path in old.keys() - new]
-    lines += [f"{path}: made from this verl by this vextract, and not in vextract.lock" for path in new.keys() - old]
+    lines = [f"{path}: only in vextract.lock" for path in old.keys() - new]
+    lines += [f"{path}: only in the project as generated again" for path in new.keys() - old]
     for path in old.keys() & new:
         facts = (
             (item.name, getattr(old[path], item.name), getattr(new[path], item.name)) for item in fields(new[path])

@@ -14,8 +14,8 @@ from extractor.usecases.verify import interpreter
 from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.fixed_upstream import write_upstream
 from extractor.usecases.verify.hashes import find_edited_paths
+from extractor.usecases.verify.project_files import ProjectFiles
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
-from extractor.usecases.verify.subject import Subject
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Fix, Manifest
@@ -58,7 +58,7 @@ class Case:
     note: str = ""
 
 
-def check_parity(subject: Subject, source: Source, manifest: Manifest, python: str) -> tuple[Check, ...]:
+def check_parity(subject: ProjectFiles, source: Source, manifest: Manifest, python: str) -> tuple[Check, ...]:
     """Run and compare both sides; return parity and coverage checks."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
@@ -66,18 +66,20 @@ def check_parity(subject: Subject, source: Source, manifest: Manifest, python: s
         except CheckFailed as error:
             return (Check("parity", CheckStatus.FAILED, error.message, tuple(error.hint.splitlines())),)
     upstream, vendored = results["upstream"], results["vendored"]
-    cases = compare(upstream["results"], vendored["results"], find_unmet_fixes(subject, manifest, upstream["met"]))
-    return _check(subject, cases, upstream["stubbed"], upstream["met"]), check_coverage(subject, vendored["lines"])
+    cases = compare(upstream["results"], vendored["results"], map_unmatched_fixes(subject, manifest, upstream["met"]))
+    return _make_parity_check(subject, cases, upstream["stubbed"], upstream["met"]), check_coverage(
+        subject, vendored["lines"]
+    )
 
 
-def find_unmet_fixes(subject: Subject, manifest: Manifest, given: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def map_unmatched_fixes(subject: ProjectFiles, manifest: Manifest, given: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Map upstream modules to named fixes that upstream's side does not get."""
     met = {*given, *(fix.id for fix in manifest.fixes if fix.parity == "exact")}
     return {file.upstream: tuple(fix for fix in file.fixes if fix not in met) for file in subject.vendored}
 
 
 def run_sides(
-    subject: Subject,
+    subject: ProjectFiles,
     source: Source,
     fixes: Iterable[Fix],
     python: str,
@@ -91,7 +93,7 @@ def run_sides(
     return {side: {**results[SIDES[side]], "met": met} for side in sides}
 
 
-def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
+def make_job(subject: ProjectFiles, source: Source, side: str, upstream: Path, scratch: Path) -> dict[str, Any]:
     """Return the driver's job for one side."""
     files = {str((subject.root / file.path).resolve()): file for file in subject.vendored}
     return {
@@ -105,7 +107,7 @@ def make_job(subject: Subject, source: Source, side: str, upstream: Path, scratc
     }
 
 
-def find_declared_by_both(subject: Subject, source: Source) -> dict[str, list[str]]:
+def find_declared_by_both(subject: ProjectFiles, source: Source) -> dict[str, list[str]]:
     """Map upstream modules to names ("Class.method") that both sides declare."""
     found = {}
     for file in subject.vendored:
@@ -146,7 +148,7 @@ def compare(
         theirs, ours = upstream.get(name), vendored.get(name)
         module = (ours or theirs or {}).get("module", "")
         if ours is not None:
-            verdict, note = _judge(theirs, ours, ", ".join(unmet.get(module, ())))
+            verdict, note = _compare_case(theirs, ours, ", ".join(unmet.get(module, ())))
             if theirs is None and "error" in ours and name in families:  # its module or its list of cases fails
                 verdict, note = ParityVerdict.FAILS_HERE, ours["error"]
             found.append(Case(name, module, verdict, note))
@@ -155,7 +157,7 @@ def compare(
     return tuple(found)
 
 
-def _judge(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[ParityVerdict, str]:
+def _compare_case(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[ParityVerdict, str]:
     if "absent" in ours:
         return ParityVerdict.ABSENT, ours["absent"]
     if theirs is None or "absent" in theirs:
@@ -170,7 +172,7 @@ def _judge(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str
     return (ParityVerdict.FIX, fixes) if fixes else (ParityVerdict.DIFFERS, note)
 
 
-def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: list[str]) -> Check:
+def _make_parity_check(subject: ProjectFiles, cases: tuple[Case, ...], stubbed: list[str], met: list[str]) -> Check:
     verdicts = list(ParityVerdict)
     places = {file.upstream: file.path for file in subject.vendored}
     edited = find_edited_paths(subject) & {*places.values()}
@@ -181,7 +183,7 @@ def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: l
             mark = f" ({path} is edited)" if case.verdict in BAD and path in edited else ""
             note = f": {' '.join(case.note.split())[:300]}" if case.note else ""
             details.append(f"{case.verdict.value}: {case.name}{note}{mark}")
-    details += [f"met on upstream's side: fix {fix}" for fix in met]
+    details += [f"applied to upstream as well: fix {fix}" for fix in met]
     others = [name for name in stubbed if name != "ray"]
     if others:
         details.append(f"stand-ins for what upstream imports and this Python lacks: {', '.join(others)}")
@@ -194,7 +196,7 @@ def _check(subject: Subject, cases: tuple[Case, ...], stubbed: list[str], met: l
     return Check("parity", status, f"{count_noun(equal, 'case')} equal bit for bit{rest}", tuple(details))
 
 
-def check_coverage(subject: Subject, executed: Mapping[str, Sequence[int]]) -> Check:
+def check_coverage(subject: ProjectFiles, executed: Mapping[str, Sequence[int]]) -> Check:
     """Report which functions and lines the cases executed.
 
     Args:

@@ -30,9 +30,9 @@ def rename_keys(text: str, rename: Callable[[str], str | None]) -> str:
     document = Document.of(text)
     parts, done = [], 0
     tops = [entry for path, entry in document.entries.items() if len(path) == 1]
-    taken = {entry.path[0] for entry in tops if not _find_changes(document, entry, rename)}
+    taken = {entry.path[0] for entry in tops if not _is_renamed(document, entry, rename)}
     for entry in tops:
-        if not _find_changes(document, entry, rename):
+        if not _is_renamed(document, entry, rename):
             continue
         moved = list(_list_moved(document, entry, rename, ()))
         sections = {item.path[0] for item in moved}
@@ -50,13 +50,13 @@ def _rename_path(path: Key, rename: Callable[[str], str | None]) -> Key:
     return path if name is None else tuple(name.split("."))
 
 
-def _is_inside(document: Document, entry: Entry) -> list[Entry]:
+def _list_entries_below(document: Document, entry: Entry) -> list[Entry]:
     depth = len(entry.path)
     return [other for path, other in document.entries.items() if path[:depth] == entry.path and len(path) > depth]
 
 
-def _find_changes(document: Document, entry: Entry, rename: Callable[[str], str | None]) -> bool:
-    return any(_rename_path(item.path, rename) != item.path for item in (entry, *_is_inside(document, entry)))
+def _is_renamed(document: Document, entry: Entry, rename: Callable[[str], str | None]) -> bool:
+    return any(_rename_path(item.path, rename) != item.path for item in (entry, *_list_entries_below(document, entry)))
 
 
 def _list_moved(
@@ -64,7 +64,7 @@ def _list_moved(
 ) -> Iterator[_Moved]:
     """Yield the largest subtrees of a section that move whole."""
     remarks = (*above, *(line.strip() for line in document.remarks(entry)))
-    inside, place = _is_inside(document, entry), _rename_path(entry.path, rename)
+    inside, place = _list_entries_below(document, entry), _rename_path(entry.path, rename)
     depth = len(entry.path)
     if all(_rename_path(item.path, rename) == (*place, *item.path[depth:]) for item in inside):
         yield _Moved(place, entry, remarks)

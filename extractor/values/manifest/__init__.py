@@ -17,12 +17,12 @@ from extractor.values.manifest.entries import Requirements as Requirements
 from extractor.values.manifest.entries import Role as Role
 from extractor.values.manifest.entries import SourcePin as SourcePin
 from extractor.values.manifest.entries import matches as matches
+from extractor.values.manifest.key_renames import invert as invert
+from extractor.values.manifest.key_renames import rename_key as rename_key
 from extractor.values.manifest.own import OWN_MANIFEST as OWN_MANIFEST
 from extractor.values.manifest.own import add_own as add_own
 from extractor.values.manifest.own import edit_roots as edit_roots
 from extractor.values.manifest.own import list_own_roots as list_own_roots
 from extractor.values.manifest.own import read_own_manifest as read_own_manifest
 from extractor.values.manifest.parse import parse_manifest as parse_manifest
-from extractor.values.manifest.renames import invert as invert
-from extractor.values.manifest.renames import rename_key as rename_key
 from extractor.values.toml_table import read_toml as read_toml

@@ -49,7 +49,7 @@ class Feature:
         name: As in `--with NAME`.
         summary: One line for `vextract versions`.
         cut: Symbols (patterns) that become stubs while the feature is off; a stub raises and names the feature.
-        replaced: Symbols that give way to ours while the feature is off.
+        replaced: Symbols that a shim replaces while the feature is off.
         requirements: What the generated project needs in addition while it is on.
         algorithms: Presets that switch it on by themselves.
         needs: Features that it switches on as well.
@@ -72,7 +72,7 @@ class Feature:
 
 @dataclass(frozen=True)
 class Replacement:
-    """An upstream symbol that every project takes from ours instead.
+    """An upstream symbol that a shim replaces in every project.
 
     Attributes:
         symbol: "verl.utils.fs:copy_to_local".
@@ -89,7 +89,7 @@ class Replacement:
 
 @dataclass(frozen=True)
 class Edit:
-    """One step of a named fix; `extractor.pipeline.rewrite` explains each `op`."""
+    """One step of a named fix; docs/manifests.md explains each `op`."""
 
     op: str
     within: str | None = None
@@ -109,7 +109,7 @@ class Fix:
         why: What is wrong upstream, in one sentence.
         module: Dotted upstream module.
         edits: What changes.
-        replaced: Symbols that give way to ours: {"verl.utils.fs:copy": "shims.stand_ins:copy"}.
+        replaced: Symbols that a shim replaces: {"verl.utils.fs:copy": "shims.stand_ins:copy"}.
         test: The test that fails without it ("tests/...::name").
         engine: The engine it is for; None: every engine.
         parity: "exact": it must not change a bit. "met" or None: upstream's side gets the same in `verify`; where it

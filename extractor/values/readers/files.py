@@ -198,7 +198,7 @@ def list_python_below(project: Path, folder: str) -> list[str]:
     """Return a project's Python files below a directory, hidden ones excluded.
 
     Raises:
-        OSError: as for `files_below`.
+        OSError: as for `list_files_below`.
     """
     top = project / folder
     found = list_files_below(top, lambda inner: not inner.name.startswith(".")) if top.is_dir() else ()

@@ -91,7 +91,7 @@ def _parse_text(text: str, mode: Literal["exec", "eval"]) -> ast.AST:
         try:
             tree: ast.AST = ast.parse(text, mode=mode)
         except (RecursionError, MemoryError):
-            raise _refuse_depth() from None
+            raise _explain_depth() from None
         except ValueError as error:
             raise SyntaxError(str(error)) from None
     level = [tree]
@@ -99,7 +99,7 @@ def _parse_text(text: str, mode: Literal["exec", "eval"]) -> ast.AST:
         level = _list_children(level)
         if not level:
             return tree
-    raise _refuse_depth()
+    raise _explain_depth()
 
 
 def _list_children(nodes: list[ast.AST]) -> list[ast.AST]:
@@ -114,5 +114,5 @@ def _list_children(nodes: list[ast.AST]) -> list[ast.AST]:
     return [item for item in found if item.__class__ not in _LEAVES]
 
 
-def _refuse_depth() -> SyntaxError:
+def _explain_depth() -> SyntaxError:
     return SyntaxError(f"nested more than {limits.MAX_PYTHON_DEPTH} levels deep")

@@ -62,7 +62,7 @@ def test_no_edit_is_lost(tmp_path: Path, verl_0_6_1: Source, seed: int) -> None:
     options = complete(Options("toy", "0.6.1"), manifest)
     made = generate.generate(options, verl_0_6_1, manifest)
     fork = Fork(tmp_path / "repo", verl_0_6_1, "abc.verl_x")
-    kept = [module.upstream_path for module in made.found.modules]
+    kept = [module.upstream_path for module in made.sliced.modules]
     tokens = scatter(fork, verl_0_6_1, kept, random.Random(seed))
     adoption = adopt(recognise(fork.top, None), options, manifest)
     written = {path: data.decode() for path, data in adoption.plan.writes().items()}

@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from extractor.importers.config import templates
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code.modules import PYEXT, PYEXT_NAME, PYEXT_NEEDS, SCORERS, Modules
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.pipeline.index import Module
 from extractor.pipeline.index.module_imports import Name, list_top_names, rewrite_imports
 from extractor.pipeline.rewrite import definitions

@@ -5,7 +5,7 @@ import ast
 from extractor.importers.config import templates
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
 from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, remark_on_copy
-from extractor.importers.runs.run import FileScored, Written
+from extractor.importers.runs.run import PromptTemplate, ScoringFunction
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.rewrite.definitions import list_required_arguments
 from extractor.values import readers
@@ -30,7 +30,7 @@ _WITH_TRUTH = {
 _TYPE, _TYPES = "REWARD_TYPE", {"batch": _BATCH, "sequential": _ONE}
 
 
-def take_prompts(project: TargetProject, written: Written | None) -> CopyResult:
+def take_prompts(project: TargetProject, written: PromptTemplate | None) -> CopyResult:
     """Write a dataset class that adds the run's text to prompts."""
     if written is None or not project.has("data/datasets") or project.settings.get("data.custom_cls.path"):
         return CopyResult(project.tree)
@@ -48,7 +48,7 @@ def take_prompts(project: TargetProject, written: Written | None) -> CopyResult:
     return CopyResult(tree, [Remark(_PROMPT, written.place, "changed", why)], settings)
 
 
-def take_rewards(project: TargetProject, scored_by: FileScored | None) -> CopyResult:
+def take_rewards(project: TargetProject, scored_by: ScoringFunction | None) -> CopyResult:
     """Copy the scoring function and a reward manager that calls it."""
     if scored_by is None or not project.has(IMPORTED_BY) or not project.has("rewards/manager"):
         return CopyResult(project.tree)

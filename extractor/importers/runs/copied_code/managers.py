@@ -18,7 +18,7 @@ from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
 from extractor.importers.runs.copied_code.modules import SCORERS
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.launch_reader import find_program_file
-from extractor.importers.runs.places import list_python_files
+from extractor.importers.runs.run_folders import list_python_files
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.rewrite.definitions import (
     drop_decorators,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from pathlib import Path
 
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.pipeline.index import Index, Module
 from extractor.pipeline.source import Source
 from extractor.values import readers

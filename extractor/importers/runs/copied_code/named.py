@@ -6,7 +6,7 @@ import yaml
 
 from extractor.importers.config.keys import CLASSES, FUNCTIONS, list_tools
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
-from extractor.importers.runs.places import RunFolders
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
@@ -26,7 +26,7 @@ _MODULE, _TABLE = "custom/verl_tools.py", "custom/verl_tools.yaml"
 
 
 class _Kind(NamedTuple):
-    """A kind of file that a config names; its base class in `of_verl` is that of the run's release."""
+    """A kind of file that a config names; `of_verl` is the module of its base class in the run's release."""
 
     key: str
     default: str | None

@@ -9,15 +9,15 @@ import yaml
 
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs.placeholders import replace_unknowns
-from extractor.importers.runs.places import RunFolders
 from extractor.importers.runs.run import (
     ROWS,
-    FileScored,
-    Translated,
-    Written,
+    PromptTemplate,
+    ScoringFunction,
+    TranslatedRun,
     is_nothing,
     write_overrides,
 )
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
@@ -60,7 +60,7 @@ def is_launch(module: str, arguments: Sequence[str]) -> bool:
     return module == MODULE or (names_config and any(map(_OF_ITS_WORKERS.match, arguments)))
 
 
-def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> Translated:
+def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> TranslatedRun:
     """Translate an EasyR1 launch; its override values are YAML.
 
     Args:
@@ -91,7 +91,7 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
-def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) -> Translated:
+def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) -> TranslatedRun:
     """Translate an EasyR1 config to verl overrides, with remarks.
 
     Args:
@@ -102,7 +102,7 @@ def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) 
     whole = {**_TABLE["defaults"], **stated}
     found = {**dict(_name_choices(whole)), **_locate_kl(whole), **_derive_settings(whole)}
     if places is None:
-        return Translated(write_overrides(found), tuple(_list_remarks(stated, ())))
+        return TranslatedRun(write_overrides(found), tuple(_list_remarks(stated, ())))
     scored_by, written, done = _find_scorer(stated, places), _read_prompt_text(stated, places), list[str]()
     if scored_by is not None:
         done += [key for key in stated if key.startswith("worker.reward.")]
@@ -112,7 +112,7 @@ def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) 
     if template is not None:
         found[f"{_MODEL}.custom_chat_template"] = readers.read_text(template)
         done.append(_TEMPLATE)
-    return Translated(write_overrides(found), tuple(_list_remarks(stated, done)), scored_by, written)
+    return TranslatedRun(write_overrides(found), tuple(_list_remarks(stated, done)), scored_by, written)
 
 
 def _list_remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remark]:
@@ -133,7 +133,7 @@ def _list_remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[
         yield Remark(key, value, what, _NOWHERE.get(key, "of EasyR1 alone"))
 
 
-def _find_scorer(stated: Mapping[str, Any], places: RunFolders) -> FileScored | None:
+def _find_scorer(stated: Mapping[str, Any], places: RunFolders) -> ScoringFunction | None:
     """Return the scoring function named as `path/to/file.py:function`, or None."""
     key = next((name for name in (_REWARD, _SCORE, _SCORER) if stated.get(name)), _REWARD)
     said = str(stated.get(key) or "")
@@ -145,10 +145,10 @@ def _find_scorer(stated: Mapping[str, Any], places: RunFolders) -> FileScored | 
         return None
     inside = f"{key}_kwargs."
     settings = {name.removeprefix(inside): value for name, value in stated.items() if name.startswith(inside)}
-    return FileScored(readers.read_text(file), file.name, function or _MAIN, settings, file.parent)
+    return ScoringFunction(readers.read_text(file), file.name, function or _MAIN, settings, file.parent)
 
 
-def _read_prompt_text(stated: Mapping[str, Any], places: RunFolders) -> Written | None:
+def _read_prompt_text(stated: Mapping[str, Any], places: RunFolders) -> PromptTemplate | None:
     """Return the text added to prompts; None if absent or missing."""
     named, answer = stated.get(_PROMPT), stated.get(_ANSWER)
     file = places.find_like(str(named)) if named else None
@@ -157,7 +157,7 @@ def _read_prompt_text(stated: Mapping[str, Any], places: RunFolders) -> Written 
         return None
     text = "{{ content }}" if file is None else readers.read_text(file)
     own = str(answer) if answer and answer not in _ANSWERS else None
-    return Written(text, system, own, _SYSTEM if file is None else file.name)
+    return PromptTemplate(text, system, own, _SYSTEM if file is None else file.name)
 
 
 def _name_choices(whole: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs.places import RunFolders
-from extractor.importers.runs.run import ROWS, Translated, is_nothing, write_overrides
+from extractor.importers.runs.run import ROWS, TranslatedRun, is_nothing, write_overrides
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 from extractor.values.errors import UsageError
@@ -59,7 +59,7 @@ def refuse(what: object) -> UsageError:
     )
 
 
-def translate_config(stated: Mapping[str, Any], name: str) -> Translated:
+def translate_config(stated: Mapping[str, Any], name: str) -> TranslatedRun:
     """Translate GRPOTrainer settings to verl overrides, with remarks.
 
     Args:
@@ -88,7 +88,7 @@ def translate_config(stated: Mapping[str, Any], name: str) -> Translated:
         *_remark_on_values(stated, whole),
         *_remark_on_batches(known, batches),
     )
-    return Translated(write_overrides(found), remarks)
+    return TranslatedRun(write_overrides(found), remarks)
 
 
 def _check_value(key: str, value: Any) -> Any:

@@ -23,13 +23,13 @@ class Each(dict[str, Any]):
     """Values of one argument by label; a grid has a case of each."""
 
 
-def each(*values: Any) -> Each:
+def label_by_value(*values: Any) -> Each:
     """Return values that are their own labels."""
     return Each({str(value): value for value in values})
 
 
-class Call:
-    """Makes cases of one module's functions.
+class CaseMaker:
+    """Makes the cases of one module's functions.
 
     Attributes:
         side: Where they run.
@@ -48,7 +48,7 @@ class Call:
         """Return a case that calls a function (itself or its name)."""
 
         def run() -> Any:
-            return outcome(self.get(function) if isinstance(function, str) else function, *args, **kwargs)
+            return capture_outcome(self.get(function) if isinstance(function, str) else function, *args, **kwargs)
 
         return run
 
@@ -69,7 +69,7 @@ Family = Callable[[Side], Cases]
 
 
 @dataclass(frozen=True)
-class Registered:
+class CaseFamily:
     """A family of cases.
 
     Attributes:
@@ -83,20 +83,20 @@ class Registered:
     expand: Family
 
 
-FAMILIES: list[Registered] = []
+FAMILIES: list[CaseFamily] = []
 
 
-def family(name: str, needs: str) -> Callable[[Callable[[Call], Cases]], object]:
+def family(name: str, needs: str) -> Callable[[Callable[[CaseMaker], Cases]], object]:
     """Register a generator of cases."""
 
-    def register(expand: Callable[[Call], Cases]) -> object:
-        FAMILIES.append(Registered(name, needs, lambda side: expand(Call(side, needs))))
+    def register(expand: Callable[[CaseMaker], Cases]) -> object:
+        FAMILIES.append(CaseFamily(name, needs, lambda side: expand(CaseMaker(side, needs))))
         return expand
 
     return register
 
 
-def outcome(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def capture_outcome(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Return a call's result or exception; re-raise for absent functions."""
     try:
         return function(*args, **kwargs)
@@ -131,7 +131,7 @@ def compute(
         for name, value in named.items()
         if isinstance(value, torch.Tensor) and not value.is_nested
     }
-    result, text = printed(function, **named)
+    result, text = capture_output(function, **named)
     if isinstance(result, Exception):
         return result
     if isinstance(result, Iterator):
@@ -159,14 +159,14 @@ def copy_argument(value: Any) -> Any:
     return copy.deepcopy(value) if hasattr(value, "meta_info") else value
 
 
-def kind_of(thunk: Thunk) -> Thunk:
+def make_type_case(thunk: Thunk) -> Thunk:
     """Return a case that gives the type of another's result."""
     return lambda: type(thunk()).__name__
 
 
-def printed(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+def capture_output(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
     """Return a call's outcome, and what it printed."""
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
-        result = outcome(function, *args, **kwargs)
+        result = capture_outcome(function, *args, **kwargs)
     return result, said.getvalue()

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from . import inputs
-from .cases import Call, Cases, compute, family
+from .cases import CaseMaker, Cases, compute, family
 from .pool import make_step
 from .sides import Side
 
@@ -31,7 +31,7 @@ def estimators(side: Side) -> dict[Any, Any]:
 
 
 @family("core_algos.advantage", CORE)
-def advantages(call: Call) -> Cases:
+def advantages(call: CaseMaker) -> Cases:
     """Yield cases of every estimator, on outcome and on dense rewards."""
     for name, variant in product(sorted(estimators(call.side), key=str), VARIANTS):
         yield f"{getattr(name, 'value', name)}/{variant}", lambda: _compute_advantage(call.side, name, variant)
@@ -68,13 +68,13 @@ def _compute_advantage(side: Side, name: Any, variant: str) -> Any:
 
 
 @family("core_algos.registries", CORE)
-def registries(call: Call) -> Cases:
+def registries(call: CaseMaker) -> Cases:
     """Yield the names of the estimators."""
     yield "estimators", lambda: sorted(str(getattr(name, "value", name)) for name in estimators(call.side))
 
 
 @family("core_algos.kl_controller", CORE)
-def controllers(call: Call) -> Cases:
+def controllers(call: CaseMaker) -> Cases:
     """Yield cases of both controllers, over several updates."""
     adaptive = {"type": "adaptive", "kl_coef": 0.02, "target_kl": 0.1, "horizon": 1000}
 
@@ -90,7 +90,7 @@ def controllers(call: Call) -> Cases:
 
 
 @family("trainer_functions.kl", TRAINER)
-def kl_in_reward(call: Call) -> Cases:
+def kl_in_reward(call: CaseMaker) -> Cases:
     """Yield cases of KL in the reward, whose controller learns from it."""
 
     def run(kind: str, *settings: Any, groups: str = "fours", **penalty: str) -> Any:

@@ -8,7 +8,7 @@ from unittest import mock
 import numpy as np
 import torch
 
-from .cases import Call, Cases, family, outcome
+from .cases import CaseMaker, Cases, capture_outcome, family
 from .pool import make_arrays_only, make_balanced, make_batch
 from .sides import Side
 
@@ -16,20 +16,20 @@ MODULE = "verl.protocol"
 
 
 @family("protocol.pad", MODULE)
-def padding(call: Call) -> Cases:
+def padding(call: CaseMaker) -> Cases:
     """Yield cases of when batches are padded."""
 
     def enabled() -> Any:
         settings = call.get("DataProtoConfig")
         found = [make_batch(call.side).is_padding_enabled(), settings.auto_padding]
         settings.auto_padding = True
-        found += [make_batch(call.side).is_padding_enabled(), outcome(setattr, settings, "auto_padding", 3)]
+        found += [make_batch(call.side).is_padding_enabled(), capture_outcome(setattr, settings, "auto_padding", 3)]
         type(settings)._config.clear()  # as it was: other cases read it
         return found
 
     def by_environment(value: str) -> Any:
         with mock.patch.dict(os.environ, {"VERL_AUTO_PADDING": value}):
-            return call.get("DataProtoConfig").auto_padding, outcome(make_batch(call.side, 7).chunk, 3)
+            return call.get("DataProtoConfig").auto_padding, capture_outcome(make_batch(call.side, 7).chunk, 3)
 
     yield "enabled", enabled
     for value in ("TRUE", "true", "1", "FALSE", "0", "yes"):
@@ -37,7 +37,7 @@ def padding(call: Call) -> Cases:
 
 
 @family("protocol.store", MODULE)
-def storing(call: Call) -> Cases:
+def storing(call: CaseMaker) -> Cases:
     """Pickle, write to files, edit a selection."""
     side, cls = call.side, call.get("DataProto")
 
@@ -53,7 +53,7 @@ def storing(call: Call) -> Cases:
     ragged = torch.nested.as_nested_tensor([torch.arange(3.0), torch.arange(5.0)], layout=torch.jagged)
     rows = {"rows": ragged, "plain": torch.arange(2)}
     yield "pickle/numpy", lambda: [pickled(made(side), "numpy") for made in (make_batch, make_arrays_only)]
-    yield "pickle/numpy/nested", lambda: outcome(pickled, cls.from_dict(tensors=rows), "numpy")
+    yield "pickle/numpy/nested", lambda: capture_outcome(pickled, cls.from_dict(tensors=rows), "numpy")
     yield "pickle/arrays only", lambda: pickle.loads(pickle.dumps(cls.from_dict(non_tensors={"a": np.arange(3)})))
     yield "pickle/no tensor left", lambda: pickle.loads(pickle.dumps(make_batch(side).select(batch_keys=[])))
     yield "disk", on_disk
@@ -73,14 +73,14 @@ def _edit_selection(side: Side, deepcopy: bool | None) -> Any:
 
 
 @family("protocol.unfold", MODULE)
-def unfolding(call: Call) -> Cases:
+def unfolding(call: CaseMaker) -> Cases:
     """Unfold what was folded; upstream fails on numpy 2.4+."""
     folded = call("fold_batch_dim", make_batch(call.side), 4)
     yield "unfold_batch_dim", lambda: call.get("unfold_batch_dim")(folded(), batch_dims=2)
 
 
 @family("seqlen_balancing.batch", "verl.utils.seqlen_balancing")
-def balancing(call: Call) -> Cases:
+def balancing(call: CaseMaker) -> Cases:
     """Divide a batch by a budget of tokens, and put it together again."""
 
     def there_and_back() -> Any:
@@ -92,7 +92,7 @@ def balancing(call: Call) -> Cases:
 
 
 @family("metric.gathered", "verl.utils.metric.utils")
-def gather_metrics(call: Call) -> Cases:
+def gather_metrics(call: CaseMaker) -> Cases:
     """Gather values, and compute means, maxima and minima of them."""
     if not hasattr(call.side.module(call.module), "Metric"):
         return
@@ -106,9 +106,9 @@ def gather_metrics(call: Call) -> Cases:
         one.append(cls(kind, value=-3))
         mean = call.get("reduce_metrics")({"max": other})
         another = cls("mean" if kind == "sum" else "sum")
-        wrong = [outcome(one.append, value) for value in ("text", torch.ones(2), np.float32(7), another)]
+        wrong = [capture_outcome(one.append, value) for value in ("text", torch.ones(2), np.float32(7), another)]
         alike = [cls(kind, value=value) for value in (1.0, 3.5)]
-        ranks = [outcome(cls.aggregate_dp, ranks) for ranks in (alike, [one, other], [])]
+        ranks = [capture_outcome(cls.aggregate_dp, ranks) for ranks in (alike, [one, other], [])]
         return one.values, other.values, other.aggregate(), mean, wrong, ranks, one.init_list().values
 
     for kind in ("mean", "sum", "min", "max", "none"):

@@ -10,7 +10,7 @@ import torch
 import yaml
 from omegaconf import OmegaConf
 
-from .cases import Call, Cases, Each, family
+from .cases import CaseMaker, Cases, Each, family
 from .pool import MADE, VALUES
 
 
@@ -57,7 +57,7 @@ def register() -> None:
         family(name, needs)(partial(_iterate_calls, table, common))
 
 
-def _iterate_calls(table: dict[str, list[dict[str, Any]]], common: dict[str, Any], call: Call) -> Cases:
+def _iterate_calls(table: dict[str, list[dict[str, Any]]], common: dict[str, Any], call: CaseMaker) -> Cases:
     """Yield a case for each combination of arguments in each row."""
     for function, rows in table.items():
         for number, row in enumerate(rows):
@@ -73,7 +73,7 @@ def _name_kind(result: Any) -> str:
     return type(result if isinstance(result, Exception) else result[0]).__name__
 
 
-def _list_choices(value: Any, call: Call) -> Any:
+def _list_choices(value: Any, call: CaseMaker) -> Any:
     """Return a value of the table with what it names; a list becomes `Each` of its items."""
     if not isinstance(value, list):
         return _resolve(value, call)
@@ -84,7 +84,7 @@ def _list_choices(value: Any, call: Call) -> Any:
     return found
 
 
-def _resolve(value: Any, call: Call) -> Any:
+def _resolve(value: Any, call: CaseMaker) -> Any:
     if isinstance(value, str) and value.startswith("$"):
         return MADE[value[1:]](call.side) if value[1:] in MADE else VALUES[value[1:]]
     if isinstance(value, Each):

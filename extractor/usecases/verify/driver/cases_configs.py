@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, kind_of, outcome
+from .cases import CaseMaker, Cases, capture_outcome, family, make_type_case
 from .inputs import SETTINGS
 
 WORKERS = "verl.workers.config"
@@ -15,7 +15,7 @@ VALIDATED = ((1, 8, True), (8, 2, True), (8, 4, True), (9, 4, True), (1, 4, Fals
 
 
 @family("config.actor", f"{WORKERS}.actor")
-def actor(call: Call) -> Cases:
+def actor(call: CaseMaker) -> Cases:
     """Try defaults, validation and access."""
     cls = call.get("FSDPActorConfig")
 
@@ -24,14 +24,16 @@ def actor(call: Call) -> Cases:
         if isinstance(settings.get("fsdp_config"), dict):
             settings["fsdp_config"] = call.get(f"{WORKERS}.engine:FSDPEngineConfig")(**settings["fsdp_config"])
         made = cls(**settings)
-        checks = [outcome(made.validate, gpus, size, {"use_remove_padding": kept}) for gpus, size, kept in VALIDATED]
+        checks = [
+            capture_outcome(made.validate, gpus, size, {"use_remove_padding": kept}) for gpus, size, kept in VALIDATED
+        ]
         return made, checks, made.get("clip_ratio"), made.get("none", 3), made["clip_ratio"], len(made)
 
     yield from call.each("", run, SETTINGS["actors"])
 
 
 @family("config.critic", f"{WORKERS}.critic")
-def critic(call: Call) -> Cases:
+def critic(call: CaseMaker) -> Cases:
     """Try defaults and validation."""
     cls = call.get("FSDPCriticConfig")
     # Where none is given, newer releases load one of their own from the model's directory.
@@ -39,24 +41,24 @@ def critic(call: Call) -> Cases:
 
     def run(**changes: Any) -> Any:
         made = cls(**model, **changes)
-        return [outcome(made.validate, *size) for size in ((1, 8), (8, 0))]
+        return [capture_outcome(made.validate, *size) for size in ((1, 8), (8, 0))]
 
     yield from call.each("", run, SETTINGS["critics"])
 
 
 @family("config.convert", "verl.utils.config")
-def conversion(call: Call) -> Cases:
+def conversion(call: CaseMaker) -> Cases:
     """Convert from OmegaConf to dataclasses."""
     convert, node = call.get("omega_conf_to_dataclass"), inputs.config(lr=0.003, weight_decay=0.1, lr_warmup_steps=4)
     yield "optimizer", lambda: convert(node, call.get(f"{WORKERS}.optimizer:FSDPOptimizerConfig"))
     yield "empty", lambda: [convert(None), convert({})]
     yield "object", call(convert, 3)
-    yield "no target", kind_of(call(convert, node))
-    yield "no dataclass", kind_of(call(convert, node, int))
+    yield "no target", make_type_case(call(convert, node))
+    yield "no dataclass", make_type_case(call(convert, node, int))
 
 
 @family("config.optimizer", f"{WORKERS}.optimizer")
-def optimizers(call: Call) -> Cases:
+def optimizers(call: CaseMaker) -> Cases:
     """Yield cases of building each optimizer and stepping with it."""
     cls = call.get("FSDPOptimizerConfig")
 
@@ -78,7 +80,7 @@ def optimizers(call: Call) -> Cases:
 
 
 @family("torch_functional.schedules", "verl.utils.torch_functional")
-def schedules(call: Call) -> Cases:
+def schedules(call: CaseMaker) -> Cases:
     """Compute learning rates over a run."""
 
     def rates(name: str, **settings: Any) -> Any:

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from . import inputs
-from .cases import Call, Cases, family, outcome
+from .cases import CaseMaker, Cases, capture_outcome, family
 from .inputs import SETTINGS
 from .sides import Side
 
@@ -61,17 +61,17 @@ def make(side: Side, files: list[str] | None = None, *, suffix: str = "parquet",
 
 
 @family("rl_dataset", MODULE)
-def dataset(call: Call) -> Cases:
+def dataset(call: CaseMaker) -> Cases:
     """Read items under each setting, filters, resuming, batches."""
     side = call.side
 
     def items(**changes: Any) -> Any:
-        made = outcome(make, side, **changes)
+        made = capture_outcome(make, side, **changes)
         if isinstance(made, Exception):
             return type(made).__name__
         if changes.get("shuffle") and "seed" not in changes:
             return len(made)
-        return len(made), [outcome(made.__getitem__, index) for index in range(len(made))]
+        return len(made), [capture_outcome(made.__getitem__, index) for index in range(len(made))]
 
     def divided(parts: Any) -> Any:
         found = make(side, filter_overlong_prompts=True).split(parts)

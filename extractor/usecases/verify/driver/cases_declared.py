@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from .cases import Call, Cases, family
+from .cases import CaseMaker, Cases, family
 
 # What computes a value only once there is an object.
 _NOT_A_VALUE = (property, functools.cached_property)
@@ -21,7 +21,7 @@ def register(declared: Mapping[str, Sequence[str]]) -> None:
         family(f"declared.{module}", module)(functools.partial(_iterate_cases, names))
 
 
-def _iterate_cases(names: Sequence[str], call: Call) -> Cases:
+def _iterate_cases(names: Sequence[str], call: CaseMaker) -> Cases:
     yield "", lambda: {name: _told(call.side.module(call.module), name) for name in names}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, outcome
+from .cases import CaseMaker, Cases, capture_outcome, family
 from .cases_losses import make_losses_config
 from .cases_models import (
     DTYPES,
@@ -64,7 +64,7 @@ def make_engine(
 
 
 @family("engine", ENGINE)
-def language_model(call: Call) -> Cases:
+def language_model(call: CaseMaker) -> Cases:
     """Yield cases of log-probabilities, values and updates, by precision, packing and loss."""
     side = call.side
     for head, dtype, dynamic, packed in product(HEADS, DTYPES, (False, True), (False, True)):
@@ -125,7 +125,7 @@ def _record_all_reduce(side: Side, dynamic: bool) -> Any:
 
 
 @family("engine.modes", "verl.workers.engine.base")
-def modes(call: Call) -> Cases:
+def modes(call: CaseMaker) -> Cases:
     """Yield cases of entering and leaving modes, and of optimizer steps."""
     side, kept = call.side, {"zero_grad_on_exit": False}
     for mode in ("train", "eval"):
@@ -160,7 +160,7 @@ def _enter(side: Side, mode: str, changes: dict[str, Any], options: dict[str, An
                 raise ValueError("inside")
         return found
 
-    found = outcome(inside), made.mode, moved, read_state(made.module)[1:], group()
+    found = capture_outcome(inside), made.mode, moved, read_state(made.module)[1:], group()
     share(None)
     return found
 
@@ -225,7 +225,7 @@ def _train(
         for _ in range(2):
             batch = make_unpadded(side, **asked)
             change_step(batch, broken="advantages" if broken else "", weights=weights)
-            seen.append(outcome(made.train_batch, batch, loss_function=loss))
+            seen.append(capture_outcome(made.train_batch, batch, loss_function=loss))
     return seen, read_state(made.module), synchronised
 
 

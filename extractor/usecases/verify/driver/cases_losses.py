@@ -6,7 +6,7 @@ from typing import Any
 import torch
 
 from . import inputs
-from .cases import Call, Cases, compute, family
+from .cases import CaseMaker, Cases, compute, family
 from .pool import AGG_MODES
 from .sides import Side
 
@@ -22,7 +22,7 @@ UNSET = ("clip_cov_ratio", "clip_cov_lb", "clip_cov_ub", "kl_cov_ratio", "ppo_kl
 
 
 @family("core_algos.policy_loss", CORE)
-def policy_losses(call: Call) -> Cases:
+def policy_losses(call: CaseMaker) -> Cases:
     """Yield cases of every policy loss, by mode and situation."""
     side = call.side
     for name in sorted(getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})):

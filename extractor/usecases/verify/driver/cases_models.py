@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, outcome, printed
+from .cases import CaseMaker, Cases, capture_outcome, capture_output, family
 from .cases_losses import actor_dataclass
 from .inputs import BATCH, LENGTH, PROMPT, SETTINGS
 from .pool import make_step
@@ -39,7 +39,7 @@ def take_step(module: Any, step: Callable[[], Any], gradient: float) -> Any:
     weights = list(module.parameters())
     for index, parameter in enumerate(weights):
         parameter.grad = torch.full_like(parameter, gradient if index == 1 else 0.01 * index)
-    return printed(step), weights[:3], [parameter.grad for parameter in weights[:3]]
+    return capture_output(step), weights[:3], [parameter.grad for parameter in weights[:3]]
 
 
 def read_state(module: Any) -> Any:
@@ -64,7 +64,7 @@ def list_losses(side: Side) -> list[str]:
 
 
 @family("dp_actor", ACTOR)
-def actor(call: Call) -> Cases:
+def actor(call: CaseMaker) -> Cases:
     """Yield cases of the actor's log-probabilities and updates."""
     side = call.side
     yield "reference", call(_log_probs, side)
@@ -141,7 +141,7 @@ def _update_actor(
 
 
 @family("dp_critic", CRITIC)
-def critic(call: Call) -> Cases:
+def critic(call: CaseMaker) -> Cases:
     """Compute values and updates, in both precisions."""
     side = call.side
     for gradient in GRADIENTS:
@@ -167,7 +167,7 @@ def _run_critic(side: Side, dtype: str, dynamic: bool, masked: bool) -> Any:
     if not masked:
         data.pop(batch_keys=["response_mask"])
     made = _make_critic(side, dtype, dropout=0.5)
-    return outcome(made.compute_values, data), made.critic_module.training
+    return capture_outcome(made.compute_values, data), made.critic_module.training
 
 
 def _update_critic(side: Side, dtype: str, *, broken: bool = False, **changes: Any) -> Any:
@@ -177,7 +177,7 @@ def _update_critic(side: Side, dtype: str, *, broken: bool = False, **changes: A
 
 
 @family("hf_rollout", ROLLOUT)
-def rollout(call: Call) -> Cases:
+def rollout(call: CaseMaker) -> Cases:
     """Write greedy and sampled responses."""
     for dtype in DTYPES:
         told = {label: {"meta": meta} for label, meta in SETTINGS["generations"].items()}
@@ -198,14 +198,14 @@ def _generate(side: Side, dtype: str, meta: dict[str, Any] | None = None, **chan
         meta_info={"eos_token_id": 1, "pad_token_id": 0, **(meta or {})},
     )
     torch.manual_seed(708)
-    return outcome(made.generate_sequences, prompts), made.module.training
+    return capture_outcome(made.generate_sequences, prompts), made.module.training
 
 
 # Sharding
 
 
 @family("fsdp_utils", "verl.utils.fsdp_utils")
-def sharding(call: Call) -> Cases:
+def sharding(call: CaseMaker) -> Cases:
     """Yield cases of wrapping, loading and clipping with FSDP2."""
     mlp, mlps = ({"transformer_layer_cls_to_wrap": layers} for layers in ("Qwen2MLP", ["Qwen2MLP"]))
     yield "apply, load, clip", call(_shard, call)
@@ -218,7 +218,7 @@ def sharding(call: Call) -> Cases:
     yield "optimizer's state moves", call(_move, call)
 
 
-def _clip_weights(call: Call, **options: Any) -> Any:
+def _clip_weights(call: CaseMaker, **options: Any) -> Any:
     weights = [torch.nn.Parameter(torch.ones(count)) for count in (3, 2, 1)]
     weights[0].grad, weights[1].grad = torch.full((3,), 0.5), torch.tensor([0.25, -2.0])
     clip = call.get("fsdp2_clip_grad_norm_")
@@ -226,11 +226,11 @@ def _clip_weights(call: Call, **options: Any) -> Any:
     return found, clip(weights[0], max_norm=1.0), weights[0].grad
 
 
-def _move(call: Call) -> Any:
+def _move(call: CaseMaker) -> Any:
     weight = torch.nn.Parameter(torch.ones(3))
     optimizer = torch.optim.AdamW([weight])
     load, offload = call.get("load_fsdp_optimizer"), call.get("offload_fsdp_optimizer")
-    before = [outcome(load, optimizer, "meta"), outcome(offload, optimizer)]
+    before = [capture_outcome(load, optimizer, "meta"), capture_outcome(offload, optimizer)]
     weight.grad = torch.ones(3)
     optimizer.step()
     offload(optimizer)
@@ -239,7 +239,7 @@ def _move(call: Call) -> Any:
     return before, devices, [str(value.device) for value in optimizer.state[weight].values()]
 
 
-def _shard(call: Call, *, tied: bool = False, **config: Any) -> Any:
+def _shard(call: CaseMaker, *, tied: bool = False, **config: Any) -> Any:
     from torch.distributed.device_mesh import init_device_mesh
 
     start_process_group()

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, outcome
+from .cases import CaseMaker, Cases, capture_outcome, family
 from .cases_losses import make_losses_config
 from .inputs import BATCH, PROMPT, SETTINGS
 from .pool import make_step
@@ -55,7 +55,7 @@ def make_unpadded(side: Side, *, by_topk: bool | None = None, **settings: Any) -
 
 
 @family("padding", PADDING)
-def padding(call: Call) -> Cases:
+def padding(call: CaseMaker) -> Cases:
     """Take rows without their padding, and back."""
     side, back = call.side, "no_padding_2_padding"
 
@@ -83,7 +83,7 @@ def padding(call: Call) -> Cases:
 
 
 @family("losses", LOSSES)
-def losses(call: Call) -> Cases:
+def losses(call: CaseMaker) -> Cases:
     """Yield cases of the actor's loss by known batch sizes."""
     yield from call.each("", _call_loss, SETTINGS["known_batches"], call.side)
 
@@ -102,7 +102,7 @@ def _call_loss(side: Side, known: dict[str, Any] | None = None, **changes: Any) 
 
 
 @family("distillation.losses", DISTILLATION)
-def distillation_losses(call: Call) -> Cases:
+def distillation_losses(call: CaseMaker) -> Cases:
     """Yield cases of every distillation loss, with rewards, clamped and chunked."""
     names = sorted(call.side.module(DISTILLATION).DISTILLATION_LOSS_REGISTRY)
     for name, (label, changes) in product(names, SETTINGS["distillations"].items()):
@@ -113,7 +113,7 @@ def _learn(side: Side, name: str, *, later: dict[str, Any] | None = None, **chan
     """Return loss, metrics and gradient, or the exception raised."""
     losses = side.module(DISTILLATION)
     kind = side.get("verl.workers.config.distillation:DistillationLossConfig")
-    settings: Any = outcome(kind, loss_mode=name, topk=TOPK, **changes)
+    settings: Any = capture_outcome(kind, loss_mode=name, topk=TOPK, **changes)
     if isinstance(settings, Exception):
         return settings
     # By pieces of the logits; releases that do not know them learn it at once.

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from . import inputs
-from .cases import Call, Cases, family, kind_of, outcome, printed
+from .cases import CaseMaker, Cases, capture_outcome, capture_output, family, make_type_case
 from .inputs import BATCH, LENGTH, SETTINGS
 from .pool import make_step
 from .sides import NotVendored, Side
@@ -91,7 +91,7 @@ def _configure_overlong(buffer: dict[str, Any] | None) -> dict[str, Any]:
 
 
 @family("reward_manager", f"{PACKAGE}.registry")
-def managers(call: Call) -> Cases:
+def managers(call: CaseMaker) -> Cases:
     """Yield cases of every registered manager."""
     side, registry = call.side, call.side.module(call.module).REWARD_MANAGER_REGISTRY
     side.module(PACKAGE)
@@ -101,7 +101,7 @@ def managers(call: Call) -> Cases:
             more = {"as_dict": as_dict, "scored": scored}
             yield f"{name}/{label}/{as_dict}/scored {scored}", call(_reward, side, name, compute_score=function, **more)
         yield from call.each(f"{name}/", _reward, _list_settings("managers", name), side, name)
-    yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
+    yield "unknown", make_type_case(call("get_reward_manager_cls", "none"))
 
 
 def _make_manager(side: Side, name: str, *, buffer: Any = None, **changes: Any) -> Any:
@@ -132,7 +132,7 @@ def _reward(
         return scoring(*args, **{**kwargs, "num_processes": 1})
 
     with mock.patch.dict(home, {} if scoring is None else {"run_reward_scoring": with_few_processes}):
-        return printed(manager, data, return_dict=as_dict), sorted(data.batch.keys())
+        return capture_output(manager, data, return_dict=as_dict), sorted(data.batch.keys())
 
 
 def _configure(side: Side, path: str | None = None, function: str | None = "score", manager: str = "naive") -> Any:
@@ -166,7 +166,7 @@ def _score(side: Side, function: str, **given: Any) -> Any:
 
 
 @family("reward", REWARD)
-def loading(call: Call) -> Cases:
+def loading(call: CaseMaker) -> Cases:
     """Yield cases of loading reward managers and computing rewards."""
     side = call.side
 
@@ -176,7 +176,7 @@ def loading(call: Call) -> Cases:
         return call.get("compute_reward")(make_answers(side), made)
 
     def unusual(path: str | None, function: str | None) -> Any:
-        found = outcome(_load, side, _configure(side, path, function))
+        found = capture_outcome(_load, side, _configure(side, path, function))
         return type(found).__name__, found("source", "abc", "g") if callable(found) else ""
 
     def failing(data: Any, return_dict: bool = False) -> Any:
@@ -211,14 +211,14 @@ def loading(call: Call) -> Cases:
 
 
 @family("reward_loop", f"{LOOP}.registry")
-def loop_managers(call: Call) -> Cases:
+def loop_managers(call: CaseMaker) -> Cases:
     """Yield cases of every manager that scores one response each time."""
     side = call.side
     for name in ("dapo", "gdpo", "naive", "rate_limited"):
         for function in (score, score_with_details, score_later):
             yield f"{name}/{function.__name__}", call(_score_each, side, name, function=function)
         yield from call.each(f"{name}/", _score_each, _list_settings("loop_managers", name), side, name)
-    yield "unknown", kind_of(call("get_reward_manager_cls", "none"))
+    yield "unknown", make_type_case(call("get_reward_manager_cls", "none"))
     yield "extract_reward", lambda: call.get(f"{REWARD}:extract_reward")(make_answers(side, scored=True))
 
 

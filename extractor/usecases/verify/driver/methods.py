@@ -16,7 +16,7 @@ from omegaconf import OmegaConf
 from .cases import compute
 from .pool import make_step
 from .run import Job, run_case
-from .sides import NotVendored, Side, Upstream, VendoredSide
+from .sides import NotVendored, Side, UpstreamSide, VendoredSide
 
 _EACH = 4  # answers to a prompt
 
@@ -30,7 +30,7 @@ def run_methods(job: Job) -> dict[str, Any]:
     os.chdir(job["scratch"])
     root, scratch = Path(job["root"]), Path(job["scratch"])
     is_fork = job["side"] == "fork"
-    side: Side = Upstream(root, scratch) if is_fork else VendoredSide(root, job["modules"], scratch)
+    side: Side = UpstreamSide(root, scratch) if is_fork else VendoredSide(root, job["modules"], scratch)
     sys.path[1:1] = job["roots"]
     if is_fork:
         config = OmegaConf.create(job["config"])

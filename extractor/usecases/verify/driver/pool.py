@@ -9,7 +9,7 @@ import torch
 from tensordict import NonTensorData, TensorDict
 
 from . import inputs
-from .cases import Each, each
+from .cases import Each, label_by_value
 from .inputs import BATCH, LENGTH, PROMPT
 from .sides import NotVendored, Side
 
@@ -186,7 +186,7 @@ VALUES: dict[str, Any] = {
     "losses": Each(f32=inputs.draw_per_token(41), bf16=inputs.draw_per_token(41).bfloat16()),
     "mask_with_holes": inputs.response_mask(empty=True, holes=True),
     "masks": _make_masks(),
-    "modes": each(*AGG_MODES),
+    "modes": label_by_value(*AGG_MODES),
     "model": inputs.model(),
     "nested_tensor": torch.nested.as_nested_tensor([torch.arange(n) * 1.0 for n in (2, 0, 3)], layout=torch.jagged),
     "numbers": _make_typed(BATCH, LENGTH, seed=101),
@@ -233,7 +233,7 @@ MADE: dict[str, Callable[[Side], Any]] = {
     "estimators": _list_estimators,
     "padding_batch": lambda side: make_batch(side, 7, _verl_auto_padding=True),
     "parts": _make_parts,
-    "rejections": lambda side: each(None, *list_rejections(side), "none"),
+    "rejections": lambda side: label_by_value(None, *list_rejections(side), "none"),
     "shorter": _make_other(extra=torch.ones(3)),
     "step": make_step,
     "step_of_pairs": lambda side: make_step(side, groups="pairs", holes=True),

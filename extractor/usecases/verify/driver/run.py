@@ -12,7 +12,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from .sides import NotVendored, Side, Upstream, VendoredSide, block, is_absent
+from .sides import NotVendored, Side, UpstreamSide, VendoredSide, block, is_absent
 
 Job = dict[str, Any]
 CASES = ("algorithms", "losses", "batches", "configs", "dataset", "rewards", "models", "padding", "engine")
@@ -49,7 +49,7 @@ def run_parity(job: Job) -> dict[str, Any]:
     scratch, root = Path(job["scratch"]), Path(job["root"])
     side: Side
     if job["side"] == "upstream":
-        side = Upstream(root, scratch)
+        side = UpstreamSide(root, scratch)
     else:
         side = VendoredSide(root, job["modules"], scratch, job["dropped"])
     trace = LineTrace(job["trace"])
@@ -64,7 +64,7 @@ def run_parity(job: Job) -> dict[str, Any]:
     return {
         "results": results,
         "lines": {file: sorted(lines) for file, lines in trace.lines.items()},
-        "stubbed": sorted(side.stubber.names) if isinstance(side, Upstream) else [],
+        "stubbed": sorted(side.stubber.names) if isinstance(side, UpstreamSide) else [],
     }
 
 
@@ -100,7 +100,7 @@ def preload() -> None:
 def iterate_family(
     family: Any, side: Side, chosen: Container[str] | None = None
 ) -> Iterator[tuple[str, dict[str, dict[str, Any]]]]:
-    """Yield names and results of a family's cases, or chosen ones."""
+    """Run a family's cases, or chosen ones; yield names and results."""
     common = {"module": family.needs}
     try:
         side.module(family.needs)

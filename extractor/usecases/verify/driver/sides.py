@@ -80,8 +80,7 @@ class NotVendored(Exception):
 def is_absent(error: Exception) -> bool:
     """Tell whether an error means that the project lacks the callee.
 
-    A method that the slice has left out is lacking only where a case asks for it itself: vendored code that does has
-    failed.
+    A dropped method counts as absent only if the case itself asked for it. If vendored code asked, that is a failure.
     """
     trace = error.__traceback__
     while trace is not None and trace.tb_next is not None:
@@ -96,11 +95,11 @@ class Side:
     """Access to upstream's names.
 
     Attributes:
-        upstream: It is upstream's own code.
+        is_upstream: True for upstream's own code.
         scratch: A directory for files.
     """
 
-    upstream: bool
+    is_upstream: bool
 
     def __init__(self, scratch: Path) -> None:
         self.scratch = scratch
@@ -121,7 +120,7 @@ class Side:
         return found
 
 
-class Upstream(Side):
+class UpstreamSide(Side):
     """Loads upstream's code, with stand-ins for Ray and missing packages."""
 
     upstream = True

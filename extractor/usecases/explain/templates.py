@@ -12,7 +12,7 @@ from extractor.pipeline.render import map_templates
 from extractor.project import base, lock
 from extractor.project.lock import Lock, LockedFile
 from extractor.usecases.explain.explanation import COPIED, HOOK, OWNER, RECORD, TEMPLATE, Explanation
-from extractor.usecases.owner_code import find_own_files
+from extractor.usecases.owner_code import find_owner_files
 from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.modules import name_module
@@ -22,7 +22,7 @@ _AS_EMITTED, _MISSING = "as it was emitted", "missing in the project"
 _WHOSE = {FileKind.TEMPLATE: TEMPLATE, FileKind.HOOK: HOOK}
 
 
-class Ours:
+class TemplateFiles:
     """Explains project files that are not vendored from verl.
 
     Args:
@@ -34,7 +34,7 @@ class Ours:
         self._files: Mapping[str, LockedFile] = {file.path: file for file in locked.files}
         self._release = locked.options.verl
         self._templates = map_templates(manifest, locked.options)
-        self._own = frozenset(find_own_files(project, locked))
+        self._own = frozenset(find_owner_files(project, locked))
         paths = sorted({*self._files, *self._own})
         self._dotted = {path: name_module(path) if path.endswith(".py") else path for path in paths}
 

@@ -26,7 +26,7 @@ _OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
 
 
 @dataclass(frozen=True)
-class Assembled:
+class WrittenSettings:
     """A project's tree with the run's settings written.
 
     Attributes:
@@ -68,7 +68,7 @@ def add_hook(tree: Tree, path: str, text: str) -> Tree:
     return Tree.of([*tree, File(path, FileKind.HOOK, text.encode())])
 
 
-def write(project: TargetProject, run: Run) -> Assembled:
+def write(project: TargetProject, run: Run) -> WrittenSettings:
     """Write a run's settings into a tree as a config recipe.
 
     Args:
@@ -90,7 +90,7 @@ def write(project: TargetProject, run: Run) -> Assembled:
     path = f"{_CONFIG}recipe/{RECIPE}.yaml"
     files[path] = File(path, FileKind.HOOK, (head + dump_yaml(body)).encode())
     _override_toy(files, chosen)
-    return Assembled(Tree.of(list(files.values())), chosen, tuple(taken.remarks))
+    return WrittenSettings(Tree.of(list(files.values())), chosen, tuple(taken.remarks))
 
 
 def _override_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:

@@ -8,7 +8,7 @@ import re
 from collections import Counter
 from collections.abc import Mapping
 
-from extractor.pipeline.index import NameUses
+from extractor.pipeline.index import MemberNames
 from extractor.pipeline.render.layers import list_layers, map_files
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
@@ -38,7 +38,7 @@ def is_set_up(path: str) -> bool:
     return path == "setup.py" or path.startswith("launch/")
 
 
-def collect_method_names(manifest: Manifest, options: Options) -> NameUses:
+def collect_method_names(manifest: Manifest, options: Options) -> MemberNames:
     """Return names by which a project's shipped code may reach methods.
 
     What a class of ours uses of itself counts where the class has one of verl's above it, or a class of ours has both.
@@ -55,15 +55,15 @@ def collect_method_names(manifest: Manifest, options: Options) -> NameUses:
     kin = [text for path, text in texts.items() if f"{options.package}/shims/" in path]
     kin += _add_kin(texts)
     own = {name for text in kin for name in _OWN.findall(text)}
-    return NameUses(words.any | tested.any | own, put_together=words.put_together | tested.put_together)
+    return MemberNames(words.any | tested.any | own, put_together=words.put_together | tested.put_together)
 
 
-def find_tested_names(text: str) -> NameUses:
+def find_tested_names(text: str) -> MemberNames:
     """Return names by which tests may reach methods; most strings there are values."""
     return find_method_names(text, strings=_NAMED)
 
 
-def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> NameUses:
+def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> MemberNames:
     """Return names by which Python text may reach methods.
 
     Args:
@@ -76,7 +76,7 @@ def find_method_names(code: str, *, strings: re.Pattern[str] = _STRING) -> NameU
         names.update(text.split("."))
     begun = {*_BEGIN.findall(code), *(word for text in code.split("{") if (word := _find_word_before(text)))}
     patterns = (*(f"{begin}*" for begin in begun), *(f"*{end}" for end in _END.findall(code)))
-    return NameUses(frozenset(names), frozenset(own), frozenset(patterns))
+    return MemberNames(frozenset(names), frozenset(own), frozenset(patterns))
 
 
 def _add_kin(texts: Mapping[str, str]) -> list[str]:

@@ -105,7 +105,7 @@ class KeptModule:
         upstream_sha256: Hex digest of the upstream file.
         target_path: Path in the package ("vendored/algorithms/core_algos.py").
         source: The upstream text.
-        kept: Indices into `ast.parse(source).body` (libcst's module body has the same statements, but groups `a; b` in
+        kept: Indices into `ast.parse(source).body` of
             one line) of statements that stay. Import statements are always listed; the rewrite prunes unused names.
         substitutes: Definitions that give way to an import of ours.
         reexports: Imported names that must stay although this module does not use them (others reach them through it).
@@ -152,14 +152,14 @@ class Part:
 
 
 @dataclass
-class Found:
+class SearchState:
     """The kept statements and how they were reached.
 
     Attributes:
         index, manifest: What is searched, and what is known about it.
         lenient: Collect imports of modules that the source does not ship, and go on.
         edges, replaced, stubs, effects, warnings, dead_imports: As in `Slice`.
-        users: Symbol -> the parts that use it.
+        used_by: Symbol -> the parts that use it.
         kept: Module -> the statements that stay.
         substitutes, reexports: Module -> as in `KeptModule`.
         pending: Parts that nobody has looked at yet.
@@ -174,13 +174,13 @@ class Found:
     effects: set[str] = field(default_factory=set)
     warnings: set[str] = field(default_factory=set)
     dead_imports: set[tuple[str, str]] = field(default_factory=set)
-    users: dict[str, set[str]] = field(default_factory=dict)
+    used_by: dict[str, set[str]] = field(default_factory=dict)
     kept: dict[str, set[int]] = field(default_factory=dict)
     substitutes: dict[str, set[Substitute]] = field(default_factory=dict)
     reexports: dict[str, set[str]] = field(default_factory=dict)
     pending: deque[Part] = field(default_factory=deque)
 
-    def touch(self, module: str) -> None:
+    def keep_module(self, module: str) -> None:
         """Mark a module as partly kept; keep its effects too."""
         if module in self.kept:
             return

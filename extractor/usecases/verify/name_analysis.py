@@ -1,4 +1,7 @@
-"""Resolve names and imports of files, independently of the rewrite."""
+"""Resolve names and imports of files.
+
+It shares no code with pipeline/rewrite/scopes.py on purpose, so that a bug there cannot hide itself.
+"""
 
 from __future__ import annotations
 

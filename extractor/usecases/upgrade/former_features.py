@@ -11,18 +11,18 @@ import yaml
 
 from extractor.pipeline.render import layers, map_settings_to_features
 from extractor.project.lock import Lock
-from extractor.usecases.owner_code import find_own_files
+from extractor.usecases.owner_code import find_owner_files
 from extractor.values.configtree import flatten
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.manifest import Manifest
 from extractor.values.modules import name_module
-from extractor.values.moves import FORMER_NAMES, map_former_modules, rename_project_path
+from extractor.values.moved_modules import FORMER_NAMES, map_former_modules, rename_project_path
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
 
 @dataclass(frozen=True)
-class FormerParts:
+class FormerFeatures:
     """Features whose files an older vextract gave to every project.
 
     Attributes:
@@ -34,13 +34,13 @@ class FormerParts:
     unused: tuple[str, ...]
 
 
-NO_PARTS = FormerParts({}, ())
+NO_PARTS = FormerFeatures({}, ())
 _IMPORT = re.compile(r"^ *(?:from|import) .*", re.MULTILINE)
 
 
-def find_former_parts(
+def find_former_features(
     project: Path, old: Lock, base: Mapping[str, bytes], options: Options, manifest: Manifest
-) -> FormerParts:
+) -> FormerFeatures:
     """Find uses in hooks, the owner's files and edited files.
 
     Args:
@@ -83,7 +83,7 @@ def find_former_parts(
         using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
             used[name] = using
-    return FormerParts(used, tuple(sorted(former.keys() - used.keys() - {FORMER_NAMES})))
+    return FormerFeatures(used, tuple(sorted(former.keys() - used.keys() - {FORMER_NAMES})))
 
 
 def _make_pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:
@@ -118,7 +118,7 @@ def _list_owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> It
     """
     paths = {file.path: file.kind for file in old.files}
     emitted = {file.path: file.sha256 for file in old.files}
-    for path in sorted({*paths, *find_own_files(project, old), *_list_scripts(project)}):
+    for path in sorted({*paths, *find_owner_files(project, old), *_list_scripts(project)}):
         try:
             text = (project / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Again:
+class Regenerated:
     """A project made once more from its lock.
 
     Attributes:
@@ -61,7 +61,7 @@ def read_emitted(
     return files, damage
 
 
-def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Again:
+def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Regenerated:
     """Generate a project's files again from the options in its lock.
 
     Raises:
@@ -72,7 +72,7 @@ def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False)
 
     manifest, source = open_upstream(lock, origin=origin, offline=offline)
     generated = generate(lock.options, source, manifest)
-    return Again(generated, add_own(manifest, lock.options.manifest), source)
+    return Regenerated(generated, add_own(manifest, lock.options.manifest), source)
 
 
 def open_upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> tuple[Manifest, Source]:

@@ -12,7 +12,7 @@ _REFERENCE = re.compile(r"(\$\{(?:oc\.\w+:)?)([A-Za-z_]\w*(?:\.\w+)+)")
 
 
 @dataclass(frozen=True)
-class OwnerEdit:
+class YamlEdit:
     """Holds what the owner made of one key.
 
     Attributes:
@@ -28,7 +28,7 @@ class OwnerEdit:
     holder: Entry | None = None
 
 
-def find_edits(before: Document, mine: Document) -> Iterable[OwnerEdit]:
+def find_edits(before: Document, mine: Document) -> Iterable[YamlEdit]:
     """Yield keys that the owner changed or added, except defaults lists."""
     for path, entry in mine.entries.items():
         if entry.section or path == ("defaults",):
@@ -36,11 +36,11 @@ def find_edits(before: Document, mine: Document) -> Iterable[OwnerEdit]:
         was = before.entries.get(path)
         if was is not None:
             if not was.section and was.value != entry.value:
-                yield OwnerEdit(entry, was)
+                yield YamlEdit(entry, was)
             continue
         within = next((path[:end] for end in range(len(path) - 1, 0, -1) if path[:end] in before.entries), ())
         grown = bool(within) and not before.entries[within].section
-        yield OwnerEdit(entry, None, within, mine.entries[within] if grown else None)
+        yield YamlEdit(entry, None, within, mine.entries[within] if grown else None)
 
 
 def undo_edits(

@@ -10,14 +10,15 @@ from packaging.version import Version
 
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.config.templates import read_table
-from extractor.importers.runs import convert, release_match
+from extractor.importers.runs import release_match
 from extractor.importers.runs.bash import read_script
+from extractor.importers.runs.experiment import choose_experiment
 from extractor.importers.runs.imported_project import MatchedRun
 from extractor.importers.runs.launch_reader import PRIME
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, shown
-from extractor.importers.runs.reading import read_run
 from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.run import Run, flatten_settings
+from extractor.importers.runs.run_reader import read_run
 from extractor.pipeline.source import open_source
 from extractor.values import readers, releases
 from extractor.values.configtree import flatten, nearest
@@ -68,14 +69,14 @@ class RunRequest:
         environment = {name: os.environ[name] for name in _ENVIRONMENT if name in os.environ}
         given = _parse_variables(self.variables)
         said = read_run(self.file, given, environment, tuple(self.config_dirs), self.started_in)
-        _refuse_names_of_forks(said, self.keep_unknown)
+        _refuse_fork_settings(said, self.keep_unknown)
         run = release_match.add_earlier_defaults(said)
         best = self._match_release(run, frozenset(item.key for item in said.overrides), release, step)
         if best.unhandled and not self.keep_unknown:
-            raise _refuse_unknown(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
+            raise _explain_unknown_settings(self.file, best, len(run.overrides) + len(flatten(run.resolved or {})))
         unknown = {problem.override.key: shown(problem.override.value) for problem in best.unhandled}
         run = _rename_for_best(run, best)
-        experiment = convert.convert(run, best, manifest, engine, unknown)
+        experiment = choose_experiment(run, best, manifest, engine, unknown)
         return MatchedRun(run, experiment, best.target, unknown, self.keep_unknown)
 
     def _match_release(
@@ -97,7 +98,7 @@ class RunRequest:
                 run, ReleaseConfig.of(open_source(releases.load(candidate).pin, offline=self.offline))
             )
 
-        def strangeness(fit: ReleaseMatch) -> tuple[int, int]:
+        def count_unknown(fit: ReleaseMatch) -> tuple[int, int]:
             unknown = [item for item in fit.unhandled if item.override.key not in translated]
             whole = flatten(run.defaults).keys() ^ flatten(fit.target.compose().config).keys() if run.is_whole else ()
             return len(unknown), len(whole)
@@ -105,9 +106,9 @@ class RunRequest:
         fits = []
         for candidate in self._list_candidates(run, release):
             fits.append(fit(candidate))
-            if strangeness(fits[-1]) == (0, 0):
+            if count_unknown(fits[-1]) == (0, 0):
                 break
-        best = min(fits, key=strangeness)
+        best = min(fits, key=count_unknown)
         if not best.unhandled:
             return best
         others = [item.target for item in fits]
@@ -124,7 +125,7 @@ class RunRequest:
             # `0.6.0.dev` is what becomes 0.6.0.
             own = Version(run.version).release
             likeliest = [item for item in releases.list_supported() if Version(item).release >= own][:1] or likeliest
-        elif release_match.is_earlier(run) is not None:
+        elif release_match.explain_earlier(run) is not None:
             likeliest = [releases.list_supported()[0]]
         return list(dict.fromkeys([*likeliest, release, *reversed(releases.list_supported())]))
 
@@ -147,7 +148,7 @@ def _parse_variables(said: Sequence[str]) -> dict[str, str]:
     return given
 
 
-def _refuse_names_of_forks(run: Run, keep_unknown: bool) -> None:
+def _refuse_fork_settings(run: Run, keep_unknown: bool) -> None:
     """Refuse fork-specific settings that change learning.
 
     Raises:
@@ -161,7 +162,7 @@ def _refuse_names_of_forks(run: Run, keep_unknown: bool) -> None:
         if isinstance(value, (int, float)) and value > item["above"] and is_on is True and not is_kept:
             found = {key: f"say in its place: {item['instead']}"}
     for key, hint in found.items():
-        message = f"{run.file}: {key}={said[key]}: a name that no supported release of verl has is not read"
+        message = f"{run.file}: {key}={said[key]}: no supported release of verl has this key, and it changes learning"
         raise UsageError(message, hint=hint)
 
 
@@ -179,7 +180,7 @@ def _rename_for_best(run: Run, best: ReleaseMatch) -> Run:
     return replace(run, overrides=best.overrides, notes=notes)
 
 
-def _refuse_unknown(file: Path, best: ReleaseMatch, count: int) -> UsageError:
+def _explain_unknown_settings(file: Path, best: ReleaseMatch, count: int) -> UsageError:
     """Return the error for unknown settings; the run has `count` settings."""
     unknown = best.unhandled
     if len(unknown) == count > 1:

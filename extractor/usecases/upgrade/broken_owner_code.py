@@ -9,10 +9,10 @@ from functools import cache
 
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.usecases.owner_code import OwnerCode
-from extractor.usecases.verify.scopes import Analysis, ImportedName, ModuleNames
+from extractor.usecases.verify.name_analysis import Analysis, ImportedName, ModuleNames
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
-from extractor.values.moves import rename_dotted_name
+from extractor.values.moved_modules import rename_dotted_name
 from extractor.values.tree import Tree
 
 _KINDS = {"register_policy_loss": "get_policy_loss_fn", "register_adv_est": "get_adv_estimator_fn"}
@@ -44,7 +44,7 @@ class _Modules(ModuleNames):
         )
 
 
-def check_own_code(
+def find_broken_owner_code(
     code: Sequence[OwnerCode],
     users: Mapping[str, str],
     emitted: Mapping[str, bytes],
@@ -53,7 +53,7 @@ def check_own_code(
     plan: Plan,
     package: str,
     release: str,
-) -> tuple[OwnCodeProblem, ...]:
+) -> tuple[OwnerCodeProblem, ...]:
     """Check the owner's imports, losses and estimators after the upgrade.
 
     Args:
@@ -87,8 +87,8 @@ def check_own_code(
             places = new.find(name)
             where = f", but in {' and '.join(places[:2])}" if places else ", nor elsewhere"
             problem = f"with {release} it is no longer in {module}{where}"
-            broken.append(OwnCodeProblem(path, imported.line, name, problem))
-    return (*broken, *check_own_losses(emitted, emitted_now, losses, release))
+            broken.append(OwnerCodeProblem(path, imported.line, name, problem))
+    return (*broken, *find_outdated_losses(emitted, emitted_now, losses, release))
 
 
 def _analyse(path: str, text: str) -> Analysis:
@@ -100,7 +100,7 @@ def _decode(data: bytes) -> str:
 
 
 @dataclass(frozen=True)
-class OwnCodeProblem:
+class OwnerCodeProblem:
     """Describes a change needed in the owner's import, loss or estimator."""
 
     file: str
@@ -116,17 +116,17 @@ class Caller:
     Attributes:
         arguments: The keywords that it always passes.
         values: How many values it takes back.
-        of_batch: Whether it adds up what passes return, each divided by the size of the whole batch.
+        sums_micro_batches: True if it sums the micro-batches' losses, each normalised by the whole batch.
     """
 
     arguments: frozenset[str]
     values: int
-    of_batch: bool
+    sums_micro_batches: bool
 
 
-def check_own_losses(
+def find_outdated_losses(
     before: Mapping[str, bytes], after: Mapping[str, bytes], own: Iterable[tuple[str, str, str]], release: str
-) -> tuple[OwnCodeProblem, ...]:
+) -> tuple[OwnerCodeProblem, ...]:
     """Return what to change in the owner's losses and estimators.
 
     Args:
@@ -147,7 +147,7 @@ def check_own_losses(
             decorators = {_name_called(item) for item in node.decorator_list if ast.dump(node) not in known}
             for kind in (kind for kind in _KINDS if kind in decorators):
                 problems = list(_compare(node, old.get(kind), new.get(kind), helpers, release))
-                found += [OwnCodeProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
+                found += [OwnerCodeProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
     return tuple(found)
 
 
@@ -198,16 +198,16 @@ def _compare(
     if lacking and function.args.kwarg is None:
         them = "it" if len(lacking) == 1 else "them"
         yield f"{release} passes {', '.join(lacking)} as well: take {them}, or **others"
-    reached = _reach(function, helpers) if old is None or old.of_batch != new.of_batch else []
+    reached = _reach(function, helpers) if old is None or old.sums_micro_batches != new.sums_micro_batches else []
     inside = [item for node in reached for item in ast.walk(node)]
     reads = any(isinstance(item, ast.Attribute) and item.attr == _OF_BATCH for item in inside)
     named = reads or any(isinstance(item, ast.Constant) and item.value == _OF_BATCH for item in inside)
-    if reached and new.of_batch and not named and not any(_is_delegating(node, helpers) for node in reached):
+    if reached and new.sums_micro_batches and not named and not any(_is_delegating(node, helpers) for node in reached):
         yield (
-            f"it is the mean of a pass, and {release} adds passes up, so that its gradient grows with their number:"
+            f"it averages a micro-batch, but {release} sums micro-batches, so the gradient grows with their number:"
             " agg_loss(..., **config.global_batch_info)"
         )
-    elif reads and not new.of_batch:
+    elif reads and not new.sums_micro_batches:
         yield f"{release} has no config.{_OF_BATCH}: agg_loss(...) without it"
 
 

@@ -57,7 +57,7 @@ class Experiment:
     function: str | None = field(default=None, repr=False)
 
 
-def convert(
+def choose_experiment(
     run: Run,
     found: ReleaseMatch,
     manifest: Manifest,
@@ -214,9 +214,9 @@ def _list_wanted_features(
         "trackers": any(name in SERVICES for name in list_loggers(flat.get("trainer.logger"))),
         "reward_model": any(map(flat.get, JUDGE_ENABLED)) and not is_server,
         "offload": any(bool(value) for key, value in flat.items() if _OFFLOAD.fullmatch(key)),
-        "dataset_classes": flat.get("data.custom_cls.path") is not None or run.written is not None,
+        "dataset_classes": flat.get("data.custom_cls.path") is not None or run.prompt_template is not None,
         "multimodal": _OF_PICTURES.search(str(flat.get(f"{_MODEL}.path"))) is not None
-        or (run.scored_by is None and "data.image_key" in {override.key for override in run.overrides}),
+        or (run.scoring_function is None and "data.image_key" in {override.key for override in run.overrides}),
     }
     found = [name for name, is_needed in needs.items() if is_needed]
     found += [name for name, keys in table["features_if_true"].items() if any(map(flat.get, keys))]

@@ -38,7 +38,7 @@ def list_uncommitted(
         if path not in staged and path not in last:
             if data is not None and path != NAME and data != base.get(path):
                 found.append(path)
-        elif staged.get(path) != last.get(path) or not _is(data, staged.get(path, "")):
+        elif staged.get(path) != last.get(path) or not _equals_blob(data, staged.get(path, "")):
             found.append(path)
     return tuple(found)
 
@@ -60,7 +60,7 @@ def _read_data(project: Path, path: str, disk: Mapping[str, FileOnDisk]) -> byte
         return None
 
 
-def _is(data: bytes | None, name: str) -> bool:
+def _equals_blob(data: bytes | None, name: str) -> bool:
     """Return True if bytes equal a blob, whatever its line ends."""
     if data is None:
         return not name

@@ -13,8 +13,8 @@ from packaging.version import InvalidVersion, Version
 from extractor.importers.runs import launch_reader
 from extractor.importers.runs.launch_reader import translate
 from extractor.importers.runs.other_libraries import easyr1, trl
-from extractor.importers.runs.places import RunFolders
-from extractor.importers.runs.run import Around, Run, is_override, read_overrides
+from extractor.importers.runs.run import ReadOptions, Run, is_override, read_overrides
+from extractor.importers.runs.run_folders import RunFolders
 from extractor.values import readers
 from extractor.values.configtree.compose import read_yaml
 from extractor.values.errors import UsageError
@@ -51,7 +51,7 @@ def read_run(
         UsageError: no such file, not readable, or it starts nothing that can be converted.
     """
     places = RunFolders.of(path, started_in)
-    run = _read(path, Around(given, environment, config_dirs, places))
+    run = _read(path, ReadOptions(given, environment, config_dirs, places))
     places = (run.places if run.places.folders else places).add_python_path(run.environment.get("PYTHONPATH", ""))
     return replace(run, places=places, version=_read_version(places))
 
@@ -66,7 +66,7 @@ def _read_version(places: RunFolders) -> str | None:
         return None
 
 
-def _read(path: Path, around: Around) -> Run:
+def _read(path: Path, around: ReadOptions) -> Run:
     if path.is_dir():
         return _read_hydra(path, around.places)
     try:
@@ -90,7 +90,7 @@ def _read(path: Path, around: Around) -> Run:
     return _read_words(path, text) or launch_reader.read_launch(path, read_pasted_script(text), around)
 
 
-def _read_yaml(path: Path, text: str, around: Around) -> Run:
+def _read_yaml(path: Path, text: str, around: ReadOptions) -> Run:
     """Read a config, or the script of a job."""
     body = _parse_yaml(path, text)
     is_verls = isinstance(body, dict) and bool({"data", "actor_rollout_ref"} & body.keys())

@@ -50,8 +50,8 @@ class PythonFile:
 
 
 @dataclass(frozen=True)
-class Subject:
-    """A project.
+class ProjectFiles:
+    """The lock and the parsed Python files of the project under test.
 
     Attributes:
         root: Its directory.
@@ -76,7 +76,7 @@ class Subject:
         return tuple(sorted({fix for file in self.vendored for fix in file.fixes}))
 
 
-def read(root: Path) -> Subject:
+def read_project(root: Path) -> ProjectFiles:
     """Read a project.
 
     Raises:
@@ -102,7 +102,7 @@ def read(root: Path) -> Subject:
         changes = (entry.changes or read_former_changes(text)) if entry.kind is FileKind.VENDORED else ()
         fixes, dropped = read_named_fixes(changes), read_dropped_methods(changes)
         files[name] = PythonFile(entry.path, name, entry.kind, entry.upstream_path or "", text, tree, fixes, dropped)
-    return Subject(root, locked, dict(sorted(files.items())), tuple(broken))
+    return ProjectFiles(root, locked, dict(sorted(files.items())), tuple(broken))
 
 
 def _report_broken(path: Path, name: str, error: SyntaxError | OSError) -> str:

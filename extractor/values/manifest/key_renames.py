@@ -1,4 +1,4 @@
-"""Read the renamed config keys of each release."""
+"""Apply and invert one release's renaming of config keys."""
 
 from collections.abc import Mapping
 
