@@ -135,7 +135,7 @@ def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     if found.counts["orphan"]:
         lines.append("orphans lie below orphaned/, each with a note")
     if found.stale:
-        lines.append("take what no longer exists or counts out of the config files under `your settings`, to change")
+        lines.append("delete the keys listed as `to change` under `your settings`: they no longer exist, or count")
     if any(action.reason is Reason.REMOVED and action.note for action in found.plan.actions):
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
     if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
