@@ -47,4 +47,4 @@ def test_settings_that_nothing_reads_any_more(run, project: Path) -> None:
     ]
     said = run("upgrade", project, "--with", "lora", code=0)
     assert "(nothing reads this value of actor_rollout_ref.rollout.mode any more)\n" in said.out
-    assert "take what no longer exists or counts out of the config files under `your settings`" in said.err
+    assert "delete the keys listed as `to change` under `your settings`" in said.err
