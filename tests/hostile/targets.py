@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import yaml
 
+from extractor.importers.python_text.segments import split
 from extractor.importers.runs.bash import read_script
 from extractor.pipeline.index import Index
 from extractor.pipeline.merge.files import split_pieces
 from extractor.pipeline.merge.pieces import Unsupported
-from extractor.pipeline.merge.segments import split
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import slice_source
 from extractor.pipeline.source import Source

@@ -6,12 +6,12 @@ from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
+from extractor.importers.python_text.definitions import cut_needed_part, drop_imports, list_unused_imports
+from extractor.importers.python_text.module_imports import Name, rewrite_imports
 from extractor.importers.runs import imported_project
 from extractor.importers.runs.copied_code.copying import Copied
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.pipeline.index.module_imports import Name, rewrite_imports
-from extractor.pipeline.rewrite.definitions import cut_needed_part, drop_imports, list_unused_imports
 from extractor.values.tree import File, FileKind, Tree
 from tests.importers.conftest import put
 from tests.releases import NEWEST, source_of

@@ -19,10 +19,10 @@ from extractor.importers.adopt.method_states import MethodState
 from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Unit
+from extractor.importers.python_text.segments import decode, restore_upstream_names
 from extractor.importers.runs.imported_project import ImportedProject
 from extractor.importers.runs.run_request import RunRequest
 from extractor.pipeline.generate import Generated, complete
-from extractor.pipeline.merge.segments import decode, restore_upstream_names
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
 from extractor.pipeline.source import Source
 from extractor.usecases.kept_methods import MethodDemand, generate_with_methods, read_demands, read_edit_demands

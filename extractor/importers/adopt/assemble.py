@@ -8,8 +8,8 @@ from textwrap import dedent
 from extractor.importers.adopt.carry import Carried, Work, list_members
 from extractor.importers.adopt.find_methods import list_parameters
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Sides, Unit
+from extractor.importers.python_text.segments import TOP, Segment
 from extractor.pipeline.index.syntax import is_docstring, read_attribute_chain
-from extractor.pipeline.merge.segments import TOP, Segment
 from extractor.values import readers
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)

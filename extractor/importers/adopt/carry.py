@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 from extractor.importers.adopt.differences import Difference
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Line, NoPlace, Sides, Unit
+from extractor.importers.python_text.module_imports import Name, rewrite_imports
+from extractor.importers.python_text.segments import END, TOP, Segment
 from extractor.pipeline import merge
-from extractor.pipeline.index.module_imports import Name, rewrite_imports
 from extractor.pipeline.index.reading import CodeScan
 from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
-from extractor.pipeline.merge.segments import END, TOP, Segment
 from extractor.pipeline.merge.statements import is_python, merge_statements
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.pipeline.slicer import Target

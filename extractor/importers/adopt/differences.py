@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 
 from extractor.importers.adopt.findings import Copy
-from extractor.pipeline.index.module_imports import Name, list_names
-from extractor.pipeline.merge.segments import Segment, decode, restore_upstream_names, split
+from extractor.importers.python_text.module_imports import Name, list_names
+from extractor.importers.python_text.segments import Segment, decode, restore_upstream_names, split
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts

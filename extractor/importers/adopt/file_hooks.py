@@ -15,10 +15,10 @@ from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace
 from extractor.importers.config.keys import REWARD_MANAGER
 from extractor.importers.config.templates import read_table, render
+from extractor.importers.python_text.definitions import list_required_arguments
 from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.pipeline.rewrite.definitions import list_required_arguments
 from extractor.values.tree import File, FileKind, Tree
 
 _CUSTOM, _CLASS = "data.custom_cls", "RLHFDataset"

@@ -10,8 +10,8 @@ from extractor.importers.adopt.fork_code import ForkCode, ForkModule, find_calls
 from extractor.importers.adopt.loop_slices import keep
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table
+from extractor.importers.python_text.definitions import list_required_arguments
 from extractor.pipeline.index.syntax import read_attribute_chain
-from extractor.pipeline.rewrite.definitions import list_required_arguments
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 

@@ -12,9 +12,9 @@ from extractor.importers.adopt.differences import list_imports
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.pipeline.index.module_imports import Name, list_names, replace_nodes, write_import
+from extractor.importers.python_text.module_imports import Name, list_names, replace_nodes, write_import
+from extractor.importers.python_text.segments import Segment, decode, restore_upstream_names, split
 from extractor.pipeline.index.syntax import find_global_names, list_bound_names, read_attribute_chain
-from extractor.pipeline.merge.segments import Segment, decode, restore_upstream_names, split
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 

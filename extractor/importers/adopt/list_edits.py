@@ -10,7 +10,7 @@ from extractor.importers.adopt.findings import ForkEdit, Outcome
 from extractor.importers.adopt.locate import VERSION
 from extractor.importers.adopt.target_project import AdoptTarget, Sides, Unit
 from extractor.importers.config.templates import read_table
-from extractor.pipeline.merge.segments import decode, split
+from extractor.importers.python_text.segments import decode, split
 from extractor.pipeline.source import Source
 from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from extractor.importers.adopt.findings import Copy
-from extractor.pipeline.merge.segments import decode
+from extractor.importers.python_text.segments import decode
 from extractor.pipeline.source import Source
 from extractor.values import limits, readers
 from extractor.values.errors import UsageError

@@ -10,7 +10,7 @@ from typing import Any
 
 from extractor.importers.adopt.fork_code import Closure, ForkCode, ForkModule, find_calls
 from extractor.importers.config.templates import render
-from extractor.pipeline.slicer.backward import BackwardSlicer, list_needed
+from extractor.importers.python_text.backward import BackwardSlicer, list_needed
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CALLED = "compute_advantage"

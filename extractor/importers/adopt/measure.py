@@ -12,7 +12,7 @@ from extractor.importers.adopt.locate import VERSION
 from extractor.importers.adopt.method_hooks import FILE, REGISTER, find_arguments, find_columns
 from extractor.importers.adopt.recognised import recognise
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.pipeline.merge.segments import decode, restore_upstream_names
+from extractor.importers.python_text.segments import decode, restore_upstream_names
 from extractor.usecases.verify import interpreter, project_files
 from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.report import Check, CheckStatus

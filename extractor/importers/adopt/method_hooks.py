@@ -11,7 +11,7 @@ from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.loop_slices import slice_loop
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table
-from extractor.pipeline.merge.segments import split
+from extractor.importers.python_text.segments import split
 from extractor.pipeline.rewrite.add_imports import add_imports
 from extractor.values import readers
 from extractor.values.modules import name_module

@@ -15,8 +15,8 @@ from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook, write_
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
+from extractor.importers.python_text.segments import Segment, decode, split
 from extractor.importers.runs.copied_code import managers
-from extractor.pipeline.merge.segments import Segment, decode, split
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.modules import name_module
 

@@ -9,7 +9,7 @@ import yaml
 
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
-from extractor.pipeline.merge.segments import decode
+from extractor.importers.python_text.segments import decode
 from extractor.pipeline.render.unread import collect_values, find_named, find_unread_settings
 from extractor.pipeline.source import Source
 from extractor.usecases.upgrade.settings import carry

@@ -13,7 +13,7 @@ from extractor.importers.adopt.findings import Copy, Score
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.locate import locate
 from extractor.importers.adopt.method_hooks import has_loss_choice
-from extractor.pipeline.merge.segments import decode, restore_upstream_names
+from extractor.importers.python_text.segments import decode, restore_upstream_names
 from extractor.pipeline.source import Source, open_source
 from extractor.values import releases
 from extractor.values.errors import SourceError, UsageError

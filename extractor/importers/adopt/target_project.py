@@ -7,9 +7,9 @@ from functools import cached_property
 
 from extractor.importers.adopt.differences import Compared, list_imports
 from extractor.importers.adopt.findings import Copy
+from extractor.importers.python_text.module_imports import Name, write_import
+from extractor.importers.python_text.segments import Segment, decode, restore_upstream_names, split
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.index.module_imports import Name, write_import
-from extractor.pipeline.merge.segments import Segment, decode, restore_upstream_names, split
 from extractor.pipeline.slicer import KeptModule
 from extractor.pipeline.source import Source
 from extractor.values.modules import name_module

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from extractor.pipeline.merge.segments import split
+from extractor.importers.python_text.segments import split
 from extractor.pipeline.source import open_source
 from extractor.values import releases
 from extractor.values.fingerprint import fingerprint_statement, fingerprint_text, load_upstream_parts

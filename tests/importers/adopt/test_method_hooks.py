@@ -15,7 +15,7 @@ from extractor.importers.adopt.find_methods import find_given, find_method, list
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_states import MethodState, Runs, judge_overall, list_trainers, mark_idle
-from extractor.pipeline.index.module_imports import Name
+from extractor.importers.python_text.module_imports import Name
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from tests.importers.adopt.forks import ACTOR, ALGOS, TRAINER, Fork
 

@@ -19,7 +19,7 @@ from extractor.importers.adopt.method_states import (
     summarize,
 )
 from extractor.importers.adopt.own_keys import carry_defaults, find_asked_by_hooks, select_read
-from extractor.pipeline.merge.segments import Segment, decode, restore_upstream_names, split
+from extractor.importers.python_text.segments import Segment, decode, restore_upstream_names, split
 from tests.importers.adopt.forks import Fork
 from tests.releases import newest_release, source_of
 

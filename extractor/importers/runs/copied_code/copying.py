@@ -11,11 +11,11 @@ from packaging.requirements import Requirement
 
 from extractor.importers.config import templates
 from extractor.importers.config.templates import read_table
+from extractor.importers.python_text import definitions
+from extractor.importers.python_text.module_imports import Name, list_top_names, rewrite_imports
 from extractor.importers.runs.copied_code.modules import PYEXT, PYEXT_NAME, PYEXT_NEEDS, SCORERS, Modules
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.module_imports import Name, list_top_names, rewrite_imports
-from extractor.pipeline.rewrite import definitions
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.modules import name_module

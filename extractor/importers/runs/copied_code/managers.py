@@ -13,6 +13,12 @@ from typing import Any, NamedTuple
 
 from extractor.importers.config import templates
 from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER
+from extractor.importers.python_text.definitions import (
+    drop_decorators,
+    list_registered_by,
+    list_required_arguments,
+    map_methods,
+)
 from extractor.importers.runs.copied_code import own_verl
 from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
 from extractor.importers.runs.copied_code.modules import SCORERS
@@ -20,12 +26,6 @@ from extractor.importers.runs.copied_code.target import CopyResult, TargetProjec
 from extractor.importers.runs.launch_reader import find_program_file
 from extractor.importers.runs.run_folders import list_python_files
 from extractor.importers.runs.unsupported_keys import Remark
-from extractor.pipeline.rewrite.definitions import (
-    drop_decorators,
-    list_registered_by,
-    list_required_arguments,
-    map_methods,
-)
 from extractor.values import readers
 from extractor.values.errors import UsageError
 

@@ -5,8 +5,8 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
+from extractor.importers.python_text.module_imports import replace_nodes
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.module_imports import replace_nodes
 from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.values import readers

@@ -1,0 +1,1 @@
+"""Read and cut the text of other people's Python modules."""
