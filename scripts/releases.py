@@ -29,8 +29,8 @@ HEAD = (
 )
 CLAIM_BEGIN, CLAIM_END = "<!-- claim: written by scripts/releases.py -->", "<!-- end of claim -->"
 CLAIM = (
-    "`vextract verify` runs {cases} cases on it and on upstream, and compares the results bit for bit; they run "
-    "{share} of the lines of a default project with verl {release}."
+    "`vextract verify` runs {cases} cases on a project's code and on upstream's, and compares the results bit for bit; "
+    "they run {share} of the lines of a default project with verl {release}."
 )
 
 

@@ -151,7 +151,7 @@ STORIES: tuple[tuple[Callable[[Lock], Lock], str, tuple[str, ...]], ...] = (
         (
             "upstream_sha256 None in vextract.lock, ",
             f"{CORE}: changes ('none',) in vextract.lock, ('dropped ",
-            "toy/custom/reward_manager.py: made from this verl by this vextract, and not in vextract.lock",
+            "toy/custom/reward_manager.py: only in the project as generated again",
         ),
     ),
 )

@@ -84,7 +84,7 @@ def test_a_release_without_manifest_is_reported_and_refused(run, older: Path, wh
     assert "  root                    roles.critic: verl.trainer.config:FSDPCriticConfig is gone\n" in result.out
     assert "      taken: verl.workers.config:FSDPCriticConfig (the same name, " in result.out
     assert "error: verl 0.6.1 is not supported by this vextract" in result.err
-    assert "hint: `--experimental` tries the rest, untested" in result.err
+    assert "hint: `--experimental` makes a project of the parts that fit" in result.err
     assert os.listdir(tmp_path) == []
     report = json.loads(run("new", tmp_path / "toy", "--from", wheel, "--json").out)
     assert (report["release"], report["manifest_of"], report["holds"]) == ("0.6.1", "0.5.0", False)

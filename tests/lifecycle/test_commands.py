@@ -309,7 +309,7 @@ def test_options_change(run: Run, small: Path) -> None:
     assert "vllm" in run("upgrade", small, "--engine", "vllm", "--dry-run").out
     # A feature that vextract has no longer goes by itself.
     relock(small, options=replace(OLD, features=("critic", "gone")))
-    assert "features that vextract has no longer: gone" in run("upgrade", small, "--to", "0.5.0").out
+    assert "features that vextract no longer has: gone" in run("upgrade", small, "--to", "0.5.0").out
     assert lock.read(small).options.features == ("critic",)
 
 
@@ -322,7 +322,7 @@ def test_a_feature_is_added_and_removed(run: Run, small: Path) -> None:
     wrong = run("remove", "critic", str(small), code=2)
     assert f"hint: give the project by `--project {small}`" in wrong.err
     run("add", "qlora", "--project", small, code=0)
-    left = "features that only those needed, and stay (`vextract remove export_model lora`): export_model, lora"
+    left = "no longer needed by others, still in the project (`vextract remove export_model lora` removes them): export_model, lora"
     assert left in run("remove", "qlora", "--project", small).out
     run("remove", "export_model", "lora", "--project", small, code=0)
     assert lock.read(small).options.features == ()

@@ -45,7 +45,7 @@ def test_features_that_are_used_stay_and_others_go(verl: None, run: Run, tmp_pat
     assert lock.read(root).options.features == ("given_objects", "parts", "plots", "sandbox", "sweep")
     assert "sandbox (toy/custom/reward_manager.py), sweep (runs.sh)" in result.out
     gone = "export_model, hub, reward_forms, short_names, verl_checkpoints"
-    assert f"left out (`vextract add export_model` brings it back): {gone}" in result.out
+    assert f"left out as unused (`vextract add export_model` brings one back): {gone}" in result.out
     assert plots.read_text().endswith("\nMINE = 1\n")
     assert (root / PACKAGE / "rewards/sandboxing/judge.py").exists()
     assert not (root / PACKAGE / "run/verl_shards.py").exists()

@@ -39,6 +39,7 @@ TOGETHER = (
     "reward_processes",
     "rollout_correction",
     "short_names",
+    "step_hooks",
     "sweep",
 )
 

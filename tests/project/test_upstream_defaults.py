@@ -116,7 +116,7 @@ def _fields_of(project: Made) -> Iterator[tuple[str, tuple[Any, Any]]]:
     config = loading.load_config(project.root / "config", ["actor_rollout_ref.model.path=model", "preset=ppo"])
     config.local.dtype = "bfloat16"
     section = config.actor_rollout_ref
-    settings = policy.sized(section.actor, section.rollout.n, 1)
+    settings = policy.resolve_sizes(section.actor, section.rollout.n, 1)
     settings["use_remove_padding"] = section.model.use_remove_padding
     made = {"actor_rollout_ref.actor": roles.actor_config(config, settings)}
     if hasattr(roles, "engine_config"):

@@ -68,7 +68,7 @@ def test_what_may_be_imported(tmp_path: Path) -> None:
     text = "try:\n    import flash_attn\nexcept ImportError:\n    flash_attn = None\n\ndef f():\n    import vllm\n"
     check = check_imports(project_files.read_project(small(tmp_path / "optional", {"toy/core.py": text})), None)
     assert check.status is CheckStatus.OK
-    assert check.details == ("imported only where they are used, and not required: flash_attn, vllm",)
+    assert check.details == ("optional packages, imported inside functions: flash_attn, vllm",)
 
 
 def test_of_hooks_only_imports_of_the_project_are_checked(tmp_path: Path) -> None:
