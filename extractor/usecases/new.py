@@ -45,7 +45,7 @@ class MatchedRunLike(Protocol):
     def options(self, asked: Options, chosen: frozenset[str], without: tuple[str, ...]) -> Options:
         """Return the run's options, except those in `chosen`."""
 
-    def settle(self, tree: Tree, options: Options, source: Source) -> ImportedProjectLike:
+    def apply_to_project(self, tree: Tree, options: Options, source: Source) -> ImportedProjectLike:
         """Put the run's settings into a project's tree."""
 
 
@@ -173,7 +173,7 @@ def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProje
         warnings += _find_unrequired(generated, options, source, manifest)
     settled, tree = None, generated.tree
     if found is not None:
-        settled = found.settle(tree, options, source)
+        settled = found.apply_to_project(tree, options, source)
         tree = settled.tree
     agent = _name_program(request.environment, options.package) if request.agent is None else request.agent
     if agent is not None:
