@@ -153,7 +153,10 @@ def test_a_method_is_grafted_into_a_project_of_another_release(run: Any, tmp_pat
     listed = run("graft", fork.top, "--offline").out
     assert "advantage estimator mine" in listed
     assert "Weighs a response by its text.\n" in listed
-    made = run("graft", f"{fork.top}::compute_mine", project, "--offline")
+    graft = ("graft", f"{fork.top}::compute_mine", project, "--offline")
+    assert "hint: vextract add step_hooks; then the same again" in run(*graft).err
+    assert run("add", "step_hooks", "--project", project, "--allow-dirty").code == 0
+    made = run(*graft)
     assert made.code == 0, made.err
     assert "algorithm.adv_estimator=mine" in made.out
     assert run("verify", project, "--fork", fork.top, "--offline").code == 0
@@ -251,7 +254,7 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
     assert {item["name"]: item["runs"] for item in report["methods"]} == {"seeing": "runs"}
     (metrics,) = [item for item in report["edits"] if item["symbol"] == "compute_data_metrics"]
     assert metrics["why"] == "it reads only_there, which only your own loops write"
-    assert report["options"]["features"] == ["loss_columns"]
+    assert report["options"]["features"] == ["loss_columns", "step_hooks"]
     hooks = (project / "toy/custom/algorithms.py").read_text()
     assert "from toy.workers.loss_columns import of_pass\n" in hooks
     assert 'entropy=now["entropy"]' in hooks
@@ -259,8 +262,8 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
     assert "1 of 1 equal bit for bit" in checked.out, checked.out
     assert run("new", tmp_path / "newer/toy", "--verl", "0.9.1").code == 0
     graft = ("graft", f"{fork.top}::seeing", tmp_path / "newer/toy", "--offline")
-    assert "hint: vextract add loss_columns; then the same again" in run(*graft).err
-    assert run("add", "loss_columns", "--project", tmp_path / "newer/toy", "--allow-dirty").code == 0
+    assert "hint: vextract add loss_columns step_hooks; then the same again" in run(*graft).err
+    assert run("add", "loss_columns", "step_hooks", "--project", tmp_path / "newer/toy", "--allow-dirty").code == 0
     assert run(*graft).code == 0
     assert "calculate_entropy: true" in (tmp_path / "newer/toy/config/actor/dp_actor.yaml").read_text()
 

@@ -74,7 +74,8 @@ def _compute_advantages(side: Side, method: dict[str, Any], config: Any, package
         data = result[0] if isinstance(result, tuple) else result
         return data.batch["advantages"], data.batch["returns"]
     hooks = importlib.import_module(f"{package}.hooks")
-    hooks.at_hand.set(hooks.AtHand(batch, config, now.step, now.total_steps, None))
+    if hasattr(hooks, "at_hand"):  # by the feature step_hooks, which a hook that asks for it brings
+        hooks.at_hand.set(hooks.AtHand(batch, config, now.step, now.total_steps, None))
     algorithm = config.algorithm
     data = importlib.import_module(f"{package}.registries").compute_advantage(
         batch,
