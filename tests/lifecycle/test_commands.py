@@ -70,9 +70,9 @@ def edited(small: Path) -> Path:
 
 VERDICT = "verl 0.5.0 -> verl 0.6.1: 1 in conflict, 1 orphaned, 1 merged, 2 deleted, 3 added, 3 kept"
 ACTIONS = """\
-conflict  main.py  (edited by you and changed upstream; 1 place to resolve)
+conflict  main.py  (edited by you, and changed; 1 place to resolve)
 orphan    toy/gone.py  (no longer part of the project; your version is orphaned/toy/gone.py)
-merge     toy/protocol.py  (edited by you and changed upstream)
+merge     toy/protocol.py  (edited by you, and changed)
 delete    toy/dropped/alone.py  (no longer part of the project)
 delete    toy/old_place/actor.py  (no longer part of the project)
 add       toy/added.py  (new)
