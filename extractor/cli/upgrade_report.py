@@ -88,12 +88,10 @@ def _write_head(found: Upgrade, dry_run: bool) -> list[str]:
 
 def _select_by_verdict(found: Upgrade, verdicts: Sequence[str]) -> list[screen.Section]:
     """Return the files by verdict, without those that are only counted."""
-    from extractor.pipeline.plan import Reason, Verdict
-
     lines: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
     for action in found.plan.actions:
         verdict, reason = action.verdict.value, action.reason.value
-        counted = action.verdict is Verdict.KEEP and not action.note and action.reason is not Reason.EDITED
+        counted = action.verdict.name == "KEEP" and not action.note and action.reason.name != "EDITED"
         if verdict in lines and not counted and not _has_moved(action):
             why = f"{reason}; {action.note}" if action.note else reason
             lines[verdict].append(f"{verdict:8}  {action.path}  ({why})")
@@ -102,9 +100,7 @@ def _select_by_verdict(found: Upgrade, verdicts: Sequence[str]) -> list[screen.S
 
 def _has_moved(action: Action) -> bool:
     """Return True for the former place of a moved file."""
-    from extractor.pipeline.plan import Reason, Verdict
-
-    return action.verdict is Verdict.DELETE and action.reason is Reason.MOVED
+    return action.verdict.name == "DELETE" and action.reason.name == "MOVED"
 
 
 def _describe_settings(found: Upgrade) -> list[str]:
@@ -121,8 +117,6 @@ def _describe_settings(found: Upgrade) -> list[str]:
 
 def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     """Return one line per thing a user should know or do."""
-    from extractor.pipeline.plan import Reason
-
     lines = []
     if dry_run and found.git_error:
         lines.append(
@@ -136,7 +130,7 @@ def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
         lines.append("orphans lie below orphaned/, each with a note")
     if found.stale:
         lines.append("delete the keys listed as `to change` under `your settings`: they no longer exist, or count")
-    if any(action.reason is Reason.REMOVED and action.note for action in found.plan.actions):
+    if any(action.reason.name == "REMOVED" and action.note for action in found.plan.actions):
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
     if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
         lines.append(
