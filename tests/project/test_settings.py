@@ -112,7 +112,8 @@ def test_a_setting_of_another_engine_is_refused(made: Maker, tmp_path: Path, rel
     overlong = {name for name in answers["hf"] if ".overlong_buffer" in name}
     assert len(overlong) == 4
     assert all("vextract add overlong_penalty" in answers["hf"][name] for name in overlong)
-    assert others - overlong == packing | fusion | {"trainer.balance_batch", "local.reward.in_background"}
+    background = "local.reward.in_background" if release >= "0.7.1" else "reward_model.launch_reward_fn_async"
+    assert others - overlong == packing | fusion | {"trainer.balance_batch", background}
     assert "vextract add dynamic_bsz" in answers["hf"]["trainer.balance_batch"]
     assert refused["vllm"] <= {"local.rollout_micro_batch_size"} < answers["vllm"].keys()
 

@@ -1,13 +1,15 @@
 # vextract:template - edit freely
 """What this release of verl calls the settings of the reward."""
 
-from ..switches import REWARD_MODEL
+from ..switches import OVERLAP, OVERLONG_PENALTY, REWARD_MODEL
 
 MANAGER = "reward_model.reward_manager"
 MANAGER_ARGUMENTS = "reward_model.reward_kwargs"
 FUNCTION = "custom_reward_function"
-OVERLONG = "reward_model.overlong_buffer"
-IN_BACKGROUND = "reward_model.launch_reward_fn_async"
+if OVERLONG_PENALTY:
+    OVERLONG = "reward_model.overlong_buffer"
+if OVERLAP:
+    IN_BACKGROUND = "reward_model.launch_reward_fn_async"
 if REWARD_MODEL:
     JUDGE = "reward_model.enable"
     JUDGE_PATH = "reward_model.model.path"
