@@ -158,29 +158,29 @@ def _fold_expressions(text: str, constants: Mapping[str, bool]) -> str:
     """Fold conditional and boolean expressions decided by constants."""
     if constants.keys().isdisjoint(re.findall(r"\w+", text)):  # as in most modules: nothing to parse for
         return text
-    while known := [*_find_known_expressions(parse_python_cached(text), constants)]:
-        for node, kept in sorted(known, key=lambda item: (item[0].lineno, item[0].col_offset), reverse=True):
-            text = _replace(text, node, kept)
+    while known := [*_find_known_expressions(text, parse_python_cached(text), constants)]:
+        for node, new in sorted(known, key=lambda item: (item[0].lineno, item[0].col_offset), reverse=True):
+            text = _replace(text, node, new)
     return text
 
 
 def _find_known_expressions(
-    holder: ast.AST, constants: Mapping[str, bool]
-) -> Iterator[tuple[ast.expr, str | ast.expr | list[int]]]:
-    """Yield the outermost expressions that constants change, with their replacement."""
+    text: str, holder: ast.AST, constants: Mapping[str, bool]
+) -> Iterator[tuple[ast.expr, str]]:
+    """Yield the outermost expressions that constants change, with the text that replaces each."""
     for node in ast.iter_child_nodes(holder):
-        kept = _reduce_expression(node, constants)
-        if kept is not None and isinstance(node, ast.expr):
-            yield node, kept
+        new = _reduce_expression(text, node, constants)
+        if new is not None and isinstance(node, ast.expr):
+            yield node, new
         else:
-            yield from _find_known_expressions(node, constants)
+            yield from _find_known_expressions(text, node, constants)
 
 
-def _reduce_expression(node: ast.AST, constants: Mapping[str, bool]) -> str | ast.expr | list[int] | None:
-    """Return what replaces an expression, or which operands of it stay; None if all does."""
+def _reduce_expression(text: str, node: ast.AST, constants: Mapping[str, bool]) -> str | None:
+    """Return the text that replaces an expression; None if it stays."""
     if isinstance(node, ast.IfExp):
         value = _evaluate_test(node.test, constants)
-        return None if value is None else node.body if value else node.orelse
+        return None if value is None else ast.get_source_segment(text, node.body if value else node.orelse)
     if not isinstance(node, (ast.BoolOp, ast.Name, ast.UnaryOp)):
         return None
     if (value := _evaluate_test(node, constants)) is not None:
@@ -188,25 +188,23 @@ def _reduce_expression(node: ast.AST, constants: Mapping[str, bool]) -> str | as
     if not isinstance(node, ast.BoolOp):
         return None
     kept = [index for index, item in enumerate(node.values) if _evaluate_test(item, constants) is None]
-    return None if len(kept) == len(node.values) else node.values[kept[0]] if len(kept) == 1 else kept
+    if len(kept) == len(node.values):
+        return None
+    return ast.get_source_segment(text, node.values[kept[0]]) if len(kept) == 1 else _keep_operands(text, node, kept)
 
 
-def _replace(text: str, node: ast.expr, kept: str | ast.expr | list[int]) -> str:
-    """Put what is kept of an expression in its place, without parentheses that it no longer needs."""
+def _replace(text: str, node: ast.expr, new: str) -> str:
+    """Put new text in an expression's place, without parentheses that it no longer needs."""
     (row, column), (last, end) = find_span(node)
-    if isinstance(kept, list):
-        new = _keep_operands(text, node, kept)
-    else:
-        new = kept if isinstance(kept, str) else ast.get_source_segment(text, kept) or ""
     lines = [line.encode() for line in split_lines(text)]
-    if isinstance(kept, _ATOMS) and _BEFORE.search(lines[row - 1][:column]) and lines[last - 1][end:].startswith(b")"):
+    bracketed = _BEFORE.search(lines[row - 1][:column]) and lines[last - 1][end:].startswith(b")")
+    if bracketed and isinstance(ast.parse(f"({new})", mode="eval").body, _ATOMS):
         column, end = column - 1, end + 1
     return replace_spans(text, [((row, column), (last, end), new)])
 
 
-def _keep_operands(text: str, node: ast.expr, kept: list[int]) -> str:
+def _keep_operands(text: str, node: ast.BoolOp, kept: list[int]) -> str:
     """Return a chain of `and` or `or` with only some of its operands, as they stand."""
-    assert isinstance(node, ast.BoolOp)
     word = "and" if isinstance(node.op, ast.And) else "or"
     rest, joint = ast.get_source_segment(text, node) or "", ""
     pieces: list[tuple[str, str]] = []  # each operand, after what joins it to the one before

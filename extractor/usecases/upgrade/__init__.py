@@ -138,7 +138,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     old = lock_module.read(project)
     emitted = base.read(project, old)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
-    options, manifest, parts = _choose(project, old, emitted, request, own_manifest)
+    options, manifest, former_features = _choose(project, old, emitted, request, own_manifest)
     # Generate the new files.
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
@@ -166,7 +166,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
     # Collect what the report says besides.
-    uncommitted, unanswered = _ask_git(project, old, emitted, found | own, own_config)
+    uncommitted, git_error = _ask_git(project, old, emitted, found | own, own_config)
     disk = {path: item.data for path, item in found.items()}
     config = _read_config_after(project, plan)
     return Upgrade(
@@ -186,8 +186,8 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
             *find_unread_keys(config, tree, options.package, options.features),
         ),
         uncommitted=uncommitted,
-        git_error=unanswered,
-        former_features=parts,
+        git_error=git_error,
+        former_features=former_features,
         problems=find_broken_owner_code(
             code, inputs.importers, emitted, disk, tree, plan, options.package, inputs.labels.theirs
         ),
@@ -197,16 +197,17 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
 def _choose(
     project: Path, old: Lock, emitted: Mapping[str, bytes], request: UpgradeRequest, own_manifest: str
 ) -> tuple[Options, Manifest, FormerFeatures]:
-    """Return the options after the upgrade, with former parts in use."""
+    """Return the options after the upgrade, with the former features in use."""
     from extractor.pipeline.generate import complete
     from extractor.usecases.upgrade.choices import choose_options
 
     _check_package(project, old)
     options, manifest = choose_options(old.options, request)
     options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.dropped_roots))
-    parts = find_former_features(project, old, emitted, options, manifest)
-    used = set(parts.used) - set(request.dropped)
-    return complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest), manifest, parts
+    former_features = find_former_features(project, old, emitted, options, manifest)
+    used = set(former_features.used) - set(request.dropped)
+    options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
+    return options, manifest, former_features
 
 
 def _generate_with_kept_files(
