@@ -129,14 +129,14 @@ def _slice_around(
     start = max((i for i in range(place) if _ROLLED_OUT.search(ast.unparse(statements[i]))), default=-1) + 1
     end = next((i for i in range(place, len(statements)) if _updates(statements[i])), None)
     own, slicer = _find_class(module, around), _make_slicer(module, batch)
-    local = {name for name in names if name in slicer.find_made(statements[:place])[0]}
-    targets = local | {f"self.{name}" for name in names - local}
+    asked_locals = {name for name in names if name in slicer.find_made(statements[:place])[0]}
+    targets = asked_locals | {f"self.{name}" for name in names - asked_locals}
     asked, later = set(targets), set[str]()
     made = slicer.run(statements[start:place], asked, set(columns))
     later |= {name for name in asked if name.startswith("self.")} - _GIVEN
     after = slicer.run(statements[place + 1 : end], later, columns - slicer.find_made(made)[1])
-    lines = {name for name in _find_free(module, batch, later) if not name.startswith("self.")}
-    asked = targets | lines
+    later_locals = {name for name in _find_free(module, batch, later) if not name.startswith("self.")}
+    asked = targets | later_locals
     before = slicer.run(statements[start:place], asked, set(columns))
     state = {name for name in asked | later if name.startswith("self.")} - _GIVEN
     first, unmade = list[ast.stmt](), set(state)
@@ -150,7 +150,7 @@ def _slice_around(
         return None
     trainer = f"{own.name}.{around.name}" if own is not None else around.name
     found = frozenset(columns & slicer.find_made(everything)[1])
-    handed, is_replaced = tuple(sorted(local | lines)), batch in slicer.find_made(before)[0]
+    handed, is_replaced = tuple(sorted(asked_locals | later_locals)), batch in slicer.find_made(before)[0]
     kept = tuple(sorted(name[5:] for name in slicer.find_made(first)[0] if name.startswith("self.")))
     return LoopSlice(module, trainer, batch, first, before, after, handed, kept, found, is_replaced)
 
