@@ -250,9 +250,7 @@ class Checkpoints:
             if not VERL_CHECKPOINTS:
                 refuse_verl(path)
             problem = self._damage(path) if EXPORT_MODEL else what_is_wrong(path)
-            if VERL_CHECKPOINTS and is_of_verl(path):
-                problem = None
-            if problem is None:
+            if problem is None or (VERL_CHECKPOINTS and is_of_verl(path)):
                 for text in damaged:
                     print(f"warning: {text}; going on from {path.name}", file=sys.stderr)
                 return path
