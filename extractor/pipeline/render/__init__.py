@@ -319,12 +319,13 @@ def _select_package_files(package: str, paths: set[str]) -> Iterator[tuple[str, 
     for folder in sorted(folders):
         path = f"{folder}/__init__.py"
         if path not in paths:
-            name = folder.replace("/", ".")
-            yield path, f'# vextract:template - edit freely\n"""The package {name}."""\n'
+            yield path, ""
 
 
 def _choose_kind(path: str, text: str) -> FileKind:
     found = _MARKER.search("\n".join(text.splitlines()[:2]))
+    if not text:  # a package's file, which has nothing in it
+        return FileKind.TEMPLATE
     if found is None:
         raise InternalError(
             f"template {path} does not say its kind",

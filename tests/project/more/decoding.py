@@ -11,10 +11,9 @@ from toy.settings.loading import load_config, settle_device
 from toy.vendored.protocol import DataProto
 from toy.vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 from toy.workers.logits import Asked, LogitsInPieces
-from toy.workers.rollout_engine import TAKES_LOOP, RolloutEngine
+from toy.workers.rollout_engine import RolloutEngine
 from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-needs_loop = pytest.mark.skipif(not TAKES_LOOP, reason="this transformers takes no decoding loop")
 END, PADDING, WORDS = 1, 0, 40
 
 
@@ -61,7 +60,6 @@ def write(model, prompts, length, **settings):
     return output.sequences[:, ids.shape[1] :], numbers
 
 
-@needs_loop
 @pytest.mark.parametrize(
     ("kind", "changes"),
     [
@@ -95,7 +93,6 @@ def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes, 
     assert model.config._attn_implementation == changes.get("attn_implementation", "sdpa")
 
 
-@needs_loop
 @pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "top_k": 20}, {"temperature": 1.5, "top_p": 0.8}])
 def test_each_token_is_where_its_random_number_falls(prompts, settings):
     """A forward pass over the whole sequence gives the distribution that the token was drawn from, within 1e-5."""
@@ -122,7 +119,6 @@ def test_each_token_is_where_its_random_number_falls(prompts, settings):
     assert seen > 100
 
 
-@needs_loop
 def test_what_is_drawn_has_the_distribution():
     """By the chi-square test, at a level that one seed in ten thousand would miss; a word without a chance never is."""
     from toy.workers.decoding import draw
@@ -141,7 +137,6 @@ def test_what_is_drawn_has_the_distribution():
         draw(torch.full((1, WORDS), torch.nan), numbers[:1])
 
 
-@needs_loop
 def test_rows_that_are_written_apart_say_the_same(prompts, tokenizer):
     """Whatever passes a batch is written in, and whoever wrote before: the seed alone decides."""
     ranks = types.SimpleNamespace(world_size=1)

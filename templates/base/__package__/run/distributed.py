@@ -286,11 +286,8 @@ def set_random_state(state: dict[str, Any]) -> None:
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
-        if isinstance(state["cuda"], list):
-            for device, one in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
-                torch.cuda.set_rng_state(one, device)
-        else:  # an older checkpoint has that of this process's device alone
-            torch.cuda.set_rng_state(state["cuda"])
+        for device, one in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
+            torch.cuda.set_rng_state(one, device)
 
 
 def whole(value: Any, device: str | None = "cpu") -> Any:

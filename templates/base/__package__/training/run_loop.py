@@ -80,6 +80,7 @@ class RunLoop(Closing):
     total_steps: int
     resumed_from: Path | None
     lock: Any
+    assemble: Any
     train_step: Any
     validate: Any
     if LORA:
@@ -109,25 +110,29 @@ class RunLoop(Closing):
             with restoring(self.resumed_from):
                 self.restore(*state)
 
-    def fit(self) -> "TrainResult":
+    def fit(self, dataset: Any = None, val_dataset: Any = None) -> "TrainResult":
         """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
 
+        Args:
+            dataset, val_dataset: prompts for training and validation, see `given.py`; None: what the config says.
+
         Raises:
+            DataError: the data cannot be used; and see `assemble`.
             HookError: a hook raised, or returned what cannot be used.
             DivergenceError: the weights are no longer finite.
             CheckpointError: a checkpoint cannot be written.
         """
-        for _ in self.steps():
+        for _ in self.steps(dataset, val_dataset):
             pass
         return TrainResult(self.checkpoints, finished=self.finished, steps=self.steps_done)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self, dataset: Any = None, val_dataset: Any = None) -> Iterator[Step]:
         """Train step by step, as `fit` does: the run ends with the loop over this.
 
         Yields:
             Each step: its number, metrics and batch. Random numbers that the caller draws do not change the next step.
         """
-        self.require_open()
+        self.assemble(dataset, val_dataset)
         settings, is_over = self.config.trainer, self._is_last
         if EARLY_STOPPING:
             is_over = is_over or self.stopping.reason is not None

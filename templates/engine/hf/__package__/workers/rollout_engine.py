@@ -9,9 +9,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-import transformers
 from omegaconf import OmegaConf
-from packaging.version import Version
 
 from ..data.images import (
     INPUTS,
@@ -28,14 +26,13 @@ from ..shims.device import computing_on, here
 from ..switches import LORA, MULTIMODAL, OVERLAP, PLACEMENT, WATCH
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
+from .decoding import decode
 from .device_map import device_of
 from .rollout_interface import Ended, end_tokens, gives_log_probs, sampling_of
 from .rollout_interface import RolloutEngine as Engine
 from .trained_model import TrainedModel
 
 WHOLE_SEQUENCE = ("input_ids", "attention_mask", "position_ids")
-# From here on `generate` takes a decoding loop.
-TAKES_LOOP = Version(transformers.__version__) >= Version("4.57")
 
 
 def build_rollout_engine(config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> "RolloutEngine":
@@ -154,16 +151,13 @@ class RolloutEngine(HFRollout, Engine):
         sampling = sampling_of(self.config, meta_info)
         generation_config.min_p = sampling["min_p"] or None
         generation_config.repetition_penalty = sampling["repetition_penalty"]
-        if TAKES_LOOP:
-            from .decoding import decode
-
-            loop = functools.partial(decode, uniforms=batch.get("uniforms"))
-            if WATCH and gives_log_probs(self.config, meta_info):
-                loop = functools.partial(loop, log_probs=self._log_probs)
-            if OVERLAP and (tell := self._ended) is not None:
-                rows = batch["rows"].tolist()
-                loop = functools.partial(loop, ended=lambda row, tokens: tell(rows[row], tokens))
-            settings["custom_generate"] = loop
+        loop = functools.partial(decode, uniforms=batch.get("uniforms"))
+        if WATCH and gives_log_probs(self.config, meta_info):
+            loop = functools.partial(loop, log_probs=self._log_probs)
+        if OVERLAP and (tell := self._ended) is not None:
+            rows = batch["rows"].tolist()
+            loop = functools.partial(loop, ended=lambda row, tokens: tell(rows[row], tokens))
+        settings["custom_generate"] = loop
         if MULTIMODAL and self.processor is not None:
             generation_config.suppress_tokens = placeholders(self.processor)
             columns = self._pass.non_tensor_batch

@@ -29,32 +29,20 @@ from .trainer import LocalPPOTrainer, Metrics
 class SupervisedTrainer(LocalPPOTrainer):
     """Trains a policy on demonstrations; `fit`, `steps`, `save` and `load` are `LocalPPOTrainer`'s.
 
+    `fit` takes demonstrations: rows or files, with the columns that `data` names.
+
     Args:
         config: the whole config, from `load_config(config_name="sft")`. It is copied.
-        train_dataset, val_dataset: demonstrations: rows or files, with the columns that `data` names; None: what the
-            config says.
         tokenizer: of the model.
         callbacks, ranks: see `LocalPPOTrainer`.
-
-    Raises:
-        ConfigError: settings contradict each other, or what they name cannot be used.
-        DataError: the data cannot be used.
     """
 
     def __init__(
-        self,
-        config: Any,
-        *,
-        train_dataset: Any = None,
-        val_dataset: Any = None,
-        tokenizer: Any = None,
-        callbacks: Iterable[Any] = (),
-        ranks: Ranks | None = None,
+        self, config: Any, *, tokenizer: Any = None, callbacks: Iterable[Any] = (), ranks: Ranks | None = None
     ) -> None:
-        datasets = {"train_dataset": train_dataset, "val_dataset": val_dataset}
-        super().__init__(config, **datasets, tokenizer=tokenizer, callbacks=callbacks, ranks=ranks)
+        super().__init__(config, tokenizer=tokenizer, callbacks=callbacks, ranks=ranks)
 
-    def assemble(self, given: Given, around: ExitStack) -> tuple[Any, ...]:
+    def _parts(self, given: Given, around: ExitStack) -> tuple[Any, ...]:
         """Put the parts of the run together: no rollouts, rewards, reference or critic."""
         return assemble_supervised(self, given, around)
 
@@ -118,7 +106,7 @@ class SupervisedTrainer(LocalPPOTrainer):
         """Refuse: there is no engine that would write responses."""
         raise ConfigError(
             "supervised training has no engine that writes responses",
-            "LocalRollouts writes some, with a checkpoint's actor/ as actor_rollout_ref.model.path",
+            "LocalRolloutManager writes some, with a checkpoint's actor/ as actor_rollout_ref.model.path",
         )
 
 

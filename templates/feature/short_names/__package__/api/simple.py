@@ -30,12 +30,21 @@ class SimpleTrainer:
         args: a TrainingConfig, a GRPOConfig, or a mapping of settings by the config's keys.
         given: further arguments of `LocalPPOTrainer`.
         settings: further settings, by the config's keys.
+        prompts: for training, and for validation.
 
     Attributes:
         config: the whole config.
     """
 
-    def __init__(self, preset: str, model: Any, args: Any, given: dict[str, Any], settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self,
+        preset: str,
+        model: Any,
+        args: Any,
+        given: dict[str, Any],
+        settings: Mapping[str, Any],
+        prompts: tuple[Any, Any] = (None, None),
+    ) -> None:
         if isinstance(args, Mapping) and not isinstance(args, DictConfig):  # that would be a whole config
             args = TrainingConfig(settings=args)
         if not isinstance(args, ShortNames):
@@ -45,7 +54,7 @@ class SimpleTrainer:
             )
         self._preset = preset
         self._args: Any = args
-        self._given = given
+        self._given, self._prompts = given, prompts
         if model is None or isinstance(model, (str, Path)):
             self._settings = {**settings, **({} if model is None else {"actor_rollout_ref.model.path": str(model)})}
         else:
@@ -68,8 +77,9 @@ class SimpleTrainer:
         if self._trainer is None:
             from ..training.trainer import LocalPPOTrainer  # torch takes seconds: a mistake in the settings comes first
 
-            self._trainer = LocalPPOTrainer(self.config, **self._given)
-            self.config = self._trainer.config
+            trainer = LocalPPOTrainer(self.config, **self._given)
+            trainer.assemble(*self._prompts)
+            self._trainer, self.config = trainer, trainer.config
         return self._trainer
 
     @property
@@ -77,12 +87,12 @@ class SimpleTrainer:
         """Return the model that is trained."""
         return self.trainer.policy.module
 
-    def train(self, loader: Any = None) -> "TrainResult":
+    def train(self, loader: Any = None, val_dataset: Any = None) -> "TrainResult":
         """Train, until the last step or until asked to stop.
 
         Args:
-            loader: the prompts, if they were not given before: what a dataset may be, see `training/given.py`. The
-                batch size of a data loader is `batch_size`.
+            loader, val_dataset: the prompts, if they were not given before: what a dataset may be, see
+                `training/given.py`; None: what config/ says. The batch size of a data loader is `batch_size`.
 
         Raises:
             ConfigError: the prompts were given already, or the settings contradict the loader.
@@ -90,6 +100,7 @@ class SimpleTrainer:
         """
         if loader is not None:
             self._take(loader)
+            self._prompts = (loader, val_dataset)
         return self.trainer.fit()
 
     def evaluate(self, dataset: Any = None) -> dict[str, float]:
@@ -132,7 +143,8 @@ class SimpleTrainer:
         return config
 
     def _take(self, loader: Any) -> None:
-        if self._trainer is not None or self._given["train_dataset"] is not None:
+        """Check prompts against the settings, whose batch size may be that of a data loader."""
+        if self._trainer is not None or self._prompts[0] is not None:
             raise ConfigError("the prompts were given already", "call train() without any, or make another trainer")
         size = getattr(loader, "batch_size", None)  # of a DataLoader; `given_loaders.py` takes what else it says
         if size is not None:
@@ -145,7 +157,6 @@ class SimpleTrainer:
                     f"{self.config.data.train_batch_size}",
                     "leave batch_size out, or make it the loader's",
                 )
-        self._given["train_dataset"] = loader
 
 
 class PPOTrainer(SimpleTrainer):
@@ -155,7 +166,6 @@ class PPOTrainer(SimpleTrainer):
         model, args: see `SimpleTrainer`.
         tokenizer: of the model; None: what is saved with it.
         reward_fn: scores responses, see `training/given.py`; None: the project's reward manager.
-        train_dataset, val_dataset: prompts, see `training/given.py`; None: what config/ says.
         environment: gives prompts, rewards or turns, see `training/given_environments.py`.
         callbacks: see `LocalPPOTrainer`.
 
@@ -170,16 +180,12 @@ class PPOTrainer(SimpleTrainer):
         args: Any = None,
         *,
         reward_fn: Any = None,
-        train_dataset: Any = None,
-        val_dataset: Any = None,
         environment: Any = None,
         callbacks: Iterable[Any] = (),
     ) -> None:
         given: dict[str, Any] = dict(
             tokenizer=tokenizer,
             reward_fn=reward_fn,
-            train_dataset=train_dataset,
-            val_dataset=val_dataset,
             environment=environment,
             callbacks=callbacks,
         )
@@ -219,13 +225,12 @@ class GRPOTrainer(SimpleTrainer):
         given: dict[str, Any] = dict(
             tokenizer=processing_class or tokenizer,
             reward_fn=reward_funcs,
-            train_dataset=train_dataset,
-            val_dataset=eval_dataset,
             environment=environment,
             callbacks=callbacks or (),
             reward_weights=getattr(args, "reward_weights", None),
         )
-        super().__init__(GRPO, model, TrainingConfig() if args is None else args, given, adapter_settings(peft_config))
+        args = TrainingConfig() if args is None else args
+        super().__init__(GRPO, model, args, given, adapter_settings(peft_config), (train_dataset, eval_dataset))
 
 
 def _tokenizer_of(model: Any) -> Any:
