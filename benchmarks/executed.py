@@ -2,8 +2,13 @@
 
 import ast
 import json
+import os
+import pty
+import signal
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +86,48 @@ def execute(project: Path, files: Sequence[str], result: Path, *runs: Sequence[s
         for file, path in zip(files, paths, strict=True):
             lines[file] |= set(found[path])
     return measure(project, lines)
+
+
+def execute_in_terminal(project: Path, files: Sequence[str], result: Path) -> Executed:
+    """Train in a terminal as a person does: stopped by Ctrl-C after the first step, resumed by the same command."""
+    script = Path(__file__).with_name("traced.py")
+    paths = [str((project / file).resolve()) for file in files]
+    kept = [word for word in SETTINGS if not word.startswith("trainer.logger")]
+    settings = [word.replace("total_training_steps=2", "total_training_steps=3") for word in kept]
+    lines: dict[str, set[int]] = {file: set() for file in files}
+    for is_stopped in (True, False):
+        master, slave = pty.openpty()
+        process = subprocess.Popen(
+            [sys.executable, str(script), str(result), *paths, "--", *settings],
+            cwd=project,
+            env=on_one_thread(TERM="xterm", PYTHONIOENCODING="utf-8"),
+            stdin=slave,
+            stdout=slave,
+            stderr=slave,
+        )
+        os.close(slave)
+        threading.Thread(target=_drain, args=(master,), daemon=True).start()
+        while process.poll() is None:
+            time.sleep(0.05)
+            if is_stopped and any(_has_step(file) for file in project.glob("**/metrics.jsonl")):
+                process.send_signal(signal.SIGINT)
+                is_stopped = False
+        found = json.loads(result.read_text())
+        for file, path in zip(files, paths, strict=True):
+            lines[file] |= set(found[path])
+    return measure(project, lines)
+
+
+def _drain(terminal: int) -> None:
+    try:
+        while os.read(terminal, 65536):
+            pass
+    except OSError:  # its other end is closed
+        os.close(terminal)
+
+
+def _has_step(metrics: Path) -> bool:
+    return '"step": 1,' in metrics.read_text(encoding="utf-8")
 
 
 def measure(project: Path, lines: dict[str, set[int]]) -> Executed:
