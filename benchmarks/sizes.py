@@ -113,9 +113,8 @@ def _print_own() -> bool:
     print("\n| our own code, default project | is | limit |\n|---|---|---|")
     for name, figure in figures.items():
         print(f"| {name} | {figure:,} | {OWN_LIMITS[name]:,} |")
-    print(
-        f"| statements that a toy run in a terminal executes, stopped and resumed | {found.share:.0%} | {OWN_SHARE:.0%} |"
-    )
+    what = "statements that a toy run in a terminal executes, stopped and resumed"
+    print(f"| {what} | {found.share:.0%} | {OWN_SHARE:.0%} |")
     return found.share >= OWN_SHARE and all(figure <= OWN_LIMITS[name] for name, figure in figures.items())
 
 
