@@ -27,7 +27,7 @@ import torch
 import yaml
 from omegaconf import OmegaConf
 from toy.run import shards  # type: ignore[import-not-found]
-from toy.run.distributed import Ranks, local  # type: ignore[import-not-found]
+from toy.run.distributed import Ranks, to_local  # type: ignore[import-not-found]
 from toy.settings.loading import load_config, settle_device  # type: ignore[import-not-found]
 from toy.training import trainer as training  # type: ignore[import-not-found]
 from toy.training.failures import report  # type: ignore[import-not-found]
@@ -120,7 +120,7 @@ def noting(train_step: Any) -> Any:
         wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob", "process_rewards")
         columns = {name: value for name, value in batch.batch.items() if name in wanted}
         kept = {} if own_rollouts else {"columns": columns, "metrics": dict(metrics)}
-        held = sum(local(weight).numel() for weight in self.policy.module.parameters())
+        held = sum(to_local(weight).numel() for weight in self.policy.module.parameters())
         share = held / sum(weight.numel() for weight in self.policy.module.parameters())
         steps.append({**kept, "memory": psutil.Process().memory_info().rss, "share": share})
         return batch, metrics

@@ -25,7 +25,7 @@ from .absent import HERE, SHIPPED
 from .errors import ProjectError
 from .hook_effects import staying_in_process
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
-from .rewards.scoring import ScoringError, own_line, plain, raw_function, resolved, source_of
+from .rewards.scoring import ScoringError, own_line, raw_function, resolved, source_of, to_builtin
 from .switches import HOOK_CHECKS, OVERLAP, REWARD_MANAGERS, REWARD_MODEL, SPECIAL_TOKENS, STEP_HOOKS
 from .vendored.algorithms import core_algos
 from .vendored.protocol import DataProto
@@ -258,7 +258,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         raise HookError(message, where or source_of(hook), _first_bad(reward_fn, batch, tokenizer)) from error
 
     reward, extra = _checked_reward(result, batch, _hook_of(reward_fn), tokenizer)
-    components = {name: [*map(plain, values)] for name, values in extra.items() if len(values)}
+    components = {name: [*map(to_builtin, values)] for name, values in extra.items() if len(values)}
     if STEP_HOOKS:
         for name, value in result.items():  # what it returns beside the reward, of which each row is a column's
             if isinstance(value, torch.Tensor) and name != "reward_tensor" and value.shape[:1] == (len(batch),):

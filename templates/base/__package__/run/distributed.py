@@ -290,7 +290,7 @@ def set_random_state(state: dict[str, Any]) -> None:
             torch.cuda.set_rng_state(one, device)
 
 
-def whole(value: Any, device: str | None = "cpu") -> Any:
+def to_full(value: Any, device: str | None = "cpu") -> Any:
     """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
 
     Args:
@@ -302,12 +302,12 @@ def whole(value: Any, device: str | None = "cpu") -> Any:
     return value.detach().to(device) if isinstance(value, torch.Tensor) else value
 
 
-def local(value: torch.Tensor) -> torch.Tensor:
+def to_local(value: torch.Tensor) -> torch.Tensor:
     """Return this process's share of a tensor: all of it, if the processes do not share it."""
     return value.to_local() if isinstance(value, DTensor) else value
 
 
-def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
+def distribute_like(value: torch.Tensor, shared: Any) -> torch.Tensor:
     """Return a whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
     if isinstance(shared, DTensor) and value.dim() > 0:
         return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)

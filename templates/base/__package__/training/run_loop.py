@@ -265,7 +265,7 @@ class RunLoop(Closing):
         while self.steps_done < self.total_steps:
             yield from self.train_loader
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return where the next batch is drawn: the states of data loader, sample ids and random generators."""
         data = copy.deepcopy(self.train_loader.state_dict())
         return {"random": random_state(), "data": data, "ids": self.ids.getstate()}
@@ -278,8 +278,8 @@ class RunLoop(Closing):
     def _remember(self) -> None:
         """Keep the state for a checkpoint: random numbers drawn between steps do not change it."""
         self._steps, self._random = self.steps_done, random_state()
-        place = self.prompts.place() if OVERLAP else self.place()
-        self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
+        position = self.prompts.position() if OVERLAP else self.position()
+        self._state = {**position, "kl_coef": self.kl_ctrl.value, "score": self.score}
         if EARLY_STOPPING:
             self._state["early_stopping"] = self.stopping.state()
 

@@ -36,7 +36,7 @@ from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import device_of
 from .lora import add_adapter, without_adapter
-from .models import check_positions, load_model, note_dropout, place
+from .models import check_positions, load_model, note_dropout, place_model
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
 from .quantized import quantized_reader
@@ -67,7 +67,7 @@ class Policy(TrainedModel):
         settings = resolve_sizes(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
-            module = place(self.module_at(path, ranks), fsdp_config, ranks)
+            module = place_model(self.module_at(path, ranks), fsdp_config, ranks)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
             if LOGITS_IN_PIECES:
@@ -206,7 +206,7 @@ class Reference:
         check_positions(module.requires_grad_(False), path, config.data)
         self.device = device_of(config, "reference") if PLACEMENT else here()
         with computing_on(self.device):
-            module = place(module, ref.fsdp_config, ranks)
+            module = place_model(module, ref.fsdp_config, ranks)
             self.actor = self.actor_class(node, module)
             if LOGITS_IN_PIECES:
                 self.actor.limit_logits(config.local.max_logits_mb)

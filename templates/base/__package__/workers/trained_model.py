@@ -18,7 +18,7 @@ from torch.utils._pytree import tree_map
 from ..data.images import save_processor
 from ..errors import ConfigError, DivergenceError
 from ..run.checkpoint_files import read_state, save_state
-from ..run.distributed import Ranks, like, local, whole
+from ..run.distributed import Ranks, distribute_like, to_full, to_local
 from ..run.share_names import OPTIMIZER, is_sharded
 from ..shims.device import computing_on, here, keeping_casts
 from ..switches import HF, LORA, MULTIMODAL, OFFLOAD, PARTS, QLORA, SHARDED_CHECKPOINTS, WATCH
@@ -121,7 +121,7 @@ class TrainedModel:
         Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
         model is in use.
         """
-        norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
+        norms = [torch.linalg.vector_norm(to_local(one.detach()), dtype=torch.float32) for one in self.trained]
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     if not WATCH:
@@ -148,10 +148,10 @@ class TrainedModel:
         """
         if QLORA or LORA:
             for name, value in unpacked_weights(self.module) if QLORA else plain_weights(self.module):
-                yield name, whole(value, device)
+                yield name, to_full(value, device)
         else:
             for name, value in self.module.state_dict().items():
-                yield name, whole(value, device)
+                yield name, to_full(value, device)
 
     if OFFLOAD:
         full_weights = kept_home(full_weights)
@@ -164,7 +164,7 @@ class TrainedModel:
             Every process must take them all.
             """
             for name, value in adapter_weights(self.module):
-                yield name, whole(value)
+                yield name, to_full(value)
 
     if LORA and OFFLOAD:
         adapter_weights = kept_home(adapter_weights)
@@ -186,7 +186,7 @@ class TrainedModel:
                 for name, own in self.module.named_parameters():
                     if own.requires_grad:
                         value = values[name] if ranks.rank == 0 else torch.empty_like(values[name], device="cpu")
-                        own.copy_(like(value, own))
+                        own.copy_(distribute_like(value, own))
 
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes, in CPU memory.
@@ -195,7 +195,7 @@ class TrainedModel:
         """
 
         def gathered(value: Any) -> Any:
-            full = whole(value.to(self.device) if isinstance(value, DTensor) else value, None)
+            full = to_full(value.to(self.device) if isinstance(value, DTensor) else value, None)
             return (None if ranks.rank else full.cpu()) if isinstance(full, torch.Tensor) else full
 
         state = self.optimizer.state_dict()
@@ -245,7 +245,7 @@ def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
     """Warn if a step of `optim.lr` is too small to change most weights in their dtype, which `key` sets."""
     if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
         return
-    weights = [local(parameter.detach()).flatten() for parameter in trained]
+    weights = [to_local(parameter.detach()).flatten() for parameter in trained]
     samples = [weight[:: max(1, len(weight) // SAMPLE)] for weight in weights]
     kept = [((one + optim.lr == one) & (one - optim.lr == one)).sum().cpu() for one in samples]
     share = float(torch.stack(kept).sum()) / max(1, sum(map(len, samples))) if kept else 0.0
@@ -317,7 +317,7 @@ def _read_state(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> dic
         for name, value in values.items():
             if isinstance(value, torch.Tensor) and value.dim():
                 full = found[0]["optimizer"]["state"][index][name] if found else torch.empty_like(value, device="cpu")
-                values[name] = like(full, parameters[index])
+                values[name] = distribute_like(full, parameters[index])
     return state
 
 

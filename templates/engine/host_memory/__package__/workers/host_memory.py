@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch.distributed.tensor import DTensor
 
-from ..run.distributed import local
+from ..run.distributed import to_local
 
 
 def to_host(value: torch.Tensor, place: Any = "cpu") -> torch.Tensor:
@@ -24,10 +24,10 @@ def to_host(value: torch.Tensor, place: Any = "cpu") -> torch.Tensor:
         value: on any device; one that is at `place` already stays as it is.
         place: what `Tensor.to` takes.
     """
-    if local(value).device.type != "cuda":
+    if to_local(value).device.type != "cuda":
         return value.to(place)
-    own = _registered(local(value))
-    own.copy_(local(value))
+    own = _registered(to_local(value))
+    own.copy_(to_local(value))
     if not isinstance(value, DTensor):
         return own
     found: Any = value.to(place)  # there is no other way to a share that is elsewhere than where shares meet
@@ -60,7 +60,7 @@ def in_own_pages(like: torch.Tensor) -> torch.Tensor:
 
 def overwrite(kept: torch.Tensor, value: torch.Tensor) -> None:
     """Copy a tensor's values, or this process's share of them, into another one; they are there after `wait`."""
-    local(kept).copy_(local(value), non_blocking=True)
+    to_local(kept).copy_(to_local(value), non_blocking=True)
 
 
 def wait() -> None:

@@ -27,7 +27,7 @@ from ..episodes.loop import EpisodeEnded, episode_seed, play_all, writing
 from ..episodes.tools import MULTI_TURN, has_tools
 from ..errors import ConfigError
 from ..hooks import hook_file_of, importing_hooks, taken_by
-from ..rewards.scoring import plain, problem_of
+from ..rewards.scoring import problem_of, to_builtin
 from ..run.process import run_in
 from ..settings.setting import choose, functions_in
 from ..training.batches import objects
@@ -144,7 +144,7 @@ class AgentLoop:
         else:
             given = done.result()
             info = dict(given) if isinstance(given, Mapping) else {"reward": given}
-            reward = plain(info.pop("reward", info.get("score")))
+            reward = to_builtin(info.pop("reward", info.get("score")))
             if reward is None and not self.config.local.env.is_reward:
                 reward = 0.0
             if problem := problem_of(reward):

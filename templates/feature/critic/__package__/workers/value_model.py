@@ -13,7 +13,7 @@ from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
 from .critic import SharedCritic
 from .device_map import device_of
-from .models import load_model, place
+from .models import load_model, place_model
 from .own_shares import shares_reader
 from .policy import resolve_sizes
 from .trained_model import TrainedModel
@@ -42,7 +42,7 @@ class Critic(TrainedModel):
         if MFU:
             self._world_size = ranks.world_size
         with computing_on(device_of(config, "policy") if PLACEMENT else here()):
-            module = place(self.module_at(path, ranks), fsdp_config, ranks)
+            module = place_model(self.module_at(path, ranks), fsdp_config, ranks)
             super().__init__(module, section.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.critic = SharedCritic(node, self.module, self.optimizer)
         self.critic.passes.share_between(ranks)
@@ -54,10 +54,10 @@ class Critic(TrainedModel):
         # Without dropout, so that values do not depend on chance.
         settings: dict[str, Any] = {"num_labels": 1, "classifier_dropout": 0.0, "summary_dropout_prob": 0.0}
         model, auto_class = self.section.model, AutoModelForTokenClassification
-        place: Any = path, model, model.fsdp_config, self.tokenizer, auto_class, ranks
+        arguments: Any = path, model, model.fsdp_config, self.tokenizer, auto_class, ranks
         if SHARDED_CHECKPOINTS and self._goes_on:
             settings["reader"] = shares_reader(path, model.fsdp_config, ranks)
-        return load_model(*place, **settings)
+        return load_model(*arguments, **settings)
 
     def compute_values(self, batch: DataProto) -> DataProto:
         """Return the value at each response token: `values`, (bs, response_length) float32, 0 outside the response."""

@@ -14,7 +14,7 @@ from torch.utils.data import Dataset, IterableDataset
 
 from ..data.dataloading import SharedLoader, build_loaders
 from ..data.datasets import GIVEN, data_section, dataset_of_files, dataset_of_rows
-from ..data.files import plain
+from ..data.files import to_builtin
 from ..data.rows import RowsDataset
 from ..errors import DataError
 from ..hooks import running_hook
@@ -143,7 +143,7 @@ def _row(item: Mapping[str, Any], prompt_key: str) -> dict[str, Any]:
     row = {name: value for name, value in item.items() if not isinstance(value, torch.Tensor)}
     if "raw_prompt" in row:
         row[prompt_key] = row.pop("raw_prompt")
-    return plain(row)  # type: ignore[no-any-return]
+    return to_builtin(row)  # type: ignore[no-any-return]
 
 
 def check_kind(value: Any, split: str) -> None:

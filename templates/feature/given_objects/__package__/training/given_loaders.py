@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, Dataset, IterableDataset, RandomSampler
 
 from ..data.dataloading import EncodedPrompts
 from ..data.datasets import check_item
-from ..data.files import plain
+from ..data.files import to_builtin
 from ..errors import DataError
 from ..vendored.data.rl_dataset import collate_fn
 
@@ -36,7 +36,7 @@ def rows_of_table(value: Any) -> list[dict[str, Any]] | None:
     if hasattr(value, "iterrows"):
         cells = value.astype(object).where(value.notna(), None)
         rows = zip(*(cells.iloc[:, place].tolist() for place in range(cells.shape[1])), strict=True)
-        return [dict(zip(map(str, value.columns), plain(row), strict=True)) for row in rows]
+        return [dict(zip(map(str, value.columns), to_builtin(row), strict=True)) for row in rows]
     for name in ("to_dicts", "to_pylist"):
         if hasattr(value, name):
             return list(getattr(value, name)())

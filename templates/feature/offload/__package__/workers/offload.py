@@ -16,7 +16,7 @@ import torch
 from torch import nn
 from torch.distributed.tensor import DTensor
 
-from ..run.distributed import Ranks, local
+from ..run.distributed import Ranks, to_local
 from ..shims.device import empty_cache
 from .host_memory import overwrite, to_host, wait
 
@@ -68,13 +68,13 @@ def weights_at_rest(module: nn.Module, home: Place, rest: Place | None) -> Resid
     def to_home(value: torch.Tensor) -> torch.Tensor:
         found = _to(value, home)
         if found is not value and type(value) in PLAIN:
-            waiting[local(found).data_ptr()] = value.detach()
+            waiting[to_local(found).data_ptr()] = value.detach()
         return found
 
     def to_rest(value: torch.Tensor) -> torch.Tensor:
         if type(value) not in PLAIN:
             return _to(value, rest)
-        return _back(value, waiting.pop(local(value).data_ptr(), None), rest)
+        return _back(value, waiting.pop(to_local(value).data_ptr(), None), rest)
 
     @torch.no_grad()
     def move(place: Place) -> None:
@@ -195,7 +195,7 @@ def _shares(weights: Iterable[torch.Tensor]) -> Iterator[list[torch.Tensor]]:
     share: list[torch.Tensor] = []
     size = 0
     for weight in weights:
-        own = local(weight)
+        own = to_local(weight)
         if share and size + own.nbytes > SHARE:
             yield share
             share, size = [], 0

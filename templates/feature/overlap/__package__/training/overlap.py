@@ -55,13 +55,13 @@ class PromptsAhead:
 
     def ahead(self) -> dict[str, Any]:
         """Draw the next batch before its turn; there is one. `place` is then where its drawing began."""
-        self._before = self.trainer.place()
+        self._before = self.trainer.position()
         self._waiting = next(self._batches)
         return self._waiting
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return where the next batch is drawn: the states of data loader, sample ids and random generators."""
-        return self.trainer.place() if self._waiting is None else self._before
+        return self.trainer.position() if self._waiting is None else self._before
 
     def put_back(self) -> bool:
         """Have a batch that was drawn before its turn drawn again; tell whether there was one."""

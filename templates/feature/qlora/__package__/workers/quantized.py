@@ -15,7 +15,7 @@ from torch import nn
 
 from ..errors import ConfigError
 from ..output import install_command
-from ..run.distributed import whole
+from ..run.distributed import to_full
 from ..shims.device import here, to_dtype
 from . import lora
 from .adapters import SECTION, wants_adapter
@@ -106,7 +106,7 @@ def _unpacked(layer: Any) -> nn.Module:
 
     state = getattr(layer.weight, "quant_state", None) or layer.quant_state  # FSDP2's parameters have none
     plain = nn.Linear(layer.in_features, layer.out_features, bias=layer.bias is not None, device="meta")
-    plain.weight = nn.Parameter(dequantize_4bit(whole(layer.weight, None), state), requires_grad=False)
+    plain.weight = nn.Parameter(dequantize_4bit(to_full(layer.weight, None), state), requires_grad=False)
     if layer.bias is not None:
-        plain.bias = nn.Parameter(whole(layer.bias, None), requires_grad=False)
+        plain.bias = nn.Parameter(to_full(layer.bias, None), requires_grad=False)
     return plain

@@ -12,7 +12,7 @@ from ..run.process import without_running_loop
 from ..switches import EPISODES, OVERLAP
 from .forms import VERLS_OF_BATCH, Form, name_of
 from .manager import TextRewardManager
-from .scoring import ScoringError, aligned, plain, problem_of, source_of
+from .scoring import ScoringError, aligned, problem_of, source_of, to_builtin
 
 # Columns of a batch that are the trainer's own affair.
 INTERNAL = {"uid", "reward_model", "given_prompt", "raw_prompt", "raw_prompt_ids", "full_prompts", "index"}
@@ -68,7 +68,7 @@ class Batch:
 
     def log_metric(self, name: str, value: float) -> None:
         """Log a number of the batch, as reward/<name>/mean."""
-        self.extra[name] = [float(plain(value))] * len(self.samples)
+        self.extra[name] = [float(to_builtin(value))] * len(self.samples)
 
 
 class FunctionsRewardManager(TextRewardManager):
@@ -158,10 +158,10 @@ def sample_of(text: str, prompt: Any, known: Mapping[str, Any]) -> dict[str, Any
         prompt: as it was given, text or messages.
         known: what else functions may ask for, by name.
     """
-    plain = prompt if isinstance(prompt, str) else "\n".join(_content(message) for message in prompt)
+    prompt_text = prompt if isinstance(prompt, str) else "\n".join(_content(message) for message in prompt)
     return {
         **known,
-        "prompt": plain,
+        "prompt": prompt_text,
         **dict.fromkeys(("solution_str", "response", "completion"), text),
         "__prompt": prompt,
         "__completion": text if isinstance(prompt, str) else [{"role": "assistant", "content": text}],
@@ -293,7 +293,7 @@ def _listed(part: Part, result: Any, count: int) -> list[Any]:
 
 def _checked(part: Part, value: Any, row: int) -> dict[str, Any]:
     result = dict(value) if isinstance(value, Mapping) else {"score": value}
-    score = result["score"] = plain(result.get("score"))
+    score = result["score"] = to_builtin(result.get("score"))
     if score is not None and (problem := problem_of(score)):
         raise ScoringError(f"the reward {part.name} is {problem}", source_of(part.function), row)
     return {**result, "score": None if score is None else float(score)}

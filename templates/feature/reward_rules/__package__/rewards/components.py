@@ -7,7 +7,7 @@ from typing import Any
 
 from ..episodes.places import has_failed
 from ..switches import EPISODES
-from .scoring import ScoringError, plain, source_of
+from .scoring import ScoringError, source_of, to_builtin
 
 
 class ComponentError(Exception):
@@ -51,7 +51,7 @@ class WeightedComponents:
         values: dict[str, float] = {}
         for name, function in self.functions.items():
             try:
-                values[name] = float(plain(function(**sample)))
+                values[name] = float(to_builtin(function(**sample)))
                 if not math.isfinite(values[name]):
                     raise ValueError(f"it is {values[name]}")
             except Exception as error:
@@ -77,7 +77,7 @@ def weighted_sum(components: Mapping[str, Any], weights: Mapping[str, float], so
             known = ", ".join(key for key, other in components.items() if not isinstance(other, str | None))
             at = "" if source is None else f"data source {source!r}: "
             raise ValueError(f"{at}no component named {name!r}, which has the weight {weight}; components: {known}")
-        total += weight * float(plain(value))
+        total += weight * float(to_builtin(value))
     return total
 
 

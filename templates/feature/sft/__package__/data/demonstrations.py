@@ -26,7 +26,7 @@ from ..training.given_datasets import files_of, rows_of
 from ..vendored.data.multiturn_sft_dataset import MultiTurnSFTDataset
 from .dataset_classes import load_class
 from .datasets import as_it_stands, data_section, file_list
-from .files import HINT, messages_of, plain, read_rows, with_all_columns, without_nulls
+from .files import HINT, messages_of, read_rows, to_builtin, with_all_columns, without_nulls
 from .token_cache import digests, kept
 
 Tokens = dict[str, torch.Tensor]  # input_ids, and loss_mask, 1 on what is learned: (length,) int64
@@ -267,7 +267,7 @@ def _as_json(rows: Sequence[Mapping[str, Any]], place: str, data: Any) -> list[d
                 tools = json.loads(tools) if isinstance(tools, str) else tools
             except json.JSONDecodeError as error:
                 raise DataError(f"{place}, row {number}, {data.tools_key}: no JSON: {error}", "mend the row") from error
-            found[data.tools_key] = json.dumps(without_nulls(plain(tools)))
+            found[data.tools_key] = json.dumps(without_nulls(to_builtin(tools)))
         if data.enable_thinking_key in row:
             found[data.enable_thinking_key] = row[data.enable_thinking_key]
         kept.append(found)

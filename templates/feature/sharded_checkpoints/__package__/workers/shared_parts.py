@@ -12,7 +12,7 @@ import torch
 from torch.distributed.tensor import DTensor
 
 from ..run.checkpoint_files import save_state
-from ..run.distributed import Ranks, whole
+from ..run.distributed import Ranks, to_full
 from ..run.share_names import OPTIMIZER, WEIGHTS
 from ..switches import LORA
 from .host_memory import wait
@@ -113,7 +113,7 @@ def _copied_state(model: TrainedModel, ranks: Ranks) -> dict[str, Any]:
     for parameter, values in state["state"].items():
         states[parameter] = {}
         for name, value in values.items():
-            full = whole(value.to(model.device) if isinstance(value, DTensor) else value, None)
+            full = to_full(value.to(model.device) if isinstance(value, DTensor) else value, None)
             if isinstance(full, torch.Tensor):
                 full = model.copies.of(f"{parameter}.{name}", full) if ranks.rank == 0 else None
             states[parameter][name] = full

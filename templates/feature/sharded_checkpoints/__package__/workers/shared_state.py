@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ..run.distributed import Ranks, like
+from ..run.distributed import Ranks, distribute_like
 
 
 def read_own(state: dict[str, Any], directory: Path, parameters: list[torch.Tensor], ranks: Ranks) -> None:
@@ -33,4 +33,4 @@ def _empty_like(shared: torch.Tensor, shape: torch.Size, dtype: torch.dtype) -> 
     """Return a tensor to be filled, shared out between the processes as another one is, or not."""
     if shape == shared.shape:
         return torch.empty_like(shared, dtype=dtype, requires_grad=False)
-    return like(torch.empty(shape, dtype=dtype), shared)
+    return distribute_like(torch.empty(shape, dtype=dtype), shared)

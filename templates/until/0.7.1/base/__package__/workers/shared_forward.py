@@ -34,7 +34,7 @@ class SharedForward(SharedPasses):
         part = {name: value[rows] if hasattr(value, "shape") else value for name, value in micro_batch.items()}
         outputs = self._forward(part, *args, **kwargs)
         if isinstance(outputs, dict):
-            return {name: self.whole(output, partition) for name, output in outputs.items()}
+            return {name: self.gather_rows(output, partition) for name, output in outputs.items()}
         if isinstance(outputs, tuple):
-            return tuple(None if output is None else self.whole(output, partition) for output in outputs)
-        return self.whole(outputs, partition)
+            return tuple(None if output is None else self.gather_rows(output, partition) for output in outputs)
+        return self.gather_rows(outputs, partition)
