@@ -247,8 +247,8 @@ def is_async(function: Any) -> bool:
 
 def resolved(result: Any) -> Any:
     """Return what a hook returns, such as a method of an environment; waited for if it is a coroutine."""
+    return asyncio.run(_awaited(result)) if hasattr(result, "__await__") else result
 
-    async def wait() -> Any:
-        return await result
 
-    return asyncio.run(wait()) if inspect.isawaitable(result) else result
+async def _awaited(result: Any) -> Any:
+    return await result

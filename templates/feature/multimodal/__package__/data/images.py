@@ -237,7 +237,7 @@ class EncodedImages(EncodedPrompts):
         collapsed = collapse(prompt, placeholders(self._processor))
         return {
             **item,
-            **self._padded(index, prompt),
+            **self._padded([prompt])[0],
             "position_ids": padded,
             "raw_prompt_ids": collapsed,
             INPUTS: inputs,
@@ -271,14 +271,14 @@ class EncodedImages(EncodedPrompts):
         found, _ = self._processor.get_rope_index(input_ids=input_ids, attention_mask=mask, **given)
         return torch.cat([places[None], found[:, 0]])
 
-    def _padded(self, index: int, prompt: list[int]) -> dict[str, Any]:
-        """Return what a prompt without images is as tokens."""
-        found = super()._padded(index, prompt)
-        if self._processor is None:
-            return found
-        if hasattr(self._processor, "get_rope_index"):
-            found["position_ids"] = found["position_ids"].expand(4, -1).clone()
-        return {**found, INPUTS: {}, IMAGES: {}}
+    def _padded(self, prompts: Sequence[list[int]]) -> list[dict[str, Any]]:
+        """Return what prompts without images are as tokens."""
+        found = super()._padded(prompts)
+        for item in found if self._processor is not None else ():
+            if hasattr(self._processor, "get_rope_index"):
+                item["position_ids"] = item["position_ids"].expand(4, -1).clone()
+            item.update({INPUTS: {}, IMAGES: {}})
+        return found
 
 
 def _has_images(messages: Sequence[Mapping[str, Any]]) -> bool:
