@@ -26,8 +26,8 @@ from extractor.values.options import Options
 
 ROUNDS = 5
 RATE = 1e-3
-LIMIT_START = 0.72
-LIMIT_OUTSIDE = 0.15
+LIMIT_START = 0.64
+LIMIT_OUTSIDE = 0.12
 SCRIPTS = Path(__file__).with_name("peers")
 PEERS = {"TRL's GRPOTrainer": "trl_grpo.py", "miniVERL's GRPO": "miniverl_grpo.py"}
 PEERS_PYTHON = Path(__file__).resolve().parents[1] / ".venv-peers" / "bin" / "python"

@@ -52,7 +52,7 @@ class GuessDigitEnv:
         if max_turns < 1:
             raise ValueError(f"max_turns must be at least 1, not {max_turns}")
         self.max_turns = max_turns
-        self._random = random.Random()
+        self._random: Any = random  # the global one, or one of its own that is seeded
         self._hidden: int | None = None
         self._turn = 0
         self._done = True
@@ -68,7 +68,7 @@ class GuessDigitEnv:
             The observation, `?`, which is also the prompt, and `{"ground_truth": "7", "turn": 0}`.
         """
         if seed is not None:
-            self._random.seed(seed)
+            self._random = random.Random(seed)
         digit = (options or {}).get("digit")
         self._hidden = self._random.randrange(10) if digit is None else int(digit)
         self._turn = 0
