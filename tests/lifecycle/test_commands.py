@@ -195,14 +195,14 @@ def test_status(run: Run, small: Path) -> None:
     report = json.loads(run("status", small, "--json").out)
     assert (report["drift"], report["newer"]) == (False, {"verl": ["0.6.1"], "vextract": None})
     (small / ".gitignore").write_text("*.log\n/data/\n", encoding="utf-8")
-    for path in ("notes.txt", "toy/data/c", "toy/__pycache__/x.pyc", "outputs/1/log", ".env", "a.log", "data/kept"):
+    for path in ("notes.txt", "toy/data/c", "toy/__pycache__/x.pyc", "outputs/1/log", ".env", "a.log", "kept.log"):
         (small / path).parent.mkdir(parents=True, exist_ok=True)
         (small / path).write_bytes(b"")
     (small / "toy/custom/reward.py").unlink()
-    for kept in ([], ["data/kept"]):
+    for kept in ([], ["kept.log"]):
         if kept:  # committed in spite of what is ignored
             git(small, "init", "-q")
-            git(small, "add", "--force", "data/kept")
+            git(small, "add", "--force", "kept.log")
         shown = run("status", small, "--check", code=0).out
         yours = [line.split()[1] for line in shown.splitlines() if line.startswith("yours")]
         assert yours == [*kept, "notes.txt", "toy/custom/reward.py", "toy/data/c"]

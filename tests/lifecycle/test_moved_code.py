@@ -1,5 +1,6 @@
 """Modules of ours that moved, and functions that stand in another module now: edits of them go along."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -67,19 +68,8 @@ import sys
 def there():
     return sys.path
 '''
-FILES_NOW = f'''{HEADER}"""Files."""
-
-import os
-import sys
-
-
-def there():
-    return sys.path
-
-
-def other():
-    return os.sep
-'''
+OTHER = "\n\ndef other():\n    return os.sep\n"
+FILES_NOW = FILES.replace("import sys", "import os\nimport sys") + OTHER
 SILENCE = "toy/run/silence.py"
 FORMER = Tree.of(
     [
@@ -126,31 +116,22 @@ def test_edits_go_to_the_modules_that_have_the_functions_now(project: Path) -> N
     assert not (project / "orphaned").exists()
 
 
-def test_two_modules_bring_edits_and_imports_to_a_third(project: Path) -> None:
+def test_two_modules_bring_edits_imports_and_functions_to_a_third(project: Path) -> None:
     replace_once(project / SILENCE, "import ConfigError", "import ConfigError, Warned")
     replace_once(project / SILENCE, "return text.lower()", "return Warned(text)")
+    replace_once(project / SILENCE, "LIMIT = 3\n", "LIMIT = 3\nMORE = 4\n\n\ndef mine():\n    return MORE\n")
     replace_once(project / "toy/run/loops.py", "\n\n\ndef run", "\nfrom ..files import there\n\n\ndef run")
     replace_once(project / "toy/run/loops.py", "raise DataError(task, ConfigError)", "return there()")
-    _upgrade(project)
+    assert _upgrade(project)[SILENCE] == (Verdict.DELETE, Reason.CARRIED)
     now = _read(project, "toy/run/process.py")
-    assert "<<<<" not in now
     names: dict[str, set[str]] = {}
-    for line in now.splitlines():
-        if line.startswith("from "):
-            module, _, bound = line[len("from ") :].partition(" import ")
-            names.setdefault(module, set()).update(bound.split(", "))
+    for module, bound in re.findall(r"^from (\S+) import (.*)$", now, re.MULTILINE):
+        names.setdefault(module, set()).update(bound.split(", "))
     assert names["..files"] == {"there"}
     assert names["..errors"] >= {"ConfigError", "Warned"}
-    assert "return Warned(text)" in now
-    assert "return there()" in now
-
-
-def test_what_the_owner_added_goes_with_most_of_the_module(project: Path) -> None:
-    replace_once(project / SILENCE, "LIMIT = 3\n", "LIMIT = 3\nMORE = 4\n\n\ndef mine():\n    return MORE\n")
-    verdicts = _upgrade(project)
-    assert verdicts[SILENCE] == (Verdict.DELETE, Reason.CARRIED)
-    assert "MORE = 4" in _read(project, "toy/run/process.py")
-    assert "def mine():\n    return MORE\n" in _read(project, "toy/run/process.py")
+    for part in ("return Warned(text)", "return there()", "MORE = 4", "def mine():\n    return MORE\n"):
+        assert part in now
+    assert "<<<<" not in now
 
 
 def test_edits_that_clash_and_files_in_the_way(project: Path) -> None:
@@ -177,7 +158,7 @@ def test_what_stands_nowhere_any_more_is_set_aside_and_the_rest_goes_along(proje
 
 def test_a_name_that_two_modules_have_now_is_nobodys(project: Path) -> None:
     replace_once(project / SILENCE, "return os.sep", "return os.sep * 2")
-    both = [template("toy/run/process.py", (PROCESS + "\n\ndef other():\n    pass\n").encode())]
+    both = [template("toy/run/process.py", (PROCESS + OTHER).encode())]
     verdicts = _upgrade(project, Tree.of([*both, template("toy/files.py", FILES_NOW.encode())]))
     assert verdicts[SILENCE] == (Verdict.ORPHAN, Reason.GONE)
     assert _read(project, "toy/files.py") == FILES_NOW
@@ -185,14 +166,8 @@ def test_a_name_that_two_modules_have_now_is_nobodys(project: Path) -> None:
 
 def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project: Path) -> None:
     replace_once(project / "toy/files.py", "return sys.path", "return sys.path[1:]")
-    today = Tree.of(
-        [
-            template("toy/run/process.py", (PROCESS + "\n\ndef there():\n    return sys.path\n").encode()),
-            template("toy/files.py", f'{HEADER}"""Files."""\n\nSEP = "/"\n'.encode()),
-        ]
-    )
-    verdicts = _upgrade(project, today)
-    assert verdicts["toy/files.py"][0] in (Verdict.UPDATE, Verdict.MERGE)
+    process = template("toy/run/process.py", (PROCESS + "\n\ndef there():\n    return sys.path\n").encode())
+    _upgrade(project, Tree.of([process, template("toy/files.py", f'{HEADER}"""Files."""\n\nSEP = "/"\n'.encode())]))
     assert "sys.path[1:]" in _read(project, "toy/run/process.py")
     assert "there" not in _read(project, "toy/files.py")
 
@@ -235,30 +210,23 @@ def test_what_nobody_has_edited_is_moved(laid_out: Path) -> None:
     assert not any((laid_out / file.path).exists() for file in FORMER_LAYOUT if file.path != "main.py")
 
 
-def test_edits_that_clash_are_a_conflict_in_the_new_place(laid_out: Path) -> None:
-    (laid_out / "toy/training/watch.py").write_bytes(text("# vextract:template", "x = 3  # mine"))
-    assert _relaid(laid_out)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.BOTH)
-    assert b"mine" in (laid_out / "toy/run/watch.py").read_bytes()
-    assert not (laid_out / "toy/training/watch.py").exists()
-
-
-def test_imports_that_the_owner_wrote_follow(laid_out: Path) -> None:
+def test_imports_that_the_owner_wrote_follow_and_edits_that_clash_conflict_there(laid_out: Path) -> None:
     mine = (
         "# vextract:template\nfrom . import reward_keys, trainer\n\n\ndef f():\n"
         "    from .watch import (  # mine\n        g,\n    )\n    import toy.utils.device as device\n\n"
         "    return g, device\n"
     )
     (laid_out / "toy/training/config_loading.py").write_text(mine, encoding="utf-8")
-    (laid_out / "toy/utils/device.py").write_bytes(
-        text("# vextract:vendored", "from ..protocol import DataProto", "x = 1")
-    )
-    _relaid(laid_out)
-    after = (laid_out / "toy/settings/loading.py").read_text(encoding="utf-8")
+    with (laid_out / "toy/utils/device.py").open("a") as file:
+        file.write("x = 1\n")
+    (laid_out / "toy/training/watch.py").write_bytes(text("# vextract:template", "x = 3  # mine"))
+    assert _relaid(laid_out)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.BOTH)
+    assert "mine" in _read(laid_out, "toy/run/watch.py")
+    assert not (laid_out / "toy/training/watch.py").exists()
+    after = _read(laid_out, "toy/settings/loading.py")
     assert "    from ..run.watch import (  # mine\n        g,\n    )\n" in after
     assert "import toy.vendored.utils.device as device" in after
-    assert (
-        (laid_out / "toy/vendored/utils/device.py").read_bytes().endswith(b"from ..protocol import DataProto\nx = 1\n")
-    )
+    assert _read(laid_out, "toy/vendored/utils/device.py").endswith("from ..protocol import DataProto\nx = 1\n")
 
 
 def test_what_its_owner_put_there_or_took_away_stays_so(laid_out: Path) -> None:
