@@ -20,16 +20,11 @@ STEPS = [(OLD, NEW), (NEW, OLD), (NEW, PPO), (PPO, NEW), (NEW, VLLM), (VLLM, NEW
 # Where upstream's files, roles and config keys changed: the rollout at 0.7.0, the reward at 0.7.1, actor and critic at
 # 0.8.0. The longest way is tested always.
 LONGEST = (OLD, Configuration("0.9.1"))
-BREAKS = [
-    LONGEST,
-    (LONGEST[1], LONGEST[0]),
-    (Configuration("0.6.1", algorithm="ppo"), Configuration("0.7.1", algorithm="ppo")),
-    (Configuration("0.7.1", algorithm="ppo"), Configuration("0.6.1", algorithm="ppo")),
-    (Configuration("0.7.1", algorithm="ppo"), Configuration("0.8.0", algorithm="ppo")),
-    (Configuration("0.8.0", algorithm="ppo"), Configuration("0.7.1", algorithm="ppo")),
-    (Configuration("0.8.0"), Configuration("0.9.1")),
-    (Configuration("0.9.1"), Configuration("0.8.0")),
+PPO_BREAKS = [
+    tuple(Configuration(of, algorithm="ppo") for of in step) for step in (("0.6.1", "0.7.1"), ("0.7.1", "0.8.0"))
 ]
+FORWARDS = [LONGEST, *PPO_BREAKS, (Configuration("0.8.0"), LONGEST[1])]
+BREAKS = [*FORWARDS, *((new, old) for old, new in FORWARDS)]
 # What changes within a release or between two that are near each other, of which each kind is tested always.
 USUAL = [(NEW, OLD), (PPO, NEW), (NEW, VLLM), (NEW, BALANCED)]
 EVERY_STEP = [

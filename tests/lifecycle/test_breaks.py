@@ -15,7 +15,7 @@ from extractor.values.configtree.settings import list_every_setting
 from extractor.values.configtree.yaml_text import Document, Value, put
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree
-from tests.lifecycle.releases import BREAKS, LONGEST, Configuration, generated, options_of
+from tests.lifecycle.releases import BREAKS, EVERY_STEP, STEPS, Configuration, generated, options_of
 from tests.lifecycle.test_kills import sweep
 from tests.lifecycle.test_matrix import successors
 from tests.lifecycle.worlds import create, ready
@@ -23,7 +23,7 @@ from tests.project.running import train
 from tests.releases import EVERYTHING
 
 ROUNDS = 5 if EVERYTHING else 2
-EVERY_BREAK = [pytest.param(*step, marks=() if step == LONGEST else pytest.mark.thorough) for step in BREAKS]
+EVERY_BREAK = EVERY_STEP[len(STEPS) :]
 # A sweep kills at every so many calls.
 STRIDE = int(os.environ.get("VEXTRACT_KILL_STRIDE", "25"))
 
@@ -36,9 +36,8 @@ def with_settings(project: Path, tree: Tree, seed: int) -> dict[str, str]:
         if not is_config(file.path) or "preset/" in file.path:
             continue
         text = file.data.decode()
-        leaves = [
-            path for path, entry in Document.of(text).entries.items() if not entry.section and path != ("defaults",)
-        ]
+        entries = Document.of(text).entries.items()
+        leaves = [path for path, entry in entries if not entry.section and path != ("defaults",)]
         for path in chance.sample(leaves, min(len(leaves), 8)):
             token = f"SET_{chance.getrandbits(48):012x}"
             changed = put(text, path, Value(f" {token}\n"))
@@ -64,9 +63,8 @@ def test_no_setting_is_lost(old: Configuration, new: Configuration, tmp_path: Pa
         conflicts = entry.plan.paths(Verdict.CONFLICT)
         config = {file.path: project / file.path for file in after if is_config(file.path)}
         now: dict[str, set[str]] = {}
-        for item in _settings(
-            {path: file.read_text() for path, file in config.items() if path not in conflicts}, after
-        ):
+        merged = {path: file.read_text() for path, file in config.items() if path not in conflicts}
+        for item in _settings(merged, after):
             now.setdefault(item.value, set()).add(item.key)
         for token, file in tokens.items():
             parked = project / "orphaned" / file
@@ -146,15 +144,3 @@ def test_the_upgraded_project_trains(old: str, new: str, tmp_path: Path) -> None
     for row in train(root):
         assert row["reward/mine/mean"] == 0.5
         assert row["critic/score/mean"] == pytest.approx(row["reward/score/mean"] + 1.0)
-
-
-@pytest.mark.usefixtures("verl")
-def test_the_orphan_of_an_actor_names_what_took_its_part() -> None:
-    found = successors(*LONGEST)["toy/vendored/workers/dp_actor.py"]
-    assert found.paths[:2] == (
-        "toy/vendored/workers/engine/fsdp/transformer_impl.py",
-        "toy/vendored/algorithms/losses.py",
-    )
-    assert "toy/vendored/workers/utils/padding.py" in found.paths
-    assert found.importers == ("toy/workers/actor.py",)
-    assert not found.same
