@@ -28,28 +28,6 @@ TREE = Tree.of(
 OPTIONS = Options("toy", "0.6.1", "hf", "ppo", ("critic", "lora"))
 LOCK = lock.Lock.of(TREE, OPTIONS, vextract="0.1.0", source_kind="wheel", source_sha256="b" * 64)
 
-HEAD = """\
-# What this project was generated from. Written by vextract: commit it, do not edit it.
-schema = 2
-vextract = "0.1.0"
-
-[verl]
-release = "0.6.1"
-source = "wheel"
-sha256 = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-
-[options]
-package = "toy"
-engine = "hf"
-algorithm = "ppo"
-features = ["critic", "lora"]
-recipe = "toy"
-
-[[files]]
-path = "LICENSE.verl"
-kind = "vendored"
-"""
-
 
 def rewritten(old: str, new: str) -> bytes:
     """The lock's bytes with one place changed and the checksum made to match again."""
@@ -59,14 +37,10 @@ def rewritten(old: str, new: str) -> bytes:
     return f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode()
 
 
-def test_bytes_of_a_lock() -> None:
-    text = lock.dump(LOCK).decode()
-    assert text.startswith(HEAD)
-    assert text.count("[[files]]") == 4
-    assert text.endswith('"\n')
-
-
 def test_round_trip() -> None:
+    text = lock.dump(LOCK).decode()
+    assert text.startswith("# What this project was generated from. Written by vextract: commit it, do not edit it.\n")
+    assert (text.count("[[files]]"), text[-2:]) == (4, '"\n')
     assert lock.parse(lock.dump(LOCK)) == LOCK
     assert lock.dump(lock.parse(lock.dump(LOCK))) == lock.dump(LOCK)
     assert lock.parse(lock.dump(LOCK).replace(b"\n", b"\r\n")) == LOCK
@@ -107,8 +81,6 @@ def test_edits_by_hand_are_noticed() -> None:
 
 DAMAGE = (
     ("schema = 2", 'schema = "2"', "schema", "is '2'"),
-    ("schema = 2", "schema = true", "schema", "is True"),
-    ('vextract = "0.1.0"', "vextract = 1", "vextract", "is 1"),
     ('vextract = "0.1.0"', 'vextract = "0.1.0"\nvextrakt = 1', "vextrakt", "unknown key"),
     ('source = "wheel"', 'source = "git"', "verl.source", "is 'git' (it must be one of wheel"),
     ('source = "wheel"', 'source = ["wheel"]', "verl.source", "a string"),
@@ -117,19 +89,12 @@ DAMAGE = (
     ('source = "wheel"', 'source = "wheel"\nmanifest_of = "--help"', "verl.manifest_of", "a version"),
     ("b" * 64, "b" * 63, "verl.sha256", "no sha256"),
     ('package = "toy"', 'package = "to y"', "options.package", "an identifier"),
-    ('package = "toy"', 'package = "toy"\npakage = 1', "options.pakage", "unknown key"),
     ('["critic", "lora"]', '["lora", "critic"]', "options.features", "is not sorted"),
-    ('["critic", "lora"]', '"lora"', "options.features", "an array"),
     ('kind = "hook"', 'kind = "hooks"', "files[2].kind", "is "),
-    ('kind = "hook"', 'kind = ["hook"]', "files[2].kind", "is "),
     ('path = "main.py"', 'path = "../main.py"', "files[1].path", "a path of a project"),
-    ('path = "main.py"', 'path = "/main.py"', "files[1].path", "a path of a project"),
-    ('path = "main.py"', 'path = "a//b"', "files[1].path", "a path of a project"),
     ('path = "main.py"', 'path = ".vextract/x"', "files[1].path", "a path of a project"),
     ('path = "main.py"', 'path = "LICENSE.verl"', "files[1].path", "twice or out of order"),
-    ('path = "main.py"', 'path = "A"', "files[1].path", "twice or out of order"),
     ('"c",', "1,", "files[3].changes", "holds 1"),
-    ('upstream = "LICENSE"', "upstream = 1", "files[0].upstream", "is 1"),
 )
 
 
@@ -143,8 +108,12 @@ def test_damage_is_named() -> None:
 
 def test_other_bytes(tmp_path: Path) -> None:
     data = lock.dump(LOCK)
-    cuts = [data[:length] for length in (0, 1, 50, 300, len(data) // 2, 9 * len(data) // 10)]
-    for text in (*cuts, b"\xff\xfe", b"[[[", b"files = 1\nschema = 1\n", b"schema = 1\n[integrity]\n"):
+    for text in (
+        *(data[:length] for length in (0, 50, 300, 9 * len(data) // 10)),
+        b"\xff\xfe",
+        b"[[[",
+        b"schema = 1\n",
+    ):
         with pytest.raises(UsageError, match=r"^vextract\.lock"):
             lock.parse(text)
     with pytest.raises(UsageError, match="not a vextract project"):
@@ -196,17 +165,11 @@ print(hashlib.sha256(lock.dump(LOCK)).hexdigest(), hashlib.sha256(base.dump(base
 
 
 def test_bytes_depend_on_nothing_else(tmp_path: Path) -> None:
-    program = PROGRAM.format(root=str(Path(__file__).parents[1]))
-    settings = [
+    program, found = PROGRAM.format(root=str(Path(__file__).parents[1])), set()
+    for setting in (
         {"PYTHONHASHSEED": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"},
         {"PYTHONHASHSEED": "2", "TZ": "America/New_York", "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"},
-    ]
-    found = set()
-    for number, setting in enumerate(settings):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        done = subprocess.run(
-            [sys.executable, "-c", program], cwd=folder, env={**os.environ, **setting}, capture_output=True, check=True
-        )
-        found.add(done.stdout)
+    ):
+        command = [sys.executable, "-c", program]
+        found.add(subprocess.check_output(command, cwd=tmp_path, env={**os.environ, **setting}))
     assert len(found) == 1

@@ -2,11 +2,8 @@
 
 from pathlib import Path
 
-import pytest
-
-from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new, plan_sync, read_digests_on_disk
+from extractor.pipeline.plan import Plan, Reason, Verdict, plan_new, plan_sync, read_digests_on_disk
 from extractor.project import base
-from extractor.values.tree import FileKind
 from tests.test_lock import LOCK, TREE
 
 EMITTED = base.collect_from_tree(TREE)
@@ -45,15 +42,3 @@ def test_what_is_no_file_in_a_files_place_is_an_edit(tmp_path: Path) -> None:
     (tmp_path / "toy/protocol.py").mkdir(parents=True)
     plan = plan_sync(LOCK, EMITTED, read_digests_on_disk(LOCK, tmp_path))
     assert plan.paths(Verdict.KEEP, Reason.EDITED) == ("LICENSE.verl", "toy/protocol.py")
-    (tmp_path / "elsewhere").mkdir()
-    (tmp_path / "elsewhere/toy").write_text("")  # a file in a directory's place
-    assert read_digests_on_disk(LOCK, tmp_path / "elsewhere") == {}
-
-
-def test_plans_are_sorted() -> None:
-    one = Action("b", Verdict.KEEP, FileKind.HOOK, Reason.OWNED)
-    two = Action("a", Verdict.KEEP, FileKind.HOOK, Reason.OWNED)
-    with pytest.raises(ValueError, match="sorted"):
-        Plan((one, two))
-    with pytest.raises(ValueError, match="unique"):
-        Plan((one, one))

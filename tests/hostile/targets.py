@@ -2,6 +2,7 @@
 
 import ast
 import io
+import json
 import random
 import zipfile
 from collections.abc import Callable, Mapping
@@ -28,22 +29,14 @@ from extractor.values.configtree.yaml_text import UnsupportedYaml as NoDocument
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
 from tests.hostile import inputs
-from tests.lifecycle.worlds import LABELS, MOVED, NEW, NEW_TREE, OLD, OLD_TREE, lock_of
+from tests.lifecycle.worlds import NEW, NEW_TREE, OLD, OLD_TREE, lock_of
 from tests.slicing.tiny import manifest
 from tests.source import archives
-
-__all__ = ["LABELS", "MOVED", "NEW", "NEW_TREE", "SEEDS", "TARGETS", "Target", "mutated", "sliced"]
 
 
 @dataclass(frozen=True)
 class Target:
-    """One reader.
-
-    Attributes:
-        read: Reads bytes.
-        allowed: The errors that it may end in.
-        seeds: Good input, and bad, to start from.
-    """
+    """One reader: the errors that it may end in, and input, good and bad, to start from."""
 
     read: Callable[[bytes], object]
     allowed: tuple[type[Exception], ...]
@@ -85,21 +78,20 @@ def _wheel(data: bytes) -> object:
 
 
 def _journal() -> bytes:
-    index = (
-        b'{"schema": 1, "title": "x", "changes": [{"path": "main.py", "old": true, "new": true, "mode": 420},'
-        b' {"path": ".vextract/base.zip", "old": true, "new": true, "mode": 420},'
-        b' {"path": "vextract.lock", "old": true, "new": true, "mode": 420}],'
-        b' "made": ["toy"], "emptied": [["toy/a", 493]], "conflicts": [{"path": "main.py", "beside": null}]}'
-    )
-    old, new = (lock.dump(lock_of(tree, options)) for tree, options in ((OLD_TREE, OLD), (NEW_TREE, NEW)))
-    return inputs.archive_of(
-        {"journal.json": index}
-        | {
-            f"{side}/{n}": data
-            for side, last in (("old", old), ("new", new))
-            for n, data in enumerate((b"a", b"b", last))
-        }
-    )
+    names = ("main.py", ".vextract/base.zip", "vextract.lock")
+    index = {
+        "schema": 1,
+        "title": "x",
+        "changes": [{"path": name, "old": True, "new": True, "mode": 420} for name in names],
+        "made": ["toy"],
+        "emptied": [["toy/a", 493]],
+        "conflicts": [{"path": "main.py", "beside": None}],
+    }
+    members = {"journal.json": json.dumps(index).encode()}
+    for side, tree, options in (("old", OLD_TREE, OLD), ("new", NEW_TREE, NEW)):
+        texts = (b"a", b"b", lock.dump(lock_of(tree, options)))
+        members |= {f"{side}/{number}": data for number, data in enumerate(texts)}
+    return inputs.archive_of(members)
 
 
 _PYTHON = tuple(inputs.PYTHON.values())
@@ -132,8 +124,6 @@ TARGETS: Mapping[str, Target] = {
     "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
     "a wheel": Target(_wheel, (VextractError,), (archives.wheel(), inputs.overlapping("verl/a", 200), b"")),
 }
-SEEDS: Mapping[str, tuple[bytes, ...]] = {name: target.seeds for name, target in TARGETS.items()}
-
 _TOKENS = (
     b"\0", b"\xff", b"\xef\xbb\xbf", b"\r", b"\n", b"\t", b"'", b'"', b"(", b"[", b"{", b"}", b"]", b")", b"&a ", b"*a",
     b"<<: ", b"!!int ", b": ", b"- ", b"${", b"$((", b"`", b"\\", b"#", b"=", b"99999999999999999999", b"1e999", b"../",

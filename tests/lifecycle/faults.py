@@ -13,14 +13,7 @@ class Killed(BaseException):
 
 
 class Faults:
-    """Counts the calls, and fails from one of them on.
-
-    Attributes:
-        at: Number of the call that fails, from 0; None: none does.
-        failure: Called there, and raises.
-        for_good: Every later call of the same names fails as well.
-        names: The calls that count.
-    """
+    """Counts the calls of these names, and fails at one of them: from that one on where it is `for_good`."""
 
     def __init__(
         self, at: int | None, failure: Callable[[str], None], *, for_good: bool, names: tuple[str, ...] = CALLS

@@ -140,22 +140,30 @@ def _killed_command(target: Path, way: str, at: int) -> bool:
     return True
 
 
+def interrupt(name: str) -> None:
+    raise KeyboardInterrupt
+
+
 @pytest.mark.slow
 def test_an_error_anywhere_undoes_everything(edited: Path) -> None:
     before = picture(edited)
     entry = ready(edited, NEW_TREE, NEW, MOVED)
     whole, size = undisturbed(entry, edited)
     after = picture(whole)
-    for at, number in zip(range(size), itertools.cycle([errno.ENOSPC, errno.EACCES, errno.EIO]), strict=False):
+    # 0 is Ctrl-C, which is no error of the disk's.
+    for at, number in zip(range(size), itertools.cycle([errno.ENOSPC, errno.EACCES, 0]), strict=False):
         target = copy(edited, "target")
         message = ""
         try:
-            with injected(Faults(at, error(number), for_good=False)):
+            with injected(Faults(at, error(number) if number else interrupt, for_good=False)):
                 entry.run(target)
         except CheckFailed as failed:
             message = failed.message
             assert os.strerror(number) in message
             assert "nothing was changed" in message
+        except KeyboardInterrupt:
+            message = "interrupted"
+            command(["upgrade", str(target), "--abort"])  # sweeps up what was being prepared
         assert picture(target) == (before if message else after), f"an error at call {at}"
         shutil.rmtree(target)
 
@@ -176,17 +184,6 @@ def test_a_disk_that_stays_full(edited: Path) -> None:
             assert command(["upgrade", str(target), "--abort"]) == 0
         assert picture(target) == before
         shutil.rmtree(target)
-
-
-def test_interrupted_from_the_keyboard(edited: Path) -> None:
-    def interrupt(name: str) -> None:
-        raise KeyboardInterrupt
-
-    before = picture(edited)
-    entry = ready(edited, NEW_TREE, NEW, MOVED)
-    with injected(Faults(30, interrupt, for_good=False)), pytest.raises(KeyboardInterrupt):
-        entry.run()
-    assert picture(edited) == before
 
 
 PROGRAM = """
@@ -249,11 +246,9 @@ def test_a_file_that_is_written_between_a_kill_and_the_way_on(edited: Path) -> N
 
 def test_what_changes_while_the_upgrade_is_worked_out(edited: Path) -> None:
     entry = ready(edited, NEW_TREE, NEW, MOVED)
+    protocol = edited / "toy/protocol.py"
     for change, said in (
-        (
-            lambda: (edited / "toy/protocol.py").write_bytes(text("since")),
-            r"toy/protocol\.py: changed while the upgrade",
-        ),
+        (lambda: protocol.write_bytes(text("since")), r"toy/protocol\.py: changed while the upgrade"),
         (lambda: shutil.rmtree(edited / "toy"), "changed while the upgrade was worked out"),
         (lambda: shutil.rmtree(edited), "the project is gone; nothing was changed"),
     ):

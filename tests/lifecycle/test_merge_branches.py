@@ -14,6 +14,7 @@ from tests.lifecycle.worlds import create, git
 
 pytestmark = pytest.mark.slow
 CORE, LOSSES = "toy/vendored/algorithms/core_algos.py", "toy/vendored/algorithms/losses.py"
+HOOKS = "toy/custom/algorithms.py"
 LINE = "    negative_approx_kl = log_prob - old_log_prob\n"
 NEW = "0.9.1"
 
@@ -37,7 +38,7 @@ def team(tmp_path_factory: pytest.TempPathFactory, verl: None) -> Path:
     edit(root, CORE, LINE, LINE.replace("\n", "  # common\n"))
     git(root, "checkout", "-qb", "old")
     edit(root, CORE, "def agg_loss(", "OLD = 1\n\n\ndef agg_loss(")
-    edit(root, "toy/custom/algorithms.py", "import numpy", "import math\n\nimport numpy")
+    edit(root, HOOKS, "import numpy", "import math\n\nimport numpy")
     git(root, "checkout", "-qb", "new", "main")
     assert command(["upgrade", str(root), "--to", NEW]) == 0
     git(root.parent, "add", "-A")
@@ -53,18 +54,19 @@ def root(team: Path, tmp_path: Path) -> Path:
     return Path(shutil.copytree(team, tmp_path / "team")) / "toy"
 
 
+def both_sides_are_there(root: Path) -> None:
+    for path, said in ((CORE, "OLD = 1"), (LOSSES, "# new"), (HOOKS, "import math"), ("../beside.txt", "two\n")):
+        assert said in (root / path).read_text(encoding="utf-8")
+
+
 @pytest.mark.thorough
 def test_both_sides_edits_are_in_the_newer_release(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert command(["merge", "new", "--project", str(root)]) == 0, capsys.readouterr()
     git(root, "commit", "-qm", "merged")
     assert git(root, "log", "-1", "--format=%P").count(" ") == 1
     assert lock.read(root).options.verl == NEW
-    core = (root / CORE).read_text(encoding="utf-8")
-    assert "OLD = 1" in core
-    assert "# common" in core
-    assert "# new" in (root / LOSSES).read_text(encoding="utf-8")
-    assert "import math" in (root / "toy/custom/algorithms.py").read_text(encoding="utf-8")
-    assert (root.parent / "beside.txt").read_text() == "two\n"
+    both_sides_are_there(root)
+    assert "# common" in (root / CORE).read_text(encoding="utf-8")
     assert git(root, "status", "--porcelain") == ""
     locked = lock.read(root)
     assert {item.path for item in diff.list_edits(root, locked, base.read(root, locked))} == {CORE, LOSSES}
@@ -103,9 +105,7 @@ def test_a_merge_that_git_has_begun_conflicts_where_the_edits_meet(
     (shown,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("conflict"))
     assert shown.startswith(f"conflict  {CORE}  (line ")
     assert git(root, "diff", "--name-only", "--diff-filter=U").split() == [f"toy/{CORE}"]
-    assert "# new" in (root / LOSSES).read_text(encoding="utf-8")
-    assert "import math" in (root / "toy/custom/algorithms.py").read_text(encoding="utf-8")
-    assert (root.parent / "beside.txt").read_text() == "two\n"
+    both_sides_are_there(root)
     merged = lock.read(root).options
     assert (merged.verl, merged.features) == (NEW, ("critic",))
     git(root, "merge", "--abort")

@@ -74,53 +74,28 @@ def _in_function(name: str, change: Callable[[list[str], int], list[str]]) -> Ca
     return changed
 
 
-def _without(name: str) -> Callable[[str], str]:
-    return _in_function(name, lambda lines, last: [])
-
-
 def _remark(name: str, mark: str) -> Callable[[str], str]:
     return _in_function(name, lambda lines, last: [*lines[:last], f"    # {mark}", *lines[last:]])
 
 
-def _renamed(name: str, old: str, new: str) -> Callable[[str], str]:
-    return _in_function(name, lambda lines, last: [re.sub(rf"\b{old}\b", new, line) for line in lines])
-
-
+METRICS, CONFIG = "toy/vendored/algorithms/metric_utils.py", "config/ppo_trainer.yaml"
 ALGORITHMS, TENSORS = "toy/vendored/algorithms/core_algos.py", "toy/vendored/utils/torch_functional.py"
 # Kind -> the file, the edit, and what is found of it afterwards.
 EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
     "loss": (ALGORITHMS, _append(LOSS), "mine_losses = -advantages"),
     "estimator": (ALGORITHMS, _append(ESTIMATOR), "def compute_mine_sign_advantage"),
-    "display": (
-        "toy/vendored/algorithms/metric_utils.py",
-        _replace(r"^    metrics = \{$", '\\g<0>\n        "mine/one": 1.0,'),
-        '"mine/one": 1.0,',
-    ),
-    "function": (
-        "toy/vendored/algorithms/metric_utils.py",
-        _append("\n\ndef mine_mean(values):\n    return sum(values)\n"),
-        "def mine_mean",
-    ),
-    "default": (
-        "config/ppo_trainer.yaml",
-        _replace("^  train_batch_size: 1024$", "  train_batch_size: 768"),
-        "train_batch_size: 768",
-    ),
+    "display": (METRICS, _replace(r"^    metrics = \{$", '\\g<0>\n        "mine/one": 1.0,'), '"mine/one": 1.0,'),
+    "function": (METRICS, _append("\n\ndef mine_mean(values):\n    return sum(values)\n"), "def mine_mean"),
+    "default": (CONFIG, _replace("size: 1024$", "size: 768"), "train_batch_size: 768"),
     "renamed default": (
         "config/optim/adamw.yaml",
         _replace("^warmup_style: constant$", "warmup_style: cosine"),
         "(lr_scheduler_type|warmup_style): cosine",
     ),
-    "own key": (
-        "config/ppo_trainer.yaml",
-        _replace("^algorithm:$", "algorithm:\n  mine_alpha: 0.25"),
-        "mine_alpha: 0.25",
-    ),
+    "own key": (CONFIG, _replace("^algorithm:$", "algorithm:\n  mine_alpha: 0.25"), "mine_alpha: 0.25"),
     "reward": ("config/reward/reward.yaml", _replace("name: compute_score", "name: mine_score"), "name: mine_score"),
     "hook": ("toy/custom/algorithms.py", _append('\nMINE_KEYS = ("algorithm.mine_alpha",)\n'), "MINE_KEYS ="),
-    "place 1": (TENSORS, _remark("masked_mean", "mine, first"), "# mine, first"),
-    "place 2": (TENSORS, _remark("masked_whiten", "mine, second"), "# mine, second"),
-    "place 3": (TENSORS, _remark("get_constant_schedule_with_warmup", "mine, third"), "# mine, third"),
+    "place": (TENSORS, _remark("masked_whiten", "mine, here"), "# mine, here"),
     "own import": (
         TENSORS,
         _replace("^import torch$", "import torch\nfrom ...own.helpers import MINE_HELP"),
@@ -133,7 +108,7 @@ EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
     ),
     "parameter": (
         "toy/vendored/utils/metric/utils.py",
-        _renamed("reduce_metrics", "metrics", "mine_measured"),
+        _in_function("reduce_metrics", lambda lines, _: [re.sub(r"\bmetrics\b", "mine_measured", it) for it in lines]),
         "mine_measured",
     ),
     "own file": ("toy/own/helpers.py", _append("MINE_HELP = 1\n"), "MINE_HELP = 1"),
@@ -148,7 +123,7 @@ def make(root: Path) -> Path:
     choice = Configuration(FIRST)
     create(root, generated(choice).tree, options_of(choice))
     assert command(["add", "verl.utils.seqlen_balancing:karmarkar_karp", "--project", str(root)]) == 0
-    for path, change, _ in [*EDITS.values(), (ALGORITHMS, _without(DELETED), "")]:
+    for path, change, _ in [*EDITS.values(), (ALGORITHMS, _in_function(DELETED, lambda *_: []), "")]:
         file = root / path
         file.parent.mkdir(exist_ok=True)
         file.write_text(change(file.read_text() if file.exists() else ""))
@@ -185,10 +160,9 @@ def look(root: Path) -> None:
         assert not places[0].startswith("orphaned/") or f"{places[0]}.note" in texts, kind
     assert f"def {DELETED}" not in texts[ALGORITHMS]
     assert "def karmarkar_karp" in texts["toy/vendored/utils/seqlen_balancing.py"]
-    done = python(root, "-c", IMPORTS)
-    assert done.returncode == 0, done.stderr[-3000:]
-    done = python(root, "main.py", "--cfg")
-    assert done.returncode == 0, done.stderr[-3000:]
+    for words in (("-c", IMPORTS), ("main.py", "--cfg")):
+        done = python(root, *words)
+        assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.thorough

@@ -1,5 +1,7 @@
 """What an upgrade tells of the owner's work, and what of it goes back where it was."""
 
+import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -9,8 +11,12 @@ from hypothesis import strategies as st
 from extractor.cli.app import run as command
 from extractor.usecases import diff
 from extractor.usecases.upgrade.broken_owner_code import find_outdated_losses
+from tests.cli.conftest import Result, project
+from tests.cli.conftest import _pristine as _pristine
 from tests.lifecycle.releases import Configuration, generated, options_of
-from tests.lifecycle.worlds import create
+from tests.lifecycle.worlds import create, replace_once
+
+__all__ = ["project"]
 
 METRICS, ACTOR = "toy/vendored/algorithms/metric_utils.py", "toy/vendored/workers/dp_actor.py"
 LOSS = """
@@ -72,9 +78,7 @@ def test_numbers_that_moved_are_told(verl: None, tmp_path: Path, capsys: pytest.
 @given(st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n"])), st.lists(st.sampled_from([b"a\n", b"b\n", b"c", b"d\n"])))
 def test_a_diff_is_undone(old: list[bytes], new: list[bytes]) -> None:
     sides = b"".join(old), b"".join(new)
-    text = b"a note\n\n" + diff.write_unified_diff("x", *sides)
-    assert diff.undo_unified(sides[1], text) == sides[0]
-    assert sides[0] == sides[1] or diff.undo_unified(sides[1] + b"z\nz\nz\nz\n" * 2, b"") != sides[0]
+    assert diff.undo_unified(sides[1], b"a note\n\n" + diff.write_unified_diff("x", *sides)) == sides[0]
 
 
 OLD, MIDDLE, NEW = (Configuration(release) for release in ("0.5.0", "0.6.1", "0.9.1"))
@@ -97,14 +101,6 @@ def four_values(old_log_prob, log_prob, advantages, response_mask, loss_agg_mode
 def of_the_batch(log_prob, response_mask, config, **others):
     result = agree(log_prob, response_mask, config)
     return result
-
-
-@register_policy_loss("both")
-def either(log_prob, config, **others):
-    of_batch = getattr(config, "global_batch_info", {})
-    if NEW:
-        return agg_loss(log_prob, **of_batch), {}
-    return agg_loss(log_prob), 0, 0, 0
 
 
 @register_policy_loss("theirs")
@@ -132,10 +128,39 @@ def test_what_a_release_calls_otherwise_is_named(verl: None) -> None:
     assert arguments == "verl 0.9.1 passes rollout_is_weights as well: take it, or **others"
     assert mean.startswith("it averages a micro-batch")
     assert [len(problems) for problems in told(OLD, MIDDLE).values()] == [2], "passes are not added up there"
-    assert told(MIDDLE, MIDDLE) == {}
     assert told(NEW, MIDDLE)["of_the_batch"] == ["verl 0.6.1 has no config.global_batch_info: agg_loss(...) without it"]
     # Emitted examples, and verl's own, are not the owner's.
     assert told(OLD, NEW, emitted=OWN) == {}
-    for choice in (OLD, NEW):
-        hooks = next(file for file in generated(choice).tree if file.path.endswith("custom/algorithms.py"))
-        assert told(OLD, NEW, hooks.data.decode()) == {}
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_is_to_be_set_up_again(run: Callable[..., Result], project: Path) -> None:
+    """What is installed no longer does, and settings of a former engine or feature are read by nothing."""
+    assert "`make setup` would install it" in run("upgrade", project, "--with", "lora", "--dry-run", code=0).err
+    for arguments, again, locked in (
+        (["--with", "mfu"], False, False),  # code alone
+        (["--with", "lora"], True, True),
+        (["--without", "lora"], True, False),
+    ):
+        done = run("upgrade", project, *arguments, code=0)
+        assert ("run `make setup`" in done.err) is again, arguments
+        pins = (project / "requirements.lock").read_text()
+        assert all((f"\n{name}==" in pins) is locked for name in ("peft", "accelerate")), arguments
+
+    config = project / "config/ppo_trainer.yaml"
+
+    def read_to_change(*arguments: str) -> list[str]:
+        found = json.loads(run("upgrade", project, *arguments, "--json", code=0).out)["settings"]["to_change"]
+        lines = config.read_text().splitlines()
+        assert all(lines[item["line"] - 1].strip().startswith(item["key"].rpartition(".")[2]) for item in found)
+        return [item["key"] for item in found]
+
+    assert read_to_change("--with", "lora") == []
+    replace_once(config, "lora_rank: 0", "lora_rank: 2")
+    replace_once(config, "rollout_micro_batch_size: null", "rollout_micro_batch_size: 2")
+    assert read_to_change("--engine", "vllm") == ["local.rollout_micro_batch_size"]
+    replace_once(config, "mode: sync", "mode: async")
+    changed = ["actor_rollout_ref.model.lora_rank", "actor_rollout_ref.rollout.mode"]
+    assert read_to_change("--engine", "hf", "--without", "lora") == changed
+    said = run("upgrade", project, "--with", "lora", code=0)
+    assert "(nothing reads this value of actor_rollout_ref.rollout.mode any more)\n" in said.out

@@ -40,19 +40,14 @@ def upgraded(project: Path, successors: dict[str, Successor] | None = MOVED) -> 
 
 
 def test_untouched(small: Path, tmp_path: Path) -> None:
-    verdicts = upgraded(small)
-    assert verdicts == {
-        "Makefile": (Verdict.UPDATE, Reason.CHANGED),
-        "main.py": (Verdict.UPDATE, Reason.CHANGED),
-        "toy/added.py": (Verdict.ADD, Reason.NEW),
-        "toy/custom/loss.py": (Verdict.ADD, Reason.NEW),
-        "toy/custom/reward.py": (Verdict.KEEP, Reason.OWNED),
-        "toy/dropped/alone.py": (Verdict.DELETE, Reason.GONE),
-        "toy/gone.py": (Verdict.DELETE, Reason.GONE),
-        "toy/new_place/actor.py": (Verdict.ADD, Reason.NEW),
-        "toy/old_place/actor.py": (Verdict.DELETE, Reason.GONE),
-        "toy/protocol.py": (Verdict.UPDATE, Reason.CHANGED),
-        "toy/stays.py": (Verdict.KEEP, Reason.UNCHANGED),
+    by_verdict: dict[Verdict, list[str]] = {}
+    for path, (verdict, _) in upgraded(small).items():
+        by_verdict.setdefault(verdict, []).append(path)
+    assert by_verdict == {
+        Verdict.UPDATE: ["Makefile", "main.py", "toy/protocol.py"],
+        Verdict.ADD: ["toy/added.py", "toy/custom/loss.py", NEW_ACTOR],
+        Verdict.KEEP: ["toy/custom/reward.py", "toy/stays.py"],
+        Verdict.DELETE: ["toy/dropped/alone.py", "toy/gone.py", OLD_ACTOR],
     }
     fresh = picture(create(tmp_path / "fresh", NEW_TREE, NEW))
     found = picture(small)
@@ -80,15 +75,10 @@ CASES: dict[str, tuple[Files, dict[str, tuple[Verdict, Reason]], Files]] = {
         {"main.py": (Verdict.CONFLICT, Reason.BOTH)},
         {"main.py": ONE_CONFLICT.encode() + text(*TEN)},
     ),
-    "an edit of what does not change": (
-        {"toy/stays.py": text("edited")},
-        {"toy/stays.py": (Verdict.KEEP, Reason.EDITED)},
-        {"toy/stays.py": text("edited")},
-    ),
-    "an edit that is what comes": (
-        {"Makefile": text("all: main")},
-        {"Makefile": (Verdict.KEEP, Reason.UNCHANGED)},
-        {"Makefile": text("all: main")},
+    "edits of what does not change, and of what comes": (
+        {"toy/stays.py": text("edited"), "Makefile": text("all: main")},
+        {"toy/stays.py": (Verdict.KEEP, Reason.EDITED), "Makefile": (Verdict.KEEP, Reason.UNCHANGED)},
+        {"toy/stays.py": text("edited"), "Makefile": text("all: main")},
     ),
     "an edit moves with its file": (
         {OLD_ACTOR: text("# mine", ACTOR, *TEN)},
@@ -110,20 +100,10 @@ CASES: dict[str, tuple[Files, dict[str, tuple[Verdict, Reason]], Files]] = {
         {"toy/gone.py": (Verdict.ORPHAN, Reason.GONE)},
         {"orphaned/toy/gone.py": text("an older one"), "orphaned/toy/gone.py.2": text("edited")},
     ),
-    "a file of the owner's in the way": (
-        {"toy/added.py": text("mine")},
-        {"toy/added.py": (Verdict.CONFLICT, Reason.IN_THE_WAY)},
-        {"toy/added.py": text("mine"), "toy/added.py.vextract-new": text("added")},
-    ),
-    "hooks are never written": (
-        {"toy/custom/loss.py": text("mine already")},
-        {"toy/custom/loss.py": (Verdict.KEEP, Reason.OWNED)},
-        {"toy/custom/loss.py": text("mine already"), "toy/custom/reward.py": text("# yours")},
-    ),
-    "a hook that its owner removed": (
-        {"toy/custom/reward.py": None},
-        {"toy/custom/reward.py": (Verdict.KEEP, Reason.REMOVED)},
-        {"toy/custom/reward.py": None},
+    "hooks are never written, nor is one that its owner removed": (
+        {"toy/custom/loss.py": text("mine already"), "toy/custom/reward.py": None},
+        {"toy/custom/loss.py": (Verdict.KEEP, Reason.OWNED), "toy/custom/reward.py": (Verdict.KEEP, Reason.REMOVED)},
+        {"toy/custom/loss.py": text("mine already"), "toy/custom/reward.py": None},
     ),
     "no text": (
         {"main.py": b"\0\1\2"},
@@ -166,40 +146,33 @@ def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("path", "note"),
-    [
-        ("toy/stays.py", "`vextract sync` brings it back"),
-        ("Makefile", "it has changed in verl 0.6.1"),
-        ("toy/gone.py", ""),
-    ],
-)
-def test_what_its_owner_removed_stays_removed(small: Path, path: str, note: str) -> None:
-    (small / path).unlink()
+def test_what_its_owner_removed_stays_removed(small: Path) -> None:
+    notes = {"toy/stays.py": "`vextract sync` brings it back", "Makefile": "it has changed in verl 0.6.1"}
+    for path in notes:
+        (small / path).unlink()
     entry = ready(small, NEW_TREE, NEW)
-    (action,) = [action for action in entry.plan.actions if action.path == path]
-    assert (action.verdict, action.reason, action.note) == (Verdict.KEEP, Reason.REMOVED, note)
+    found = {action.path: action for action in entry.plan.actions}
+    for path, note in notes.items():
+        action = found[path]
+        assert (action.verdict, action.reason, action.note) == (Verdict.KEEP, Reason.REMOVED, note)
     entry.run()
-    assert not (small / path).exists()
+    assert not any((small / path).exists() for path in notes)
 
 
-@pytest.mark.parametrize("path", ["Makefile", "toy/gone.py", "toy/stays.py"])
-def test_links_are_left_alone(small: Path, tmp_path: Path, path: str) -> None:
+def test_links_and_directories_are_left_alone(small: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").write_bytes(text("behind a link"))
-    (small / path).unlink()
-    (small / path).symlink_to(tmp_path / "elsewhere")
+    links = ("Makefile", "toy/gone.py", "toy/stays.py")
+    for path in links:
+        (small / path).unlink()
+        (small / path).symlink_to(tmp_path / "elsewhere")
+    (small / "main.py").unlink()
+    (small / "main.py").mkdir()
     ready(small, NEW_TREE, NEW).run()
-    assert (small / path).is_symlink()
+    assert all((small / path).is_symlink() for path in links)
     assert (tmp_path / "elsewhere").read_bytes() == text("behind a link")
-    assert (small / f"{path}.vextract-new").exists() == (path == "Makefile")
-
-
-def test_a_directory_in_a_files_place(small: Path) -> None:
-    (small / "Makefile").unlink()
-    (small / "Makefile").mkdir()
-    ready(small, NEW_TREE, NEW).run()
-    assert (small / "Makefile").is_dir()
-    assert (small / "Makefile.vextract-new").exists()
+    assert (small / "main.py").is_dir()
+    beside = {path for path in (*links, "main.py") if (small / f"{path}.vextract-new").exists()}
+    assert beside == {"Makefile", "main.py"}
 
 
 def test_permissions_and_what_lies_beside_a_removed_file_stay(small: Path) -> None:

@@ -66,8 +66,6 @@ NEW_TREE = Tree.of(
         hook("toy/custom/loss.py", text("# new hook")),
     ]
 )
-
-
 MOVED = {"toy/old_place/actor.py": Successor(("toy/new_place/actor.py",), same=True)}
 
 
@@ -90,12 +88,8 @@ def lock_of(tree: Tree, options: Options) -> Lock:
 
 
 def create(target: Path, tree: Tree, options: Options) -> Path:
-    apply.create(
-        target,
-        plan_new(tree),
-        lock_data=lock.dump(lock_of(tree, options)),
-        base_data=base.dump(base.collect_from_tree(tree)),
-    )
+    data = {"lock_data": lock.dump(lock_of(tree, options)), "base_data": base.dump(base.collect_from_tree(tree))}
+    apply.create(target, plan_new(tree), **data)
     return target
 
 
@@ -135,14 +129,8 @@ class Ready:
     base_data: bytes
 
     def run(self, project: Path | None = None) -> None:
-        apply.upgrade(
-            project or self.project,
-            self.plan,
-            self.seen,
-            lock_data=self.lock_data,
-            base_data=self.base_data,
-            title="verl 0.5.0 -> verl 0.6.1",
-        )
+        data = {"lock_data": self.lock_data, "base_data": self.base_data}
+        apply.upgrade(project or self.project, self.plan, self.seen, **data, title="verl 0.5.0 -> verl 0.6.1")
 
 
 def ready(

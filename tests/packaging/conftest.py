@@ -14,11 +14,8 @@ REPOSITORY = Path(__file__).resolve().parents[2]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel of this checkout."""
     folder = tmp_path_factory.mktemp("wheel")
-    subprocess.run(
-        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(REPOSITORY)],
-        check=True,
-        capture_output=True,
-    )
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(REPOSITORY)]
+    subprocess.run(build, check=True, capture_output=True)
     (found,) = folder.glob("*.whl")
     return found
 
@@ -28,10 +25,6 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The `bin` directory of an environment that holds the wheel, and what it requires."""
     folder = tmp_path_factory.mktemp("installed") / "venv"
     venv.create(folder, with_pip=True)
-    programs = folder / "bin"
-    subprocess.run(
-        [str(programs / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)],
-        check=True,
-        cwd=folder,
-    )
-    return programs
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
+    subprocess.run(pip, check=True, cwd=folder)
+    return folder / "bin"

@@ -70,10 +70,7 @@ def test_an_installed_vextract_makes_the_same_project(installed: Path, tmp_path:
     run(installed / "vextract", "new", "toy", cwd=there)
     run(sys.executable, "-m", "extractor", "new", "toy", cwd=here, PYTHONPATH=str(REPOSITORY))
     assert files_of(there / "toy") == files_of(here / "toy")
-    for arguments in (["--help"], ["new", "--help"], ["--version"], ["versions"]):
-        done = run(installed / "vextract", *arguments, cwd=tmp_path)
-        assert done.stdout
-        assert done.stderr == ""
+    assert run(installed / "vextract", "--help", cwd=tmp_path).stderr == ""
     program = (
         "import extractor, importlib.util as u; print(extractor.__file__, u.find_spec('torch'), u.find_spec('verl'))"
     )

@@ -42,17 +42,9 @@ def test_relative_imports_become_absolute() -> None:
 
 def test_an_effect_on_a_local_name_is_told_from_other_effects() -> None:
     found = module("import os\nlog = make()\nlog.setLevel(3)\nos.environ['A'] = 'b'\nhook()\n'text'\n")
-    assert [(item.effect, item.effect_on) for item in found.statements] == [
-        (False, None),
-        (False, None),
-        (True, "log"),
-        (True, "os"),
-        (True, None),
-        (False, None),
-    ]
-
-
-def test_blocks() -> None:
+    effects = [(False, None), (False, None), (True, "log"), (True, "os"), (True, None), (False, None)]
+    assert [(item.effect, item.effect_on) for item in found.statements] == effects
+    # And a name that is imported in two ways is that of the block.
     found = module("if fast():\n    from a import f, g\nelse:\n    from b import f\n    from a import g\n")
     assert found.statements[0].binds == ("f",), "a name that is imported in two ways is that of the block"
     assert not module("if __name__ == '__main__':\n    run()\n").statements[0].effect

@@ -1,9 +1,13 @@
 """Methods are kept or dropped one by one: a case for each rule of docs/slicing.md."""
 
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
+from extractor.pipeline.render import method_names
+from extractor.values import releases
+from extractor.values.options import Options
 from tests.slicing.tiny import kept, manifest, slice_files
 
 
@@ -37,23 +41,24 @@ def start(engine: Engine):
 """
 
 
-@pytest.mark.parametrize(
-    ("use", "gone"),
-    [
-        ("return engine", ["run", "_step", "initialize", "_only_for_initialize"]),
-        ("return engine.run()", ["initialize", "_only_for_initialize"]),
-        ("return engine.run", ["initialize", "_only_for_initialize"]),
-        ("return getattr(engine, 'run')()", ["initialize", "_only_for_initialize"]),
-        ("return call('engine.run')", ["initialize", "_only_for_initialize"]),
-        ("return call(run=1)", ["initialize", "_only_for_initialize"]),
-        ("return getattr(engine, f'init{kind}')()", ["run", "_step", "_only_for_initialize"]),
-        ("return getattr(engine, 'initial' + kind)()", ["run", "_step", "_only_for_initialize"]),
-        ("return getattr(engine, 'init%s' % kind)()", ["run", "_step", "_only_for_initialize"]),
-        ("'''Says run and engine.run.'''", ["run", "_step", "initialize", "_only_for_initialize"]),
-    ],
-)
-def test_a_method_stays_where_its_name_is_used(use: str, gone: list[str]) -> None:
-    assert dropped(ENGINE.replace("{use}", use)) == [f"Engine.{name}" for name in gone]
+# What uses the engine, and what of it goes.
+USES = {
+    "return engine": ["run", "_step", "initialize", "_only_for_initialize"],
+    "return engine.run()": ["initialize", "_only_for_initialize"],
+    "return engine.run": ["initialize", "_only_for_initialize"],
+    "return getattr(engine, 'run')()": ["initialize", "_only_for_initialize"],
+    "return call('engine.run')": ["initialize", "_only_for_initialize"],
+    "return call(run=1)": ["initialize", "_only_for_initialize"],
+    "return getattr(engine, f'init{kind}')()": ["run", "_step", "_only_for_initialize"],
+    "return getattr(engine, 'initial' + kind)()": ["run", "_step", "_only_for_initialize"],
+    "return getattr(engine, 'init%s' % kind)()": ["run", "_step", "_only_for_initialize"],
+    "'''Says run and engine.run.'''": ["run", "_step", "initialize", "_only_for_initialize"],
+}
+
+
+def test_a_method_stays_where_its_name_is_used() -> None:
+    for use, gone in USES.items():
+        assert dropped(ENGINE.replace("{use}", use)) == [f"Engine.{name}" for name in gone], use
 
 
 def test_what_only_a_dropped_method_reaches_goes_with_it() -> None:
@@ -209,3 +214,28 @@ def test_the_chain_of_a_symbol_leads_through_the_method_that_uses_it() -> None:
     while chain[-1] in found.edges:
         chain.append(found.edges[chain[-1]].origin)
     assert chain == ["verl.a:helper", "verl.a:Engine._step", "verl.a:Engine.run", "verl.a:start", "role part"]
+
+
+# By which names the templates may reach methods of upstream's classes.
+
+CODE = 'TABLE = {"begin": 1}'
+TEST = """
+def test_rows(monkeypatch):
+    assert rows("new", path="other") == ["text"]
+    monkeypatch.setattr(engine, "started", True)
+    getattr(engine, "stop")()
+    engine.wait(timeout=3)
+"""
+
+
+def test_strings_of_tests_are_names_where_they_are_taken_for_one_and_those_of_code_always(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    texts = {"pkg/table.py": CODE, "tests/test_rows.py": TEST}
+    templates = {path: [SimpleNamespace(text=text)] for path, text in texts.items()}
+    monkeypatch.setattr(method_names, "map_files", lambda *_: templates)
+    release = releases.find_default()
+    options = Options("pkg", release, "hf", "grpo")
+    found = method_names.collect_method_names(releases.load(release), options).any
+    assert {"started", "stop", "wait", "timeout", "begin"} <= found
+    assert not {"new", "other", "text"} & found

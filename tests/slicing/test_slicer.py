@@ -8,7 +8,7 @@ from extractor.values.manifest import Feature, Fix, Replacement, Role
 from tests.slicing.tiny import kept, manifest, slice_files
 
 
-def test_only_what_the_root_reaches_is_kept() -> None:
+def test_only_what_the_root_reaches_is_kept_and_edges_lead_back_to_it() -> None:
     files = {
         "verl/algo.py": "from verl.ops import mean\ndef used(x): return mean(x)\ndef unused(): return other()\n",
         "verl/ops.py": "def mean(x): return helper(x)\ndef helper(x): return x\ndef other(): ...\n",
@@ -19,13 +19,9 @@ def test_only_what_the_root_reaches_is_kept() -> None:
         "algo.py": ["def used(x): return mean(x)"],
         "ops.py": ["def mean(x): return helper(x)", "def helper(x): return x"],
     }
-
-
-def test_edges_lead_back_to_a_root() -> None:
-    files = {"verl/a.py": "def f(): return g()\ndef g(): return h()\ndef h(): ...\n"}
-    edges = slice_files(files, manifest({"algorithms": ("verl.a:f",)})).edges
-    assert [edges[f"verl.a:{name}"].origin for name in "hgf"] == ["verl.a:g", "verl.a:f", "role algorithms"]
-    assert edges["verl.a:f"].how == "root"
+    origins = [found.edges[f"verl.{name}"].origin for name in ("ops:helper", "ops:mean", "algo:used")]
+    assert origins == ["verl.ops:mean", "verl.algo:used", "role algorithms"]
+    assert found.edges["verl.algo:used"].how == "root"
 
 
 def test_imports_lead_to_where_a_symbol_is_defined() -> None:
@@ -103,18 +99,9 @@ def test_registrants_of_a_touched_module_are_kept_with_their_registry() -> None:
     assert found.edges["verl.a:one"].how == "registers"
 
 
-def test_a_registry_that_nothing_looks_into_keeps_nothing() -> None:
-    for reads, stays in (("register('other')", False), ("TABLE['one']", True), ("get('one')", True)):
-        code = f"{REGISTRY}\n@register('one')\ndef one(): ...\n\n@register('root')\ndef root():\n    {reads}\n"
-        found = slice_files({"verl/a.py": code}, manifest({"part": ("verl.a:root",)}))
-        assert ("verl.a:one" in found.edges) == stays, reads
-
-
-@pytest.mark.parametrize(("reads", "stays"), [("pass", False), ("Registry.new('one')", True)])
-def test_nor_does_one_that_is_a_class(reads: str, stays: bool) -> None:
-    code = f"""
+REGISTRY_CLASS = """
 class Registry:
-    _items = {{}}
+    _items = {}
     @classmethod
     def add(cls, name):
         def wrap(made):
@@ -124,15 +111,20 @@ class Registry:
     @classmethod
     def new(cls, name):
         return cls._items[name]()
-@Registry.add("one")
-class One: ...
-@Registry.add("root")
-class Root:
-    def __init__(self):
-        {reads}
 """
-    found = slice_files({"verl/a.py": code}, manifest({"part": ("verl.a:Root",)}))
-    assert ("verl.a:One" in found.edges) == stays
+
+
+def test_a_registry_that_nothing_looks_into_keeps_nothing() -> None:
+    for registry, register, reads, stays in (
+        (REGISTRY, "register", "register('other')", False),
+        (REGISTRY, "register", "TABLE['one']", True),
+        (REGISTRY, "register", "get('one')", True),
+        (REGISTRY_CLASS, "Registry.add", "pass", False),
+        (REGISTRY_CLASS, "Registry.add", "Registry.new('one')", True),
+    ):
+        code = f"{registry}\n@{register}('one')\ndef one(): ...\n\n@{register}('root')\ndef root():\n    {reads}\n"
+        found = slice_files({"verl/a.py": code}, manifest({"part": ("verl.a:root",)}))
+        assert ("verl.a:one" in found.edges) == stays, reads
 
 
 def test_the_import_that_triggers_a_registration_is_kept() -> None:
@@ -175,19 +167,17 @@ def test_a_replaced_definition_gives_way_where_it_was_defined() -> None:
     assert kept(found)["a.py"] == ["def f(): return copy()"]
 
 
-@pytest.mark.parametrize("how", ["replaced", "cut"])
-def test_what_a_package_gives_can_give_way_where_it_is_imported(how: str) -> None:
+def test_what_a_package_gives_can_give_way_where_it_is_imported() -> None:
     files = {"verl/a.py": "from zoo import ape, bear\ndef f(): return ape(bear)\n"}
     swap = Replacement("verl.a:bear", "shims.zoo:bear", "why")
     zoo = Feature("zoo", "animals", cut=("verl.a:bear",))
-    rules = {
-        "replaced": manifest({"x": ("verl.a:f",)}, replacements=(swap,)),
-        "cut": manifest({"x": ("verl.a:f",)}, features=(zoo,)),
-    }[how]
-    target = {"replaced": Target("shims.zoo", "bear"), "cut": Target("shims.not_vendored", "bear")}[how]
-    (module,) = slice_files(files, rules).modules
-    assert [(item.statement, item.name, item.target) for item in module.substitutes] == [(0, "bear", target)]
-    assert module.kept == (0, 1)
+    for rules, target in (
+        (manifest({"x": ("verl.a:f",)}, replacements=(swap,)), Target("shims.zoo", "bear")),
+        (manifest({"x": ("verl.a:f",)}, features=(zoo,)), Target("shims.not_vendored", "bear")),
+    ):
+        (module,) = slice_files(files, rules).modules
+        assert [(item.statement, item.name, item.target) for item in module.substitutes] == [(0, "bear", target)]
+        assert module.kept == (0, 1)
 
 
 def test_a_replaced_definition_stays_an_attribute_of_its_module() -> None:
