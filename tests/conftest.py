@@ -15,7 +15,7 @@ from extractor.pipeline.source import Source
 from extractor.values.options import Options
 from tests import generated_once
 from tests.project.support import Configuration, Made, Maker, make
-from tests.releases import EVERYTHING, NEWEST, source_of
+from tests.releases import NEWEST, source_of
 
 _GENERATED = generated_once.begin()
 
@@ -116,20 +116,6 @@ _STATE = pytest.StashKey[dict[str, object]]()
 
 def pytest_configure(config: pytest.Config) -> None:
     config.stash[_STATE] = _state()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which tests this run has left out, and what runs them."""
-    markers = [line.partition(": ") for line in config.getini("markers")]
-    lines = [f"{name}: {what}" for name, _, what in markers if f"not {name}" in config.option.markexpr]
-    if not EVERYTHING:
-        lines.append("older releases: what takes long runs with the newest ones only")
-    if lines:
-        larger = (
-            "`make test` or `make test-all` runs" if "not slow" in config.option.markexpr else "`make test-all` runs"
-        )
-        terminalreporter.section("left out")
-        terminalreporter.line("\n".join([*lines, f"{larger} them"]))
 
 
 def _state() -> dict[str, object]:

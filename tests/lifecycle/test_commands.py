@@ -31,6 +31,7 @@ from tests.lifecycle.worlds import (
     files_of,
     git,
     picture,
+    replace_once,
     template,
     text,
     vendored,
@@ -328,26 +329,9 @@ def test_what_was_put_aside_by_an_earlier_abort_stays(run: Run, edited: Path) ->
 CONFIG, OPTIM = "config/ppo_trainer.yaml", "actor_rollout_ref.actor.optim"
 
 
-def _config(rate: int, schedule: str, *, steps: bool) -> Tree:
-    lines = [f"lr: {rate}", f"{schedule}: constant", *(["gone: 1"] if steps else [])]
+def _config(*lines: str) -> Tree:
     text = "actor_rollout_ref:\n  actor:\n    optim:\n" + "".join(f"      {line}\n" for line in lines)
     return Tree.of([*OLD_TREE, template(CONFIG, text.encode())])
-
-
-@pytest.fixture
-def with_config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A project with a preset of the owner's, in which a key has another name from 0.6.0 on."""
-    old, new = _config(1, "warmup_style", steps=True), _config(2, "lr_scheduler_type", steps=False)
-    monkeypatch.setitem(TREES, "0.5.0", old)
-    monkeypatch.setitem(TREES, "0.6.1", new)
-    project = create(tmp_path / "toy", old, OLD)
-    preset = project / "config/preset/mine.yaml"
-    preset.parent.mkdir()
-    preset.write_text("# @package _global_\nactor_rollout_ref:\n  actor:\n    optim:\n      warmup_style: cosine\n")
-    (project / CONFIG).write_text(
-        (project / CONFIG).read_text().replace("lr: 1", "lr: 3").replace("gone: 1", "gone: 2")
-    )
-    return project
 
 
 SETTINGS = f"""
@@ -358,31 +342,32 @@ your settings
 """
 
 
-def test_what_becomes_of_settings_is_told(run: Run, with_config: Path) -> None:
-    (with_config / "config/flat.yaml").write_text("defaults: [mine]\nactor_rollout_ref: {actor: {optim: {gone: 3}}}\n")
-    shown = run("upgrade", with_config, "--dry-run", code=0).out
-    assert "(nothing was written)\n" in shown
-    assert shown.endswith(SETTINGS)
-    settings = json.loads(run("upgrade", with_config, "--json", code=1).out)["settings"]
+def test_what_becomes_of_settings_is_told(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """And a file of the owner's that is rewritten beside a conflict is as it was after an --abort."""
+    old = _config("lr: 1", "warmup_style: constant", "gone: 1")
+    monkeypatch.setitem(TREES, "0.5.0", old)
+    monkeypatch.setitem(TREES, "0.6.1", _config("lr: 2", "lr_scheduler_type: constant"))
+    project = create(tmp_path / "toy", old, OLD)
+    preset, flat = project / "config/preset/mine.yaml", project / "config/flat.yaml"
+    preset.parent.mkdir()
+    preset.write_text("# @package _global_\nactor_rollout_ref:\n  actor:\n    optim:\n      warmup_style: cosine\n")
+    flat.write_text("defaults: [mine]\nactor_rollout_ref: {actor: {optim: {gone: 3}}}\n")
+    replace_once(project / CONFIG, "gone: 1", "gone: 2")
+    assert run("upgrade", project, "--dry-run", code=0).out.endswith(SETTINGS)
+    replace_once(project / CONFIG, "lr: 1", "lr: 3")
+    before = picture(project)
+    settings = json.loads(run("upgrade", project, "--json", code=1).out)["settings"]
     assert [item["new_key"] for item in settings["moved"]] == [f"{OPTIM}.lr_scheduler_type"]
-    assert [(item["key"], item["value"]) for item in settings["lost"]] == [(f"{OPTIM}.gone", "2")]
     assert [(item["file"], item["line"]) for item in settings["to_change"]] == [("config/flat.yaml", 2)]
-
-
-def test_a_file_of_the_owners_that_is_rewritten_beside_a_conflict(run: Run, with_config: Path) -> None:
-    before = picture(with_config)
-    run("upgrade", with_config, code=1)
-    assert "lr_scheduler_type: cosine" in (with_config / "config/preset/mine.yaml").read_text()
-    run("status", with_config, code=0)
-    run("upgrade", with_config, "--abort", code=0)
-    assert picture(with_config) == before
-    run("upgrade", with_config)
+    assert "lr_scheduler_type: cosine" in preset.read_text()
+    run("upgrade", project, "--abort", code=0)
+    assert picture(project) == before
+    run("upgrade", project)
     # What is left is the marker, and not the former version that is parked for the setting that has no place.
-    assert run("upgrade", with_config, "--continue").err.startswith(f"error: {CONFIG}:4: a marker is left\n")
-    resolved = with_config / CONFIG
-    resolved.write_text("actor_rollout_ref:\n  actor:\n    optim:\n      lr: 3\n      lr_scheduler_type: constant\n")
-    run("upgrade", with_config, "--continue", code=0)
-    assert (with_config / "orphaned" / CONFIG).is_file()
+    assert run("upgrade", project, "--continue").err.startswith(f"error: {CONFIG}:4: a marker is left\n")
+    (project / CONFIG).write_text("actor_rollout_ref: {actor: {optim: {lr: 3}}}\n")
+    run("upgrade", project, "--continue", code=0)
+    assert (project / "orphaned" / CONFIG).is_file()
 
 
 def test_a_journal_that_no_command_could_read_is_not_begun_with(small: Path) -> None:

@@ -21,68 +21,31 @@ from extractor.cli.app import run as command
 from extractor.project import base, lock
 from extractor.usecases import emitted_files, upgrade
 from extractor.usecases.upgrade.choices import UpgradeRequest
-from extractor.usecases.upgrade.former_features import FormerFeatures, find_former_features
 from extractor.values import releases
-from extractor.values.tree import File, FileKind, Tree
+from extractor.values.tree import FileKind
 from tests.cli.conftest import Result
-from tests.lifecycle.releases import Configuration, generated, options_of
-from tests.lifecycle.worlds import create, files_of, replace_once
+from tests.lifecycle.releases import Configuration, generated
+from tests.lifecycle.worlds import replace_once
 from tests.project.support import make
-from tests.releases import NEWEST, source_of
-from tests.rewrite.support import with_former_header
+from tests.releases import NEWEST
 
 pytestmark = [pytest.mark.usefixtures("verl"), pytest.mark.filterwarnings("ignore:invalid escape sequence")]
 OLD, NEW = NEWEST
 
 
-# Headers of before schema 2 of the lock give way to today's, which change with the code only.
-
-
 def test_files_whose_code_is_equal_are_equal_in_two_releases() -> None:
+    """Headers change with the code only."""
     before = {file.path: file for file in generated(Configuration(OLD)).tree}
     equal = 0
     for file in generated(Configuration(NEW)).tree:
-        if file.path not in before or file.kind is FileKind.HOOK or file.path == "LICENSE.verl":
-            continue
-        (first, _, code), (former, _, its) = (side.data.decode().partition("\n") for side in (file, before[file.path]))
-        assert code != its or first == former, file.path
-        assert OLD not in first, file.path
-        assert NEW not in first, file.path
-        equal += file.kind is FileKind.VENDORED and code == its
+        if file.path in before and file.kind is FileKind.VENDORED and file.path != "LICENSE.verl":
+            (first, _, code), (former, _, its) = (
+                side.data.decode().partition("\n") for side in (file, before[file.path])
+            )
+            assert code != its or first == former, file.path
+            assert not {OLD, NEW} & {*first.split()}, file.path
+            equal += code == its
     assert equal >= 25
-
-
-def _with_former_header(file: File) -> File:
-    if not file.upstream_path or not file.upstream_sha256:
-        return file
-    body = file.data.decode().partition("\n")[2]
-    text = with_former_header(body, OLD, file.upstream_path, file.changes, file.upstream_sha256)
-    return replace(file, data=text.encode(), changes=())
-
-
-def test_an_untouched_project_becomes_a_fresh_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of one whose changes stand in headers, and none in the lock."""
-    options, source = options_of(Configuration(OLD)), source_of(OLD)
-    former = Tree.of([_with_former_header(file) for file in generated(Configuration(OLD)).tree])
-    project = create(tmp_path / "toy", former, options)
-    locked = lock.Lock.of(former, options, vextract="0.1.0", source_kind=source.kind, source_sha256=source.sha256)
-    text = lock.dump(locked).decode().replace("schema = 2", "schema = 1").rpartition("\n[integrity]\n")[0]
-    digest = lock._compute_body_digest(text)
-    (project / lock.NAME).write_text(f'{text}\n[integrity]\nsha256 = "{digest}"\n', encoding="utf-8")
-
-    for name in ("status", "diff", "sync"):
-        assert command([name, str(project)]) == 0
-        assert "edited" not in capsys.readouterr().out, name
-    assert command(["explain", "agg_loss", str(project)]) == 0
-    assert f"\n  release  verl {OLD}, sha256 of that file " in capsys.readouterr().out
-    assert command(["upgrade", str(project), "--to", NEW, "--offline"]) == 0
-    assert "no conflicts" in capsys.readouterr().out
-    tree = generated(Configuration(NEW)).tree
-    emitted = {file.path: file.data for file in tree if file.kind is not FileKind.HOOK}
-    found = files_of(project)
-    assert base.read(project, lock.read(project)) == emitted == {path: found[path] for path in emitted}
-    fresh = lock.Lock.of(tree, options_of(Configuration(NEW)), vextract="", source_kind="", source_sha256="")
-    assert lock.read(project).files == fresh.files
 
 
 # Methods that a slice leaves out, and that a project has whose classes are whole.
@@ -156,35 +119,6 @@ def test_features_that_are_used_stay_and_others_go(run: Callable[..., Result], t
     assert (root / "toy/rewards/sandboxing/judge.py").exists()
     assert not (root / "toy/run/verl_shards.py").exists()
     assert run("upgrade", root).out.startswith("up to date")
-
-
-# What every project had in a file, and what of it an owner uses.
-STOOD_IN = {
-    "toy/training/rollouts.py": b"reward_keys.IN_BACKGROUND\n",
-    "toy/training/trainer.py": b"self.config.local.log_train_generations\n",
-    "toy/training/failures.py": b"class DivergenceCheck",
-}
-USES = {
-    "overlap": "local: {reward: {in_background: true}}\n",
-    "reward_logs": "local: {log_train_generations: 2}\n",
-    "watch": "except: DivergenceError as error\n",
-}
-
-
-@pytest.mark.slow
-def test_settings_and_uses_bring_their_feature(tmp_path: Path) -> None:
-    root = make(Configuration(NEW), tmp_path / "project").root
-    found = lock.read(root)
-    emitted = {file.path: (root / file.path).read_bytes() for file in found.files}
-    for path, code in STOOD_IN.items():
-        emitted[path] += code
-        (root / path).write_bytes(emitted[path])
-    for name, text in USES.items():
-        path = "mine.py" if name == "watch" else "config/mine.yaml"
-        (root / path).write_text(text)
-        used = find_former_features(root, found, emitted, found.options, releases.load(NEW))
-        assert used == FormerFeatures({name: path}, tuple(sorted(USES.keys() - {name})))
-        (root / path).unlink()
 
 
 # The last commits before the layout changed, and before features were taken out of the default project.

@@ -156,14 +156,6 @@ def test_what_stands_nowhere_any_more_is_set_aside_and_the_rest_goes_along(proje
     assert "toy/run/process.py" in _read(project, f"orphaned/{SILENCE}.note")
 
 
-def test_a_name_that_two_modules_have_now_is_nobodys(project: Path) -> None:
-    replace_once(project / SILENCE, "return os.sep", "return os.sep * 2")
-    both = [template("toy/run/process.py", (PROCESS + OTHER).encode())]
-    verdicts = _upgrade(project, Tree.of([*both, template("toy/files.py", FILES_NOW.encode())]))
-    assert verdicts[SILENCE] == (Verdict.ORPHAN, Reason.GONE)
-    assert _read(project, "toy/files.py") == FILES_NOW
-
-
 def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project: Path) -> None:
     replace_once(project / "toy/files.py", "return sys.path", "return sys.path[1:]")
     process = template("toy/run/process.py", (PROCESS + "\n\ndef there():\n    return sys.path\n").encode())
@@ -176,68 +168,59 @@ def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project
 
 FORMER_LAYOUT = Tree.of(
     [
-        template("toy/training/watch.py", text("# vextract:template", "x = 1")),
-        template("toy/training/config_loading.py", text("# vextract:template", "from . import reward_keys, trainer")),
+        template("toy/training/watch.py", text(HEADER, "x = 1")),
+        template("toy/training/config_loading.py", text(HEADER, "from . import reward_keys, trainer")),
         vendored("utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto")),
-        template("main.py", text("# vextract:template", "from toy.training.watch import f")),
+        template("main.py", text(HEADER, "from toy.training.watch import f")),
     ]
 )
 LAYOUT_OF_TODAY = Tree.of(
     [
-        template("toy/run/watch.py", text("# vextract:template", "x = 2")),
-        template("toy/settings/loading.py", text("# vextract:template", "from ..training import trainer")),
+        template("toy/run/watch.py", text(HEADER, "x = 2")),
+        template("toy/settings/loading.py", text(HEADER, "from ..training import trainer")),
         vendored("vendored/utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto"), "u"),
-        template("main.py", text("# vextract:template", "from toy.run.watch import f")),
+        template("main.py", text(HEADER, "from toy.run.watch import f")),
     ]
 )
-
-
-@pytest.fixture
-def laid_out(tmp_path: Path) -> Path:
-    """A project of the former layout."""
-    return create(tmp_path / "toy", FORMER_LAYOUT, OLD)
 
 
 def _relaid(project: Path) -> dict[str, tuple[Verdict, Reason]]:
     return _upgrade(project, LAYOUT_OF_TODAY, FORMER_LAYOUT)
 
 
-def test_what_nobody_has_edited_is_moved(laid_out: Path) -> None:
-    verdicts = _relaid(laid_out)
+def test_what_moved_whole_takes_edits_and_imports_along(tmp_path: Path) -> None:
+    untouched, edited, taken, gone = (create(tmp_path / name, FORMER_LAYOUT, OLD) for name in "abcd")
+    verdicts = _relaid(untouched)
     assert verdicts["toy/training/watch.py"] == (Verdict.DELETE, Reason.MOVED)
     assert verdicts["toy/vendored/utils/device.py"] == (Verdict.UPDATE, Reason.MOVED)  # it is as it was
-    assert all((laid_out / file.path).read_bytes() == file.data for file in LAYOUT_OF_TODAY)
-    assert not any((laid_out / file.path).exists() for file in FORMER_LAYOUT if file.path != "main.py")
+    assert all((untouched / file.path).read_bytes() == file.data for file in LAYOUT_OF_TODAY)
+    assert not any((untouched / file.path).exists() for file in FORMER_LAYOUT if file.path != "main.py")
 
-
-def test_imports_that_the_owner_wrote_follow_and_edits_that_clash_conflict_there(laid_out: Path) -> None:
     mine = (
-        "# vextract:template\nfrom . import reward_keys, trainer\n\n\ndef f():\n"
+        f"{HEADER}from . import reward_keys, trainer\n\n\ndef f():\n"
         "    from .watch import (  # mine\n        g,\n    )\n    import toy.utils.device as device\n\n"
         "    return g, device\n"
     )
-    (laid_out / "toy/training/config_loading.py").write_text(mine, encoding="utf-8")
-    with (laid_out / "toy/utils/device.py").open("a") as file:
+    (edited / "toy/training/config_loading.py").write_text(mine, encoding="utf-8")
+    with (edited / "toy/utils/device.py").open("a") as file:
         file.write("x = 1\n")
-    (laid_out / "toy/training/watch.py").write_bytes(text("# vextract:template", "x = 3  # mine"))
-    assert _relaid(laid_out)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.BOTH)
-    assert "mine" in _read(laid_out, "toy/run/watch.py")
-    assert not (laid_out / "toy/training/watch.py").exists()
-    after = _read(laid_out, "toy/settings/loading.py")
+    (edited / "toy/training/watch.py").write_bytes(text(HEADER, "x = 3  # mine"))
+    assert _relaid(edited)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.BOTH)
+    assert "mine" in _read(edited, "toy/run/watch.py")
+    assert not (edited / "toy/training/watch.py").exists()
+    after = _read(edited, "toy/settings/loading.py")
     assert "    from ..run.watch import (  # mine\n        g,\n    )\n" in after
     assert "import toy.vendored.utils.device as device" in after
-    assert _read(laid_out, "toy/vendored/utils/device.py").endswith("from ..protocol import DataProto\nx = 1\n")
+    assert _read(edited, "toy/vendored/utils/device.py").endswith("from ..protocol import DataProto\nx = 1\n")
 
-
-def test_what_its_owner_put_there_or_took_away_stays_so(laid_out: Path) -> None:
-    twin = Path(shutil.copytree(laid_out, laid_out.parent / "twin"))
-    (laid_out / "toy/run").mkdir()
-    (laid_out / "toy/run/watch.py").write_bytes(b"mine\n")
-    assert _relaid(laid_out)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
-    assert (laid_out / "toy/run/watch.py").read_bytes() == b"mine\n"
-    (twin / "toy/training/watch.py").unlink()
-    assert _relaid(twin)["toy/run/watch.py"] == (Verdict.KEEP, Reason.REMOVED)
-    assert not (twin / "toy/run/watch.py").exists()
+    # What its owner put there or took away stays so.
+    (taken / "toy/run").mkdir()
+    (taken / "toy/run/watch.py").write_bytes(b"mine\n")
+    assert _relaid(taken)["toy/run/watch.py"] == (Verdict.CONFLICT, Reason.IN_THE_WAY)
+    assert (taken / "toy/run/watch.py").read_bytes() == b"mine\n"
+    (gone / "toy/training/watch.py").unlink()
+    assert _relaid(gone)["toy/run/watch.py"] == (Verdict.KEEP, Reason.REMOVED)
+    assert not (gone / "toy/run/watch.py").exists()
 
 
 def test_no_name_of_today_is_a_former_one() -> None:

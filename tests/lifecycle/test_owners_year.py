@@ -38,12 +38,9 @@ def compute_mine_sign_advantage(token_level_rewards, response_mask, config=None,
 """
 CONFLICT = re.compile(r"^<<<<<<< .*?\n(.*?)^\|{7} .*?^>>>>>>> .*?\n", re.DOTALL | re.MULTILINE)
 IMPORTS = """
-import importlib
-import sys
-from pathlib import Path
-
+import importlib, pathlib, sys
 sys.path.insert(0, ".")
-for path in sorted(Path("toy").rglob("*.py")):
+for path in sorted(pathlib.Path("toy").rglob("*.py")):
     importlib.import_module(".".join(path.with_suffix("").parts))
 """
 
@@ -85,7 +82,6 @@ EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
     "loss": (ALGORITHMS, _append(LOSS), "mine_losses = -advantages"),
     "estimator": (ALGORITHMS, _append(ESTIMATOR), "def compute_mine_sign_advantage"),
     "display": (METRICS, _replace(r"^    metrics = \{$", '\\g<0>\n        "mine/one": 1.0,'), '"mine/one": 1.0,'),
-    "function": (METRICS, _append("\n\ndef mine_mean(values):\n    return sum(values)\n"), "def mine_mean"),
     "default": (CONFIG, _replace("size: 1024$", "size: 768"), "train_batch_size: 768"),
     "renamed default": (
         "config/optim/adamw.yaml",
@@ -112,7 +108,6 @@ EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
         "mine_measured",
     ),
     "own file": ("toy/own/helpers.py", _append("MINE_HELP = 1\n"), "MINE_HELP = 1"),
-    "own test": ("tests/test_mine.py", _append("def test_mine():\n    assert True\n"), "def test_mine"),
     "requirement": ("pyproject.toml", _replace(r"^dependencies = \[$", '\\g<0>\n    "einops>=0.7",'), '"einops>=0.7",'),
     "README": ("README.md", _replace("^# toy$", "# toy\n\nMine, for us."), "Mine, for us"),
 }

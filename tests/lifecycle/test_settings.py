@@ -3,13 +3,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from extractor.pipeline.plan import Reason, Verdict
-from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.settings import CarriedSettings, LostSetting, MovedSetting, carry, rename_own_settings
 from extractor.values.tree import Tree
-from tests.lifecycle.worlds import NEW, OLD, create, files_of, ready, replace_once, template, vendored
+from tests.lifecycle.worlds import NEW, OLD, create, files_of, ready, replace_once, template
 
 MAIN = "config/ppo_trainer.yaml"
 REWARD = "config/reward/reward.yaml"
@@ -149,19 +146,6 @@ def test_what_stands_in_several_places_of_the_config_takes_nothing_that_is_for_o
     assert "    schedule: cosine\n" in found.theirs[MAIN].decode()
 
 
-def test_what_a_recipe_says_stays_in_it() -> None:
-    """Where it wins over presets, also if there is no other recipe."""
-    recipe = "config/recipe/toy.yaml"
-    main = "defaults:\n  - reward@_global_: reward\n  - _self_\n  - preset@_global_: grpo\n  - recipe@_global_: toy\n"
-    base = {**OLD_FILES, MAIN: main, recipe: "# Nothing to change.\n"}
-    new = {**NEW_FILES, MAIN: main, recipe: "# Nothing to change.\n"}
-    before, after = ({path: text.encode() for path, text in side.items()} for side in (base, new))
-    ours = {recipe: before[recipe] + b"buffer:\n  len: 7\n"}
-    found = carry(before, ours, after, renamed, set(after))
-    assert [(item.new_key, item.new_file) for item in found.moved] == [("reward.arguments.buffer.len", recipe)]
-    assert list(found.theirs) == [recipe]
-
-
 def test_what_has_no_place_is_lost_and_references_follow() -> None:
     found, new = carried({MAIN: ("gone: 1", "gone: 2")})
     assert found.lost == (LostSetting("actor.gone", "2", MAIN),)
@@ -245,19 +229,6 @@ def test_nothing_is_put_where_something_of_the_owners_lies(tmp_path: Path) -> No
     assert (project / MAIN).read_text().endswith("a: 1\nreward:\n  function:\n    path: 3\n")
 
 
-def test_all_that_has_taken_the_part_of_a_file_is_named(small: Path) -> None:
-    (small / "toy/gone.py").write_bytes(b"gone\n1\nmine\n")
-    names = ("toy/engine.py", "toy/losses.py", "toy/pad.py")
-    new = Tree.of([vendored(name.removeprefix("toy/"), name.encode()) for name in names])
-    entry = ready(small, new, NEW, {"toy/gone.py": Successor(names, same=False, importers=("main.py",))})
-    assert not any(action.verdict is Verdict.MERGE for action in entry.plan.actions)
-    entry.run()
-    note = (small / "orphaned/toy/gone.py.note").read_text()
-    assert "toy/engine.py replaces it, but your edits cannot be merged into it automatically.\n" in note
-    assert "\nIt was used by main.py: see what that uses now.\n" in note
-    assert "\nOther parts of it are in toy/losses.py, toy/pad.py.\n" in note
-
-
 OWN = """\
 # @package _global_
 # What I tried.
@@ -270,34 +241,35 @@ data:
 """
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            OWN,
-            "# @package _global_\n# What I tried.\n\ndata:\n  size: ${reward.function.path}\n"
-            "reward:\n  function:\n    # Of mine.\n    path: 1  # the first\n",
-        ),
-        (
-            "judge:\n  path: 1\n  more:\n    weights:\n      score: 1.0\n",
-            "reward:\n  function:\n    path: 1\n  more:\n    weights:\n      score: 1.0\n",
-        ),
-        ("mine: 1\ndata:\n  size: 3\n", None),  # nothing of it has another name
-        ("judge: {path: 1}\n", None),  # keys in braces share a line
-        ("judge:\n  path: 1\nreward:\n  function:\n    path: 2\n", None),  # which of the two is meant?
-        # Two names that became one.
-        ("judge:\n  path: 1\n  other: 2\n", "judge:\n  other: 2\nreward:\n  function:\n    path: 1\n"),
-        ("judge:\n  path: 1\n  other: 1\n", "reward:\n  function:\n    path: 1\n"),
-        ("judge:\r\n  path: 1\r\n", None),
-        ("judge: [\n", None),
-    ],
+# A file of the owner's, and what becomes of it; None: it stays.
+OWNERS = (
+    (
+        OWN,
+        "# @package _global_\n# What I tried.\n\ndata:\n  size: ${reward.function.path}\n"
+        "reward:\n  function:\n    # Of mine.\n    path: 1  # the first\n",
+    ),
+    (
+        "judge:\n  path: 1\n  more:\n    weights:\n      score: 1.0\n",
+        "reward:\n  function:\n    path: 1\n  more:\n    weights:\n      score: 1.0\n",
+    ),
+    ("mine: 1\ndata:\n  size: 3\n", None),  # nothing of it has another name
+    ("judge: {path: 1}\n", None),  # keys in braces share a line
+    ("judge:\n  path: 1\nreward:\n  function:\n    path: 2\n", None),  # which of the two is meant?
+    # Two names that became one.
+    ("judge:\n  path: 1\n  other: 2\n", "judge:\n  other: 2\nreward:\n  function:\n    path: 1\n"),
+    ("judge:\r\n  path: 1\r\n", None),
+    ("judge: [\n", None),
 )
-def test_files_of_the_owners_own_get_new_names(text: str, expected: str | None) -> None:
+
+
+def test_files_of_the_owners_own_get_new_names() -> None:
     old = {MAIN: b"judge:\n  path: null\n  other: null\n  more: {}\ndata:\n  size: 1\n"}
     new = Tree.of([template(MAIN, b"reward:\n  function:\n    path: null\n  more: {}\ndata:\n  size: 1\n")])
     table = {"judge.path": "reward.function.path", "judge.other": "reward.function.path", "judge.more": "reward.more"}
-    files, moved = rename_own_settings({"config/mine.yaml": text.encode()}, old, new, lambda key: renamed(key, table))
-    assert files == ({"config/mine.yaml": expected.encode()} if expected is not None else {})
-    assert ("reward.function.path" in {item.new_key for item in moved}) == bool(files)
-    # What is left is the owner's to decide.
-    assert rename_own_settings(files, old, new, lambda key: renamed(key, table))[0] == {}
+    for text, expected in OWNERS:
+        given = {"config/mine.yaml": text.encode()}
+        files, moved = rename_own_settings(given, old, new, lambda key: renamed(key, table))
+        assert files == ({"config/mine.yaml": expected.encode()} if expected is not None else {}), text
+        assert ("reward.function.path" in {item.new_key for item in moved}) == bool(files)
+        # What is left is the owner's to decide.
+        assert rename_own_settings(files, old, new, lambda key: renamed(key, table))[0] == {}
