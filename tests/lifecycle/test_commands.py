@@ -40,7 +40,6 @@ from tests.lifecycle.worlds import (
 Run = Callable[..., Result]
 TREES = {"0.5.0": OLD_TREE, "0.6.1": NEW_TREE}
 CRITIC = vendored("critic.py", text("critic"))
-ENDS = (".vextract/base.zip", lock.NAME)
 
 
 @pytest.fixture(autouse=True)
@@ -132,6 +131,9 @@ def test_conflicts_to_the_end(run: Run, edited: Path) -> None:
         "hint: edit the file and remove the markers, then run `vextract upgrade --continue`\n"
     )
     undone, broken, gone = (Path(shutil.copytree(edited, edited.parent / name)) for name in ("undone", "no", "gone"))
+    with injected(Faults(0, error(errno.ENOSPC), for_good=True, names=("write",))):
+        full = run("upgrade", undone, "--abort", code=1).err
+    assert "cannot be written: No space left on device; the upgrade is still half way" in full
     assert run("upgrade", undone, "--abort").out == "undone: verl 0.5.0 -> verl 0.6.1; every file is as it was\n"
     assert picture(undone) == before
     (broken / "main.py").write_text("fine = 1\ndef f(:\n")
@@ -209,29 +211,7 @@ def test_status(run: Run, small: Path) -> None:
         assert yours == [*kept, "notes.txt", "toy/custom/reward.py", "toy/data/c"]
 
 
-def test_newer_templates_are_an_upgrade(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    relock(small, vextract="0.0.1")
-    assert "newer templates: vextract 0.0.1 wrote this project, this is 0.1.0" in run("status", small).out
-    monkeypatch.setitem(TREES, "0.5.0", Tree.of([*OLD_TREE, vendored("better.py", text("better"))]))
-    assert run("upgrade", small, "--to", "0.5.0").out == (
-        "verl 0.5.0 (vextract 0.0.1) -> verl 0.5.0 (vextract 0.1.0): no conflicts, 1 added, 8 kept\n"
-        "add       toy/better.py  (new)\n"
-    )
-    assert lock.read(small).vextract == "0.1.0"
-
-
-def test_a_disk_that_is_full_on_the_way_back(run: Run, edited: Path) -> None:
-    before = picture(edited)
-    run("upgrade", edited)
-    with injected(Faults(0, error(errno.ENOSPC), for_good=True, names=("write",))):
-        result = run("upgrade", edited, "--abort")
-    assert result.code == 1
-    assert "cannot be written: No space left on device; the upgrade is still half way" in result.err
-    run("upgrade", edited, "--abort", code=0)
-    assert picture(edited) == before
-
-
-def test_options_change(run: Run, small: Path) -> None:
+def test_options_change(run: Run, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("upgrade", small, "--with", "critic").out == (
         "verl 0.5.0 (without critic) -> verl 0.5.0 (with critic): no conflicts, 1 added, 8 kept\n"
         "add       toy/critic.py  (new)\n"
@@ -241,22 +221,24 @@ def test_options_change(run: Run, small: Path) -> None:
     assert (small / "orphaned/toy/critic.py").read_bytes() == text("mine")
     run("upgrade", small, "--algorithm", "ppo", code=0)
     assert lock.read(small).options == Options("toy", "0.5.0", algorithm="ppo", features=("critic",))
-    # A feature that vextract has no longer goes by itself.
-    relock(small, options=replace(OLD, features=("critic", "gone")))
-    assert "features that vextract no longer has: gone" in run("upgrade", small, "--to", "0.5.0").out
-    assert lock.read(small).options.features == ("critic",)
+    # A feature that vextract has no longer goes by itself, and newer templates are an upgrade.
+    relock(small, options=replace(OLD, features=("critic", "gone")), vextract="0.0.1")
+    assert "newer templates: vextract 0.0.1 wrote this project, this is 0.1.0" in run("status", small).out
+    monkeypatch.setitem(TREES, "0.5.0", Tree.of([*OLD_TREE, vendored("better.py", text("better"))]))
+    shown = run("upgrade", small, "--to", "0.5.0").out
+    assert "features that vextract no longer has: gone" in shown
+    assert "\nadd       toy/better.py  (new)\n" in shown
+    assert (lock.read(small).vextract, lock.read(small).options.features) == ("0.1.0", ("critic",))
 
 
 def test_a_feature_is_added_and_removed(run: Run, small: Path) -> None:
-    run("add", "critic", "--project", small, code=0)
+    run("add", "critic", "qlora", "--project", small, code=0)
     assert (small / CRITIC.path).read_bytes() == CRITIC.data
-    run("remove", "critic", "--project", small, code=0)
-    assert not (small / CRITIC.path).exists()
     wrong = run("remove", "critic", str(small), code=2)
     assert f"hint: give the project by `--project {small}`" in wrong.err
-    run("add", "qlora", "--project", small, code=0)
     left = "no longer needed by others, still in the project (`vextract remove export_model lora` removes them): "
-    assert f"{left}export_model, lora\n" in run("remove", "qlora", "--project", small).out
+    assert f"{left}export_model, lora\n" in run("remove", "critic", "qlora", "--project", small).out
+    assert not (small / CRITIC.path).exists()
     run("remove", "export_model", "lora", "--project", small, code=0)
     assert lock.read(small).options.features == ()
 
@@ -277,18 +259,11 @@ def test_usage_errors(run: Run, small: Path) -> None:
         result = run("upgrade", small, *arguments, code=2)
         assert message in result.err
         assert f"hint: {hint}" in result.err
-    assert picture(small) == before
-
-
-def test_two_at_once(run: Run, small: Path) -> None:
-    before = picture(small)
     with disk.lock_exclusively(small) as free:
         assert free
         for flags in ([], ["--dry-run"], ["--continue"], ["--abort"]):
-            result = run("upgrade", small, *flags, code=1)
-            assert result.err == (
-                "error: another vextract is upgrading this project\nhint: wait until it has ended, then try again\n"
-            )
+            said = "error: another vextract is upgrading this project\nhint: wait until it has ended, then try again\n"
+            assert run("upgrade", small, *flags, code=1).err == said
     assert picture(small) == before
 
 
@@ -370,15 +345,6 @@ def test_what_becomes_of_settings_is_told(run: Run, tmp_path: Path, monkeypatch:
     assert (project / "orphaned" / CONFIG).is_file()
 
 
-def test_a_journal_that_no_command_could_read_is_not_begun_with(small: Path) -> None:
-    ends = [journal.Change(path, *[(small / path).read_bytes()] * 2, None) for path in ENDS]
-    changes = (journal.Change("toy/of_nobody.py", b"old", b"new", None), *ends)
-    before = picture(small)
-    with pytest.raises(ValueError, match="is no file of the project"):
-        journal.begin(small, journal.Journal("x", changes, (), (), ()))
-    assert picture(small) == before
-
-
 def test_the_journal_is_none_of_gits_business(run: Run, edited: Path) -> None:
     git(edited, "init", "-q")
     run("upgrade", edited, "--allow-dirty")
@@ -388,6 +354,10 @@ def test_the_journal_is_none_of_gits_business(run: Run, edited: Path) -> None:
     # Every other command refuses where it is half way.
     found = journal.read(edited)
     assert found is not None
+    before = picture(edited)
+    with pytest.raises(ValueError, match="is no file of the project"):  # no command could read such a journal
+        journal.begin(edited, replace(found, changes=(journal.Change("toy/x.py", b"", b"", None), *found.changes)))
+    assert picture(edited) == before
     (edited / lock.NAME).write_bytes(found.lock.old or b"")
     for words in (["sync"], ["diff"], ["upgrade"], ["upgrade", "--dry-run"]):
         assert run(words[0], edited, *words[1:], code=1).err == (

@@ -8,9 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from packaging.version import Version
 
-from extractor.cli.app import run as command
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import journal
 from extractor.usecases.upgrade.moved_files import Successor
@@ -23,7 +21,6 @@ from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.releases import EVERY_STEP, LONGEST, NEW, STEPS, VLLM, Configuration, generated, options_of
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready
-from tests.project.running import train
 from tests.releases import EVERYTHING
 
 ROUNDS = 6 if EVERYTHING else 3
@@ -84,10 +81,6 @@ def _edit_once(
         token += {"trailing whitespace": b" \t  ", "CRLF line": b"\r"}.get(kind, b"")
         lines[at] += b"  # " + token
     return kind, token
-
-
-def hooks_of(tree: Tree) -> set[str]:
-    return {file.path for file in tree if file.kind is FileKind.HOOK}
 
 
 def successors(old: Configuration, new: Configuration) -> dict[str, Successor]:
@@ -155,8 +148,8 @@ def test_no_edit_is_lost(old: Configuration, new: Configuration, tmp_path: Path)
         entry.run()
         after = files_of(project)
         assert own(after) == expected(before, entry.plan)
-        for path in hooks_of(before_tree):
-            assert after[path] == bytes_before[path]
+        for file in before_tree:
+            assert file.kind is not FileKind.HOOK or after[file.path] == bytes_before[file.path]
         for item in edits:
             assert fate(item, entry.plan, bytes_before, after) != "lost", (seed, item)
         found = journal.read(project)
@@ -175,7 +168,7 @@ def test_untouched(old: Configuration, new: Configuration, tmp_path: Path) -> No
     fresh = picture(create(tmp_path / "fresh", generated(new).tree, options_of(new)))
     after = picture(project)
     # Hooks are written once, so those of the first release stay.
-    for path in hooks_of(generated(old).tree):
+    for path in (file.path for file in generated(old).tree if file.kind is FileKind.HOOK):
         assert after[path] == before[path]
         after[path] = fresh.get(path, after[path])
     assert after == fresh
@@ -252,42 +245,3 @@ def _settings(texts: dict[str, str], tree: Tree) -> list:
     return list_every_setting(
         {path.removeprefix("config/"): text for path, text in {**emitted, **texts}.items()}, "ppo_trainer.yaml"
     )
-
-
-HOOK = """
-
-_score = EnvRewardManager.score
-
-
-def _with_mine(*arguments, **settings):
-    return {**_score(*arguments, **settings), "mine": 0.5}
-
-
-EnvRewardManager.score = staticmethod(_with_mine)
-"""
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(
-    ("old", "new"), [("0.5.0", "0.9.1"), ("0.6.1", "0.7.1"), ("0.7.1", "0.8.0"), ("0.9.1", "0.6.1")]
-)
-def test_the_upgraded_project_trains(old: str, new: str, tmp_path: Path) -> None:
-    """With a hook as it was, a setting under its present name, and an orphan for an edited actor that is gone."""
-    choice = Configuration(old, features=("reward_rules",))
-    root = create(tmp_path / "toy", generated(choice).tree, options_of(choice))
-    with (root / "toy/custom/reward_manager.py").open("a") as file:
-        file.write(HOOK)
-    actor = root / "toy/vendored/workers/dp_actor.py"
-    if actor.exists():
-        actor.write_text(f"{actor.read_text()}\n\nMINE = 1\n")
-    config = root / "config/reward/reward.yaml"
-    section = "reward" if Version(old) >= Version("0.7.1") else "reward_model"
-    weighted = put(config.read_text(), (section, "reward_kwargs", "weights"), Value(" {score: 1.0, mine: 2.0}\n"))
-    assert weighted is not None
-    config.write_text(weighted)
-    assert command(["upgrade", str(root), "--to", new]) == 0
-    parted = (old, new) in (("0.5.0", "0.9.1"), ("0.7.1", "0.8.0"))
-    assert (root / "orphaned/toy/vendored/workers/dp_actor.py").exists() == parted
-    for row in train(root):
-        assert row["reward/mine/mean"] == 0.5
-        assert row["critic/score/mean"] == pytest.approx(row["reward/score/mean"] + 1.0)

@@ -25,7 +25,6 @@ def test_what_is_added_or_imported_comes_along(run: Run, project: Path) -> None:
     run("add", ACTOR, *ADDED, "--project", project, code=0)
     assert "def karmarkar_karp" in (project / BALANCING).read_text()  # although feature dynamic_bsz has it
     text = listed.read_text()
-    assert text.startswith("# What of verl")
     assert "is a root (vextract.toml)" in run("explain", "karmarkar_karp", project, code=0).out
     run("add", ADDED[0], "--project", project, code=0)
     assert listed.read_text() == text  # it is there
@@ -59,7 +58,6 @@ def test_what_is_added_or_imported_comes_along(run: Run, project: Path) -> None:
         assert (project / "toy" / path).exists()
     assert not (project / "toy/vendored/workers/reward_manager/naive.py").exists()
     assert re.search(r"to change toy/vendored/workers/dp_actor.py:\d+ .*no longer in toy.shims.not_vendored", said)
-    assert "to change toy/custom" not in said
     assert "your code uses or changes them: PrecisionType.to_dtype" in said  # as what is the owner's now does
     assert "def karmarkar_karp" in (project / BALANCING).read_text()
     assert "up to date" in run("upgrade", project, "--to", "0.9.1", "--allow-dirty", code=0).out
@@ -74,12 +72,10 @@ def test_what_is_added_or_imported_comes_along(run: Run, project: Path) -> None:
 def test_a_manifest_changed_by_hand_is_said_and_followed(run: Run, project: Path) -> None:
     (project / "vextract.toml").write_text('roots = ["verl.utils.seqlen_balancing"]\n')
     assert "vextract upgrade --to 0.6.1" in run("status", project, code=0).out
-    run("upgrade", project, "--to", "0.6.1", code=0)
-    assert "up to date" in run("upgrade", project, "--to", "0.6.1", code=0).out
-    assert (project / BALANCING).exists()
-    (project / "vextract.toml").unlink()
-    run("upgrade", project, "--to", "0.6.1", code=0)
-    assert not (project / BALANCING).exists()
+    for there in (True, False):
+        run("upgrade", project, "--to", "0.6.1", code=0)
+        assert (project / BALANCING).exists() is there
+        (project / "vextract.toml").unlink(missing_ok=True)
 
 
 @pytest.mark.usefixtures("verl")
@@ -124,7 +120,6 @@ def test_mistakes_are_named(run: Run, project: Path) -> None:
         'rots = ["verl.x:f"]': "did you mean `roots`?",
         'roots = ["verl.utils.nowhere"]': "verl.utils.nowhere:* is not in verl 0.6.1\nhint: correct the name\n",
         'roots = ["verl.utils.fs:copy_to_locla"]': "hint: it has verl.utils.fs:copy_to_local: write that\n",
-        'roots = ["verl.utils.fs:copy_to_local"]': "gives way to shims.",
         '[layout]\n"utils/" = "../x/"': "key `layout.utils/`",
         '[[fixes]]\nid = "a"': "key `fixes[0].why`: is missing",
     }.items():
@@ -133,12 +128,9 @@ def test_mistakes_are_named(run: Run, project: Path) -> None:
         assert (refused.code, said in refused.err) == (2, True), (text, refused.err)
         assert "hint: " in refused.err
     written.unlink()
-    refused = run("add", "verl.trainer.ppo.ray_trainer:RayPPOTrainer", "verl.utils.fs:copy", "--project", project)
-    assert refused.code == 1
-    said = "  vextract.toml asks for verl.trainer.ppo.ray_trainer:RayPPOTrainer\nerror: verl/"
-    assert refused.err.startswith(said), refused.err
+    refused = run("add", "verl.trainer.ppo.ray_trainer:RayPPOTrainer", "--project", project, code=1)
+    assert refused.err.startswith("  vextract.toml asks for verl.trainer.ppo.ray_trainer:RayPPOTrainer\nerror: verl/")
     assert " edited" not in run("status", project).out
-
     # What is not here is explained with what brings it.
     said = run("explain", "karmarkar_karp", project).err
     assert "hint: `vextract add verl.utils.seqlen_balancing:karmarkar_karp` brings it, " in said

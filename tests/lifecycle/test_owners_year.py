@@ -36,6 +36,11 @@ def compute_mine_sign_advantage(token_level_rewards, response_mask, config=None,
     advantages = config.get("mine_alpha") * token_level_rewards.sum(dim=-1, keepdim=True).sign() * response_mask
     return advantages, advantages
 """
+REWARD = """
+
+mine_reward = EnvRewardManager.score
+EnvRewardManager.score = staticmethod(lambda *given, **settings: {**mine_reward(*given, **settings), "mine": 0.5})
+"""
 CONFLICT = re.compile(r"^<<<<<<< .*?\n(.*?)^\|{7} .*?^>>>>>>> .*?\n", re.DOTALL | re.MULTILINE)
 IMPORTS = """
 import importlib, pathlib, sys
@@ -89,18 +94,18 @@ EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
         "(lr_scheduler_type|warmup_style): cosine",
     ),
     "own key": (CONFIG, _replace("^algorithm:$", "algorithm:\n  mine_alpha: 0.25"), "mine_alpha: 0.25"),
-    "reward": ("config/reward/reward.yaml", _replace("name: compute_score", "name: mine_score"), "name: mine_score"),
+    "weights": (
+        "config/reward/reward.yaml",
+        _replace(r"(?s)(reward_model:.*?\n  reward_kwargs:) {}", r"\1 {weights: {score: 1.0, mine: 2.0}}"),
+        "mine: 2.0",
+    ),
+    "reward": ("toy/custom/reward_manager.py", _append(REWARD), "mine_reward"),
     "hook": ("toy/custom/algorithms.py", _append('\nMINE_KEYS = ("algorithm.mine_alpha",)\n'), "MINE_KEYS ="),
     "place": (TENSORS, _remark("masked_whiten", "mine, here"), "# mine, here"),
     "own import": (
         TENSORS,
         _replace("^import torch$", "import torch\nfrom ...own.helpers import MINE_HELP"),
         "import MINE_HELP",
-    ),
-    "import": (
-        "toy/vendored/algorithms/reward.py",
-        _replace("^import os$", "import math as mine_math\nimport os"),
-        "math as mine_math",
     ),
     "parameter": (
         "toy/vendored/utils/metric/utils.py",
@@ -115,7 +120,7 @@ DELETED = "compute_remax_outcome_advantage"
 
 
 def make(root: Path) -> Path:
-    choice = Configuration(FIRST)
+    choice = Configuration(FIRST, features=("reward_rules",))
     create(root, generated(choice).tree, options_of(choice))
     assert command(["add", "verl.utils.seqlen_balancing:karmarkar_karp", "--project", str(root)]) == 0
     for path, change, _ in [*EDITS.values(), (ALGORITHMS, _in_function(DELETED, lambda *_: []), "")]:
@@ -167,5 +172,8 @@ def test_an_owners_year(steps: tuple[str, ...], tmp_path: Path, capsys: pytest.C
     look(root)
     up = [upgrade(root, release, capsys) for release in steps]
     assert "compute_policy_loss_mine_tanh" in set().union(*up)
+    there = train(root)
     assert "compute_policy_loss_mine_tanh" not in upgrade(root, FIRST, capsys)
-    assert train(root, "algorithm.adv_estimator=mine_sign")
+    for row in (*there, *train(root, "algorithm.adv_estimator=mine_sign")):
+        assert row["reward/mine/mean"] == 0.5
+        assert row["critic/score/mean"] == pytest.approx(row["reward/score/mean"] + 1.0)

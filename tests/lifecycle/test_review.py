@@ -5,11 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from extractor.cli.app import run as command
-from extractor.usecases import diff
 from extractor.usecases.upgrade.broken_owner_code import find_outdated_losses
 from tests.cli.conftest import Result, project
 from tests.cli.conftest import _pristine as _pristine
@@ -73,12 +70,6 @@ def test_numbers_that_moved_are_told(verl: None, tmp_path: Path, capsys: pytest.
     assert old == pytest.approx(8 * new)  # 0.7.1 divides by the 8 tokens of a row
     assert not any("core_algos.advantage[grpo/" in line for line in moved)
     assert command(["upgrade", str(root), "--numbers"]) == 2
-
-
-@given(st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n"])), st.lists(st.sampled_from([b"a\n", b"b\n", b"c", b"d\n"])))
-def test_a_diff_is_undone(old: list[bytes], new: list[bytes]) -> None:
-    sides = b"".join(old), b"".join(new)
-    assert diff.undo_unified(sides[1], b"a note\n\n" + diff.write_unified_diff("x", *sides)) == sides[0]
 
 
 OLD, MIDDLE, NEW = (Configuration(release) for release in ("0.5.0", "0.6.1", "0.9.1"))
