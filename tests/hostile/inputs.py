@@ -20,23 +20,13 @@ def _chain(count: int) -> str:
 PYTHON: Mapping[str, bytes] = {
     "brackets": b"x = " + b"(" * DEEP + b"1" + b")" * DEEP + b"\n",
     "signs": b"x = " + b"-" * DEEP + b"1\n",
-    "a few hundred signs": b"x = " + b"-" * 700 + b"1\n",
     "sum": b"x = " + b"1+" * DEEP + b"1\n",
-    "attributes": b"x = a" + b".b" * 5_000 + b"\n",
     "elif": b"if a:\n    pass\n" + b"elif a:\n    pass\n" * 2_000,
-    "annotation": b"def f(x: '" + b"(" * 5_000 + b"'): pass\n",
-    "f-strings": b"x = " + b"f'{" * 50 + b"1" + b"}'" * 50 + b"\n",
     "number": b"x = " + b"9" * 10_000 + b"\n",
     "null": b"x = 1\0\n",
-    "latin-1": b"# caf\xe9\nx = 1\n",
-    "declared latin-1": b"# -*- coding: latin-1 -*-\nx = 'caf\xe9'\n",
-    "declared nonsense": b"# -*- coding: nonsense -*-\nx = 1\n",
     "declared rot13": b"# -*- coding: rot13 -*-\nk = 1\n",
     "utf-16": "x = 1\n".encode("utf-16"),
-    "long line": b"x = '" + b"y" * 10_000_000 + b"'\n",
     "nonlocal": b"def f():\n    nonlocal x\n",
-    "surrogate": b"x = '\\ud800'\n",
-    "tabs": b"if a:\n\tx = 1\n        y = 1\n",
     "nothing": b"",
     "conflict": b"<<<<<<< ours\nx = 1\n=======\nx = 2\n>>>>>>> theirs\n",
 }
@@ -44,14 +34,9 @@ PYTHON: Mapping[str, bytes] = {
 # Valid Python that is not written as most is.
 UNUSUAL: Mapping[str, bytes] = {
     "byte order mark": b"\xef\xbb\xbfx = 1\n",
-    "mark and declaration": b"\xef\xbb\xbf# -*- coding: utf-8 -*-\nx = 1\n",
     "carriage returns": b"x = 1\ry = 2\r",
-    "carriage returns and line feeds": b"x = 1\r\ny = '''a\r\nb'''\r\n",
-    "mixed line ends": b"x = 1\r\ny = 2\nz = 3\r",
     "form feed in a line": b"x = 'a\x0cb'\ny = 2\n",
     "separators in a string": "x = 'a\u2028b\x85c\x1cd'\ny = 2\n".encode(),
-    "no line end": b"x = 1",
-    "backslashes": b"x = \\\n  1\n",
     "names": "größe = 1\nℌ = 2\n".encode(),
 }
 
@@ -62,28 +47,18 @@ YAML: Mapping[str, str] = {
     "a cycle": "a: &a [*a]\n",
     "brackets": "a: " + "[" * DEEP + "]" * DEEP + "\n",
     "indents": "".join(" " * n + "a:\n" for n in range(500)),
-    "python": "a: !!python/object/apply:os.system ['true']\n",
     "bad date": "a: !!timestamp 2020-13-45\n",
-    "number": "a: " + "9" * 10_000 + "\n",
     "a key twice": "data: 1\ndata: 2\n",
-    "a list as key": "? [a, b]\n: 1\n",
-    "keys of other types": "1: a\ntrue: b\nnull: c\n2.5: d\n",
-    "null bytes": "a: \0\n",
-    "many keys": "".join(f"k{n}: {n}\n" for n in range(120_000)),
     "defaults in a circle": "defaults:\n  - ppo_trainer\n  - _self_\na: 1\n",
-    "sections that are none below": "data: {}\nactor_rollout_ref: {model: 5, rollout: [a]}\nalgorithm: true\n",
     "interpolations": "".join(f"a{n}: ${{a{n - 1}}}${{a{n - 1}}}\n" if n else "a0: xxxxxxxx\n" for n in range(60))
     + "data: {train_files: '${a59}'}\nactor_rollout_ref: {}\n",
-    "interpolation of itself": "a: ${a}\ndata: {x: '${data}', y: '${data}', z: '${data}'}\nactor_rollout_ref: {}\n",
 }
 
 TOML: Mapping[str, str] = {
     "arrays": "a = " + "[" * DEEP + "]" * DEEP + "\n",
     "dots": "a" + ".a" * 400_000 + " = 1\n",
-    "number": "schema = " + "9" * 10_000 + "\n",
     "bad date": "schema = 2020-13-45\n",
     "a key twice": "schema = 1\nschema = 2\n",
-    "other types": "schema = true\nverl = 5\noptions = [1]\nfiles = 'x'\nintegrity = 1.5\n",
     "files of other types": "schema = 1\nvextract = '1'\nfiles = [1, 2]\n[verl]\n[options]\n[integrity]\n",
 }
 
@@ -92,34 +67,19 @@ _RUN = "\npython -m verl.trainer.main_ppo trainer.x=$A\n"
 BASH: Mapping[str, str] = {
     "doubled": "A=xxxxxxxx\n" + 'A="${A}${A}"\n' * 60 + _RUN,
     "doubled by a loop": "A=x\nfor i in {1..64}; do A=$A$A; done" + _RUN,
-    "replaced": "A=aaaaaaaaaa\n" + 'A="${A//a/$A}"\n' * 20 + _RUN,
-    "words": "A=(" + "a " * 700_000 + ")" + _RUN,
-    "arithmetic": "A=$((" + "(" * 10_000 + "1" + ")" * 10_000 + "))" + _RUN,
     "squares": "A=9\n" + "A=$((A*A))\n" * 60 + _RUN,
-    "powers": "A=$((2**64**64**64))\nA=$((1<<64<<64<<64))\nA=$((9**64))\n" * 20 + _RUN,
     "variables of variables": "a0=1\n"
     + "".join(f"a{n}=a{n - 1}+a{n - 1}\n" for n in range(1, 60))
     + "A=$((a59))"
     + _RUN,
-    "braces": "echo {1..99999999999999999999}{1..9}{1..9}{1..9}{1..9}{1..9}" + _RUN,
     "loops": "for a in {1..64}; do " * 6 + "A=x; " + "done; " * 6 + _RUN,
-    "functions": "".join(f"f{n}() {{ f{n - 1}; f{n - 1}; }}\n" if n else "f0() { A=x; }\n" for n in range(40))
-    + "f39"
-    + _RUN,
     "a function of itself": "f() { f; f; f; }\nf" + _RUN,
     "blocks": "{ " * 5_000 + "A=1; " + "}; " * 5_000 + _RUN,
-    "substitutions": "A=" + "$(echo " * 2_000 + "x" + ")" * 2_000 + _RUN,
-    "quotes": 'A="' + '$(echo "' * 1_000 + "x" + '")' * 1_000 + '"' + _RUN,
     "a pattern": f"A={'a' * 40}\n[[ $A =~ (a+)+$b ]] && A=1\n[[ $A =~ ^(a|a)*b ]] && A=2\n" + _RUN,
-    "a glob": f"A={'a' * 3_000}\n[[ $A == {'*a' * 30}b ]] && A=1\n" + _RUN,
     "positions": f"A=${_HUGE}\nB=${{{_HUGE}}}\nshift {_HUGE}\nC=${{A:{_HUGE}}}\n" + _RUN,
     "overrides": "python -m verl.trainer.main_ppo " + " ".join(f"+a.b{n}=1" for n in range(20_000)),
-    "an override that is deep": "python -m verl.trainer.main_ppo trainer.x=" + "[" * 10_000 + "]" * 10_000,
-    "overrides of sections": "python -m verl.trainer.main_ppo data=5 trainer=[1] actor_rollout_ref=x critic=null",
     "null bytes": "A=\0\0" + _RUN,
-    "carriage returns": "A=1\r\npython -m verl.trainer.main_ppo trainer.total_epochs=$A\r\n",
     "long line": "A='" + "x" * 10_000_000 + "'" + _RUN,
-    "backticks": "A=" + "`echo " * 500 + "x" + "`" * 500 + _RUN,
     "the script itself": "python -m verl.trainer.main_ppo --config-name=run --config-path=.",
 }
 
@@ -163,16 +123,12 @@ THINGS: Mapping[str, Callable[[Path], object]] = {
 
 
 def _deep_folders(top: Path) -> None:
-    # Deeper than a path may be long: by steps.
     here = Path.cwd()
-    os.chdir(top)
-    try:
-        for _ in range(300):
-            Path("d").mkdir()
-            os.chdir("d")
-        Path("x.py").write_text("x = 1\n")
-    finally:
-        os.chdir(here)
+    for _ in range(300):  # deeper than a path may be long: by steps
+        os.chdir(top)
+        top = Path("d")
+        top.mkdir()
+    os.chdir(here)
 
 
 def _links_in_a_circle(top: Path) -> None:
@@ -196,7 +152,6 @@ TREES: Mapping[str, Callable[[Path], object]] = {
     "300 directories in each other": _deep_folders,
     "a name that is no UTF-8": lambda top: (top / os.fsdecode(b"caf\xe9.py")).write_bytes(b"x = 1\n"),
     "a name of 255 bytes": lambda top: (top / ("x" * 252 + ".py")).write_bytes(b"x = 1\n"),
-    "a name with a line feed": lambda top: (top / "a\nb.py").write_bytes(b"x = 1\n"),
     "links to directories in a circle": _links_in_a_circle,
     "many files": _many_files,
     "things that are no files": _things,

@@ -73,10 +73,6 @@ def _overrides(data: bytes) -> object:
     return [parse_override(line) for line in readers.decode(data).splitlines()]
 
 
-def _wheel(data: bytes) -> object:
-    return build_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl")
-
-
 def _journal() -> bytes:
     names = ("main.py", ".vextract/base.zip", "vextract.lock")
     index = {
@@ -122,7 +118,11 @@ TARGETS: Mapping[str, Target] = {
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
     "a launch script": Target(_script, _TEXT, _BASH),
     "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
-    "a wheel": Target(_wheel, (VextractError,), (archives.wheel(), inputs.overlapping("verl/a", 200), b"")),
+    "a wheel": Target(
+        lambda data: build_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl"),
+        (VextractError,),
+        (archives.wheel(), inputs.overlapping("verl/a", 200), b""),
+    ),
 }
 _TOKENS = (
     b"\0", b"\xff", b"\xef\xbb\xbf", b"\r", b"\n", b"\t", b"'", b'"', b"(", b"[", b"{", b"}", b"]", b")", b"&a ", b"*a",

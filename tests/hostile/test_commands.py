@@ -22,8 +22,6 @@ pytestmark = pytest.mark.slow  # all together
 PLACES = ("main.py", "toy/protocol.py", "vextract.lock", ".vextract/base.zip", journal.PATH, "toy/custom")
 COMMANDS = (("status",), ("diff",), ("graph",), ("upgrade", "--abort"), ("upgrade", "--continue"))
 
-QUICK = ("a pipe", "a sparse file of 40 GB", "a link to itself")
-
 
 @pytest.fixture(autouse=True)
 def _a_fast_disk(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -49,9 +47,7 @@ def every_command(project: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert code in (0, 1) or "\nhint: " in said, (words, said)
 
 
-@pytest.mark.parametrize(
-    "thing", [pytest.param(thing, marks=() if thing in QUICK else pytest.mark.thorough) for thing in inputs.THINGS]
-)
+@pytest.mark.parametrize("thing", inputs.THINGS)
 def test_anything_where_a_file_should_be(thing: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for number, place in enumerate(PLACES):
         project = create(tmp_path / f"p{number}" / "toy", OLD_TREE, OLD)
@@ -81,16 +77,16 @@ def test_anything_in_a_directory(tree: str, tmp_path: Path, capsys: pytest.Captu
     os.system(f"rm -rf '{tmp_path}'")  # some trees are too deep for Python's means
 
 
-@pytest.mark.parametrize("name", inputs.PYTHON)
-def test_any_text_in_a_module_of_the_owners(name: str, tmp_path: Path) -> None:
+def test_any_text_in_a_module_of_the_owners(tmp_path: Path) -> None:
     """An upgrade keeps it, merges it or calls it a conflict, whatever it is."""
-    project = edit(create(tmp_path / "toy", OLD_TREE, OLD))
-    (project / "toy/protocol.py").write_bytes(inputs.PYTHON[name])
-    entry = ready(project, NEW_TREE, NEW, MOVED)
-    with an_end():
-        entry.run()
-    held = b"".join(path.read_bytes() for path in project.rglob("protocol.py*"))
-    assert all(line in held for line in inputs.PYTHON[name].strip()[:1000].splitlines())
+    for name, text in inputs.PYTHON.items():
+        project = edit(create(tmp_path / name / "toy", OLD_TREE, OLD))
+        (project / "toy/protocol.py").write_bytes(text)
+        entry = ready(project, NEW_TREE, NEW, MOVED)
+        with an_end():
+            entry.run()
+        held = b"".join(path.read_bytes() for path in project.rglob("protocol.py*"))
+        assert all(line in held for line in text.strip()[:1000].splitlines()), name
 
 
 def test_what_no_command_foresees_is_no_bug_of_ours(

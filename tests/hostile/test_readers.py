@@ -2,7 +2,6 @@
 
 import ast
 import contextlib
-import json
 import random
 import signal
 import sys
@@ -19,8 +18,6 @@ from tests.hostile.targets import TARGETS, mutated, repacked, sliced
 pytestmark = pytest.mark.slow  # all together
 # What hangs is to fail, and not to hang the tests; how fast the rest is does not matter here.
 FOR_EVER = 60
-# Read one by one below, or too long for a test of every day.
-SLOW = {"a launch script"}
 
 
 @pytest.fixture(autouse=True)
@@ -52,13 +49,13 @@ def check(name: str, data: bytes) -> None:
         target.read(data)
 
 
-@pytest.mark.parametrize("name", [name for name in TARGETS if name not in SLOW])
+@pytest.mark.parametrize("name", [name for name in TARGETS if name != "a launch script"])
 def test_every_input_that_was_found(name: str) -> None:
     for data in TARGETS[name].seeds:
         check(name, data)
 
 
-QUICK = {"doubled", "words", "arithmetic", "braces", "a pattern", "blocks", "positions", "null bytes", "replaced"}
+QUICK = {"doubled", "squares", "a pattern", "blocks", "positions", "null bytes"}
 
 
 @pytest.mark.parametrize(
@@ -85,19 +82,6 @@ def test_archives_that_are_whole_and_hold_anything(seed: int, name: str) -> None
     check(name, repacked(data, lambda _, text: mutated(text, chance) if chance.random() < 0.5 else text))
 
 
-_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-_DATA = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner))
-
-
-@given(_DATA, st.sampled_from(["schema", "title", "changes", "made", "emptied", "conflicts"]))
-@settings(max_examples=60, derandomize=True)
-def test_a_journal_of_any_types(value: object, key: str) -> None:
-    def change(name: str, text: bytes) -> bytes:
-        return json.dumps({**json.loads(text), key: value}).encode() if name == "journal.json" else text
-
-    check("a journal", repacked(TARGETS["a journal"].seeds[0], change))
-
-
 def test_valid_python_is_vendored_with_its_meaning() -> None:
     for name, data in inputs.UNUSUAL.items():
         made = [ast.dump(node) for node in ast.parse(sliced(data)).body]
@@ -114,4 +98,4 @@ def test_real_configs_and_modules_are_far_from_the_limits() -> None:
     readers.check_yaml("a: &a {b: 1}\nc: *a\nd: [*a, *a]\n")
     readers.parse_toml("a.b.c.d.e = [[1], [2]]")
     with pytest.raises(SyntaxError, match="nested more than 150 levels deep"):
-        readers.parse_python(inputs.PYTHON["a few hundred signs"])
+        readers.parse_python(b"x = " + b"-" * 700 + b"1\n")

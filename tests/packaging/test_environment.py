@@ -1,7 +1,6 @@
 """`make setup`, `make lock` and Ctrl-C in a project: its Makefile, with small packages."""
 
 import ast
-import base64
 import contextlib
 import hashlib
 import json
@@ -44,22 +43,18 @@ include = ["tiny*"]
 
 def wheel(folder: Path, name: str, version: str = "1.0") -> str:
     """Write a wheel with one module; returns its digest."""
-    about, module = f"{name}-{version}.dist-info", f"{name}.py"
+    about = f"{name}-{version}.dist-info"
     files = {
-        module: f"version = {version!r}\n",
+        f"{name}.py": f"version = {version!r}\n",
         f"{about}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n",
         f"{about}/WHEEL": "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{about}/RECORD": "",
     }
-    record = "".join(f"{path},sha256={hashed(text)},{len(text)}\n" for path, text in files.items())
     target = folder / f"{name}-{version}-py3-none-any.whl"
     with zipfile.ZipFile(target, "w") as archive:
-        for path, text in {**files, f"{about}/RECORD": f"{record}{about}/RECORD,,\n"}.items():
+        for path, text in files.items():
             archive.writestr(path, text)
     return hashlib.sha256(target.read_bytes()).hexdigest()
-
-
-def hashed(text: str) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(text.encode()).digest()).rstrip(b"=").decode()
 
 
 class Tiny:

@@ -27,20 +27,15 @@ def tracked(folder: str) -> set[str]:
     }
 
 
-def run(*command: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in an environment without what leads to this checkout."""
+def run(*command: object, cwd: Path, **environment: str) -> str:
+    """Run a command in an environment without what leads to this checkout; return what it prints."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(
-        [*map(str, command)], cwd=cwd, env={**clean, **environment}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+    return subprocess.check_output([*map(str, command)], cwd=cwd, env={**clean, **environment}, text=True)
 
 
 def metadata_of(wheel: Path) -> Message:
-    """The wheel's metadata."""
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         return Parser().parsestr(archive.read(name).decode())
 
 
@@ -70,11 +65,10 @@ def test_an_installed_vextract_makes_the_same_project(installed: Path, tmp_path:
     run(installed / "vextract", "new", "toy", cwd=there)
     run(sys.executable, "-m", "extractor", "new", "toy", cwd=here, PYTHONPATH=str(REPOSITORY))
     assert files_of(there / "toy") == files_of(here / "toy")
-    assert run(installed / "vextract", "--help", cwd=tmp_path).stderr == ""
     program = (
         "import extractor, importlib.util as u; print(extractor.__file__, u.find_spec('torch'), u.find_spec('verl'))"
     )
-    file, torch, verl = run(installed / "python", "-c", program, cwd=tmp_path).stdout.split()
+    file, torch, verl = run(installed / "python", "-c", program, cwd=tmp_path).split()
     assert Path(file).is_relative_to(installed.parent)
     assert (torch, verl) == ("None", "None")
 
@@ -88,11 +82,8 @@ def test_the_index_shows_a_readme_whose_links_lead_somewhere(wheel: Path) -> Non
     assert metadata_of(wheel).get_payload().strip() == on_the_index(readme, "").strip()
     local = re.compile(r"\]\((?![a-z]+:)")
     assert local.search(readme)
-    assert not local.search(on_the_index(readme, ""))
-    assert "docs/pictures" not in on_the_index(readme, "")
     shown = on_the_index(readme, "https://example.org/x")
-    assert not local.search(shown)
+    assert not local.search(on_the_index(readme, "") + shown)
     led = re.findall(r"\]\(https://example\.org/x/(?:raw|blob)/HEAD/([^)#]+)", shown)
     assert len(led) > 30
     assert [path for path in led if not (REPOSITORY / path).is_file()] == []
-    assert "/raw/HEAD/docs/pictures/report.png" in shown
