@@ -29,14 +29,6 @@ OPTIONS = Options("toy", "0.6.1", "hf", "ppo", ("critic", "lora"))
 LOCK = lock.Lock.of(TREE, OPTIONS, vextract="0.1.0", source_kind="wheel", source_sha256="b" * 64)
 
 
-def rewritten(old: str, new: str) -> bytes:
-    """The lock's bytes with one place changed and the checksum made to match again."""
-    text = lock.dump(LOCK).decode()
-    assert text.count(old) >= 1, old
-    body = text.replace(old, new, 1).rpartition("\n[integrity]\n")[0]
-    return f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode()
-
-
 def test_round_trip() -> None:
     text = lock.dump(LOCK).decode()
     assert text.startswith("# What this project was generated from. Written by vextract: commit it, do not edit it.\n")
@@ -52,16 +44,20 @@ def test_round_trip() -> None:
     assert lock.parse(lock.dump(made)) == made
 
 
+def with_digest(body: str) -> bytes:
+    body = body.rpartition("\n[integrity]\n")[0]
+    return f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode()
+
+
 def test_a_lock_of_before_has_no_changes() -> None:
     body = re.sub(r"\nchanges = \[\n.*?\n\]", "", lock.dump(LOCK).decode(), flags=re.DOTALL)
-    body = body.replace("schema = 2", "schema = 1").rpartition("\n[integrity]\n")[0]
-    found = lock.parse(f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode())
+    found = lock.parse(with_digest(body.replace("schema = 2", "schema = 1")))
     assert found == replace(LOCK, files=tuple(replace(file, changes=()) for file in LOCK.files))
 
 
 HINTS = {
     **dict.fromkeys(
-        [("0.1.0", "0.2.0"), ("main.py", "mein.py"), ('"ppo"', '"grpo"'), ("bbbb", "bbbc"), ("# What", "# what")],
+        [("0.1.0", "0.2.0"), ("main.py", "mein.py"), ("bbbb", "bbbc"), ("# What", "# what")],
         (r"^vextract\.lock: changed by hand", "git checkout -- vextract.lock"),
     ),
     ("schema = 2", "schema = 3"): ("a newer vextract wrote it", "upgrade vextract"),
@@ -99,9 +95,11 @@ DAMAGE = (
 
 
 def test_damage_is_named() -> None:
+    text = lock.dump(LOCK).decode()
     for old, new, key, problem in DAMAGE:
+        assert old in text
         with pytest.raises(UsageError) as caught:
-            lock.parse(rewritten(old, new), "p/vextract.lock")
+            lock.parse(with_digest(text.replace(old, new, 1)), "p/vextract.lock")
         assert caught.value.message.startswith(f"p/vextract.lock: key `{key}`"), caught.value.message
         assert problem in caught.value.message
 

@@ -27,8 +27,6 @@ def test_versions(run, verl) -> None:
     assert "(on with ppo)" in newest
     assert run("versions", "gspo").out.startswith("gspo  a preset, for --algorithm\n  in verl 0.9.1, ")
     assert "hint: did you mean vllm?" in run("versions", "vlm", code=2).err
-    report = json.loads(run("versions", "--json").out)
-    assert [item["release"] for item in report if item["default"]] == [releases.find_default()]
     # A feature says what it adds and needs.
     told = run("versions", "rollout_correction").out.splitlines()[1]
     pattern = r"  adds (\d+) lines of ours and ([\d,]+) of verl's in a project of [\d.]+; needs nothing else"

@@ -68,20 +68,14 @@ def test_downloads_once_and_again_where_the_entry_is_damaged(tmp_path: Path, ind
 
 
 def test_what_cannot_be_fetched(tmp_path: Path, index, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "empty").mkdir()
-    open_source(PIN, cache_dir=tmp_path / "full")
-    path = damage(tmp_path / "full", DATA[: len(DATA) // 2])
+    open_source(PIN, cache_dir=tmp_path)
+    path = damage(tmp_path, DATA[: len(DATA) // 2])
     unreachable = Mock(side_effect=SourceError("no connection", hint="check the network"))
     monkeypatch.setattr(download, "download_wheel", unreachable)
-    with pytest.raises(SourceError) as caught:
-        open_source(PIN, cache_dir=tmp_path / "full")
+    with pytest.raises(SourceError, match=r"no connection$") as caught:
+        open_source(PIN, cache_dir=tmp_path)
     assert str(path) in caught.value.message
-    assert caught.value.message.endswith("no connection")
     assert caught.value.hint == "check the network"
-    for pin in (PIN, SourcePin("9.9", "", "")):
-        with pytest.raises(SourceError, match="no connection"):
-            open_source(pin, cache_dir=tmp_path / "empty")
-    assert not list((tmp_path / "empty").iterdir())
 
 
 def test_wrong_file_on_the_index(tmp_path: Path, index) -> None:
@@ -91,14 +85,11 @@ def test_wrong_file_on_the_index(tmp_path: Path, index) -> None:
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
 
 
-def test_cache_that_cannot_be_written(tmp_path: Path, index, monkeypatch: pytest.MonkeyPatch) -> None:
-    full = Mock(side_effect=OSError(28, "No space left on device"))
+def test_cache_that_cannot_be_written(tmp_path: Path, index) -> None:
     (tmp_path / "file").write_text("")
-    for directory, problem in ((tmp_path / "file" / "cache", "cannot be written"), (tmp_path, "No space left on")):
-        with pytest.raises(SourceError, match=problem) as caught:
-            open_source(PIN, cache_dir=directory)
-        assert "VEXTRACT_CACHE_DIR" in caught.value.hint
-        monkeypatch.setattr(download, "download_wheel", full)
+    with pytest.raises(SourceError, match="cannot be written") as caught:
+        open_source(PIN, cache_dir=tmp_path / "file/cache")
+    assert "VEXTRACT_CACHE_DIR" in caught.value.hint
 
 
 def _fetch(directory: str) -> str:
@@ -140,9 +131,9 @@ def test_what_pip_said() -> None:
 def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("PIP_INDEX_URL", "http://127.0.0.1:9/simple")
-    monkeypatch.setenv("PIP_RETRIES", "1")
-    monkeypatch.delenv("PIP_EXTRA_INDEX_URL", raising=False)
-    monkeypatch.delenv("PIP_FIND_LINKS", raising=False)
+    monkeypatch.setenv("PIP_RETRIES", "1")  # what it says then is read
+    for name in ("PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS"):
+        monkeypatch.delenv(name, raising=False)
     with pytest.raises(SourceError, match=r"verl 0\.6\.1 could not be downloaded: no connection: ") as caught:
         open_source(PIN, cache_dir=tmp_path)
     assert "--from" in caught.value.hint

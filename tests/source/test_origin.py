@@ -86,9 +86,9 @@ def test_what_will_not_do(tmp_path: Path) -> None:
 
 
 def test_release_of(tmp_path: Path) -> None:
-    (tmp_path / archives.WHEEL).write_bytes(b"not read")
+    for name in (archives.WHEEL, "torch-2.6.0-py3-none-any.whl"):
+        (tmp_path / name).write_bytes(b"not read")
     assert detect_release(tmp_path / archives.WHEEL) == "0.6.1"
     assert detect_release(archives.write_tree(tmp_path / "checkout", CHECKOUT)) == "0.6.1"
-    (tmp_path / "torch-2.6.0-py3-none-any.whl").write_bytes(b"")
     with pytest.raises(SourceError, match="does not say which release"):
         detect_release(tmp_path / "torch-2.6.0-py3-none-any.whl")
