@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import sys
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -100,33 +99,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
             patch.setenv(name, value)
         patch.setattr("tests.releases.reads_verl", False)
         return (yield)
-
-
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Check that a module's tests leave the process as they found it: those of any other may come next."""
-    result = yield
-    if nextitem is None or nextitem.path != item.path:
-        assert _state() == item.config.stash[_STATE], "the tests of this module leave something behind"
-    return result
-
-
-_STATE = pytest.StashKey[dict[str, object]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_STATE] = _state()
-
-
-def _state() -> dict[str, object]:
-    """What all tests of a process share, and torch.distributed has but one of."""
-    distributed = sys.modules.get("torch.distributed")
-    names = ("CUDA_VISIBLE_DEVICES", "HF_HUB_OFFLINE", "OMP_NUM_THREADS", "VEXTRACT_MANIFESTS")
-    return {
-        "directory": Path.cwd(),
-        "environment": {name: os.environ.get(name) for name in names},
-        "process group": distributed is not None and distributed.is_initialized(),
-    }
 
 
 @pytest.fixture(scope="session")

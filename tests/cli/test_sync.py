@@ -75,13 +75,10 @@ def test_edits_stay(run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_bytes_that_cannot_be_had_again(run, project: Path, empty_cache: Path) -> None:
-    locked = lock.read(project)
     strip(project)
     before = files_of(project)
     run("sync", project, "--offline", code=3)  # no source for the base
     assert files_of(project) == before
-    relock(project, options=replace(locked.options, verl="0.1.0"))
-    assert "verl 0.1.0 is not supported" in run("sync", project, code=2).err
 
 
 def test_a_source_that_gives_other_bytes(run, project: Path) -> None:
@@ -92,11 +89,9 @@ def test_a_source_that_gives_other_bytes(run, project: Path) -> None:
     before = files_of(project)
     result = run("sync", project, code=1)
     assert f"{path}: vextract 0.0.9 wrote 000000000000, this vextract (0.1.0) emits " in result.err
-    assert "-m pip install vextract==0.0.9; or restore" in result.err
     assert files_of(project) == before
     relock(project, files=locked.files[:-1], vextract="0.1.0", source_kind="checkout", source_sha256="1" * 64)
-    result = run("sync", project, code=1)
-    assert "hint: the project was made from another source, a checkout (111111111111): pass --from" in result.err
+    assert "made from another source, a checkout (111111111111): pass --from" in run("sync", project, code=1).err
 
 
 def test_edited_lock_and_no_project(run, project: Path) -> None:

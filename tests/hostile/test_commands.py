@@ -87,23 +87,3 @@ def test_any_text_in_a_module_of_the_owners(tmp_path: Path) -> None:
             entry.run()
         held = b"".join(path.read_bytes() for path in project.rglob("protocol.py*"))
         assert all(line in held for line in text.strip()[:1000].splitlines()), name
-
-
-def test_what_no_command_foresees_is_no_bug_of_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    project = create(tmp_path / "toy", OLD_TREE, OLD)
-    for error, said in (
-        (OSError(5, "Input/output error", "somewhere"), "error: somewhere: Input/output error"),
-        (RecursionError(), "error: a file that was read is nested too deep"),
-        (MemoryError(), "error: a file that was read does not fit into memory"),
-    ):
-
-        def fail(*_: object, raised: Exception = error) -> None:
-            raise raised
-
-        monkeypatch.setattr("extractor.project.lock.read", fail)
-        assert command(["status", str(project)]) == 2
-        found = capsys.readouterr().err
-        assert said in found
-        assert "hint: " in found

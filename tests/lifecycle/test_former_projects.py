@@ -1,23 +1,11 @@
-"""Projects that a former vextract made: what they have that today's have not goes along, with their owner's edits.
+"""Projects that a former vextract made: what they have that today's have not goes along, with their owner's edits."""
 
-Some of that code comes from this repository's history. In a shallow clone those tests are skipped.
-"""
-
-import ast
-import io
-import os
-import random
-import re
-import subprocess
-import sys
-import tarfile
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from extractor.cli.app import run as command
 from extractor.project import base, lock
 from extractor.usecases import emitted_files, upgrade
 from extractor.usecases.upgrade.choices import UpgradeRequest
@@ -119,53 +107,3 @@ def test_features_that_are_used_stay_and_others_go(run: Callable[..., Result], t
     assert (root / "toy/rewards/sandboxing/judge.py").exists()
     assert not (root / "toy/run/verl_shards.py").exists()
     assert run("upgrade", root).out.startswith("up to date")
-
-
-# The last commits before the layout changed, and before features were taken out of the default project.
-BEFORE, LARGE = "18a68d028af503e23a82722b43aebb7fd336bb9f", "6c0d83f2ce72c2eaf2c8c496ac1990819cbbdc93"
-# What a conflict's lines were, and what they are now.
-CONFLICT = re.compile(r"^\|{7} .*?\n(.*?)^={7}\n(.*?)^>{7} ", re.DOTALL | re.MULTILINE)
-
-
-def _made_by(commit: str, folder: Path) -> Path:
-    """A project as the vextract of a commit makes it."""
-    archived = ["git", "-C", str(Path(__file__).parents[2]), "archive", commit]
-    done = subprocess.run(archived, capture_output=True, check=False)
-    if done.returncode:
-        pytest.skip(f"this checkout is shallow and has no {commit[:7]}: git fetch --unshallow")
-    code, target = folder / "code", folder / "made/toy"
-    with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
-        archive.extractall(code, filter="data")
-    target.parent.mkdir()
-    words = [sys.executable, "-m", "extractor", "new", target, "--verl", NEW, "--offline"]
-    subprocess.run(words, cwd=code, env={**os.environ, "PYTHONPATH": str(code)}, check=True, capture_output=True)
-    return target
-
-
-@pytest.mark.slow
-@pytest.mark.thorough
-@pytest.mark.parametrize("commit", [BEFORE, LARGE])
-def test_edits_all_over_a_large_project_are_all_there_after_an_upgrade(commit: str, tmp_path: Path) -> None:
-    project = _made_by(commit, tmp_path)
-    own = [path for path in sorted((project / "toy").rglob("*.py")) if not {"vendored", "custom"} & set(path.parts)]
-    draw, marks = random.Random(1), list[str]()
-    for path in own:
-        text = path.read_text(encoding="utf-8")
-        functions = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.FunctionDef)]
-        functions = [node for node in functions if node.body[-1].lineno > node.lineno]  # a stub has no room for an edit
-        if functions:
-            last = draw.choice(functions).body[-1]
-            lines = text.split("\n")
-            lines.insert(last.lineno - 1, f"{' ' * last.col_offset}mine = {len(marks)}  # MINE_{len(marks)}")
-            path.write_text("\n".join(lines), encoding="utf-8")
-            marks.append(f"# MINE_{len(marks)}\n")
-    assert len(marks) > 150
-    assert command(["upgrade", str(project), "--to", NEW, "--offline"]) in (0, 1)
-    texts = {path: path.read_text(encoding="utf-8") for path in project.rglob("*.py")}
-    found = {mark: next((path for path, text in texts.items() if mark in text), None) for mark in marks}
-    assert None not in found.values()
-    parked = [path for path in found.values() if path is not None and "orphaned" in path.parts]
-    conflicts = {path: CONFLICT.findall(text) for path, text in texts.items() if "<<<<<<<" in text}
-    assert len(parked) < len(marks) / 4, parked  # of code that is nowhere any more
-    assert len(conflicts) < len(marks) / 3, [*conflicts]  # nearly every function has changed since
-    assert all(found and all(base != theirs for base, theirs in found) for found in conflicts.values())

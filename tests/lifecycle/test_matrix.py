@@ -19,7 +19,7 @@ from extractor.values.configtree.settings import list_every_setting
 from extractor.values.configtree.yaml_text import Document, Value, put
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree
-from tests.lifecycle.releases import EVERY_STEP, LONGEST, NEW, STEPS, VLLM, Configuration, generated, options_of
+from tests.lifecycle.releases import EVERY_STEP, LONGEST, NEW, VLLM, Configuration, generated, options_of
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready
 from tests.releases import EVERYTHING
 
@@ -213,7 +213,7 @@ def with_settings(project: Path, tree: Tree, seed: int) -> dict[str, str]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("old", "new"), EVERY_STEP[len(STEPS) :], ids=lambda choice: str(choice))
+@pytest.mark.parametrize(("old", "new"), BREAKS, ids=lambda choice: str(choice))
 def test_no_setting_is_lost(old: Configuration, new: Configuration, tmp_path: Path) -> None:
     before, after = generated(old).tree, generated(new).tree
     renamed = Renames(old.release, new.release)

@@ -111,11 +111,7 @@ CASES: dict[str, tuple[Files, dict[str, tuple[Verdict, Reason]], Files]] = {
         {"toy/custom/loss.py": (Verdict.KEEP, Reason.OWNED), "toy/custom/reward.py": (Verdict.KEEP, Reason.REMOVED)},
         {"toy/custom/loss.py": text("mine already"), "toy/custom/reward.py": None},
     ),
-    "no text": (
-        {"main.py": b"\0\1\2"},
-        {"main.py": (Verdict.CONFLICT, Reason.IN_THE_WAY)},
-        {"main.py": b"\0\1\2"},
-    ),
+    "no text": ({"main.py": b"\0\1\2"}, {"main.py": (Verdict.CONFLICT, Reason.IN_THE_WAY)}, {"main.py": b"\0\1\2"}),
 }
 
 

@@ -35,10 +35,6 @@ def template(path: str, data: bytes) -> File:
     return File(path, FileKind.TEMPLATE, data)
 
 
-def hook(path: str, data: bytes) -> File:
-    return File(path, FileKind.HOOK, data)
-
-
 TEN = range(1, 11)
 # Files that come along unedited say whose they are, or they would be parked.
 ACTOR = "actor  # vextract:vendored"
@@ -51,7 +47,7 @@ OLD_TREE = Tree.of(
         vendored("dropped/alone.py", text("# vextract:vendored", "alone")),
         template("main.py", text("main", *TEN)),
         template("Makefile", text("all:")),
-        hook("toy/custom/reward.py", text("# yours")),
+        File("toy/custom/reward.py", FileKind.HOOK, text("# yours")),
     ]
 )
 NEW_TREE = Tree.of(
@@ -62,8 +58,8 @@ NEW_TREE = Tree.of(
         vendored("added.py", text("added")),
         template("main.py", text("main, changed", *TEN)),
         template("Makefile", text("all: main")),
-        hook("toy/custom/reward.py", text("# another example")),
-        hook("toy/custom/loss.py", text("# new hook")),
+        File("toy/custom/reward.py", FileKind.HOOK, text("# another example")),
+        File("toy/custom/loss.py", FileKind.HOOK, text("# new hook")),
     ]
 )
 MOVED = {"toy/old_place/actor.py": Successor(("toy/new_place/actor.py",), same=True)}

@@ -8,11 +8,10 @@ from extractor.pipeline.index import Index
 from extractor.pipeline.slicer.definitions import Definitions
 from extractor.pipeline.source import Source
 from extractor.usecases.draft.check import has_binding, holds, matches
-from extractor.values import releases, resources
+from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import ChainError, Manifest, combine, parse_manifest, read_toml
 from extractor.values.options import Options
-from scripts.draft import difference, write_manifest
 from tests.releases import source_of
 
 GOOD = """
@@ -124,7 +123,6 @@ def test_a_manifest_states_what_differs_from_the_release_before() -> None:
     # What is about one release only is not handed on: digests, renamed keys.
     assert whole["source"] == {"wheel": "verl-1.3.0-py3-none-any.whl"}
     assert "renamed_keys" not in whole
-    assert combine(before, difference(before, whole)) == whole
 
 
 def test_what_does_not_fit_the_release_before_is_named() -> None:
@@ -140,17 +138,6 @@ def test_what_does_not_fit_the_release_before_is_named() -> None:
         with pytest.raises(ChainError) as caught:
             combine(read_toml(GOOD, "good.toml"), read_toml(stated, "later.toml"))
         assert message in caught.value.message
-
-
-def test_every_manifest_states_only_what_differs() -> None:
-    for release in releases.list_supported()[1:]:
-        file = resources.find_manifests() / f"verl-{release}.toml"
-        stated = read_toml(file.read_text(encoding="utf-8"), file.name)
-        before = releases.merge_predecessors(str(stated["follows"]))
-        whole = releases.merge_predecessors(release)
-        again = combine(before, read_toml(write_manifest(difference(before, whole), release), "written"))
-        assert unordered(again) == unordered(whole)
-        assert repeated(before, stated) == []
 
 
 def unmatched(manifest: Manifest, source: Source) -> Iterator[str]:
@@ -177,18 +164,3 @@ def unmatched(manifest: Manifest, source: Source) -> Iterator[str]:
 def test_nothing_that_a_manifest_says_matches_nothing(release: str) -> None:
     """What a release inherits and has no longer is taken away in `[drop]`."""
     assert not list(unmatched(releases.load(release), source_of(release)))
-
-
-def unordered(value: object) -> object:
-    """The same, with lists in an order of their own."""
-    if isinstance(value, dict):
-        return {key: unordered(part) for key, part in value.items()}
-    return sorted(map(repr, value)) if isinstance(value, list) else value
-
-
-def repeated(before: object, stated: object, path: str = "") -> list[str]:
-    """Keys that say again what the release before says."""
-    if not isinstance(before, dict) or not isinstance(stated, dict):
-        return [path] if before == stated else []
-    keys = [key for key in stated if key in before and key not in ("schema", "release", "follows", "source", "drop")]
-    return [found for key in keys for found in repeated(before[key], stated[key], f"{path}.{key}".strip("."))]
