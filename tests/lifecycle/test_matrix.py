@@ -19,7 +19,7 @@ from extractor.values.configtree.settings import list_every_setting
 from extractor.values.configtree.yaml_text import Document, Value, put
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree
-from tests.lifecycle.releases import EVERY_STEP, LONGEST, NEW, VLLM, Configuration, generated, options_of
+from tests.lifecycle.releases import BREAKS, EVERY_STEP, LONGEST, NEW, VLLM, Configuration, generated, options_of
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready
 from tests.releases import EVERYTHING
 
