@@ -14,7 +14,7 @@ from extractor.usecases.upgrade.verdicts import UpgradeInputs, plan_upgrade, rea
 from extractor.values import resources
 from extractor.values.moved_modules import map_former_modules, rename_module, rename_path
 from extractor.values.tree import Tree
-from tests.lifecycle.worlds import LABELS, OLD, carry_out, create, replace_once, template, text, vendored
+from tests.lifecycle.worlds import LABELS, OLD, carry_out, create, replace_once, template, templates, text, vendored
 
 HEADER = "# vextract:template x - edit freely\n"
 QUIET = f'''{HEADER}"""Quiet."""
@@ -65,14 +65,8 @@ def there():
 OTHER = "\n\ndef other():\n    return os.sep\n"
 FILES_NOW = FILES.replace("import sys", "import os\nimport sys") + OTHER
 SILENCE = "toy/run/silence.py"
-FORMER = Tree.of(
-    [
-        template(SILENCE, QUIET.encode()),
-        template("toy/run/loops.py", LOOPS.encode()),
-        template("toy/files.py", FILES.encode()),
-    ]
-)
-TODAY = Tree.of([template("toy/run/process.py", PROCESS.encode()), template("toy/files.py", FILES_NOW.encode())])
+FORMER = templates({SILENCE: QUIET, "toy/run/loops.py": LOOPS, "toy/files.py": FILES})
+TODAY = templates({"toy/run/process.py": PROCESS, "toy/files.py": FILES_NOW})
 
 
 @pytest.fixture
@@ -138,9 +132,8 @@ def test_edits_that_clash_and_files_in_the_way(project: Path) -> None:
 def test_what_stands_nowhere_any_more_is_set_aside_and_the_rest_goes_along(project: Path) -> None:
     replace_once(project / SILENCE, "return text.lower()", "return text.upper()")
     replace_once(project / SILENCE, "return os.sep", "return os.sep * 2")
-    today = Tree.of([template("toy/run/process.py", PROCESS.encode()), template("toy/files.py", FILES.encode())])
-    verdicts = _upgrade(project, today)
-    assert verdicts[SILENCE] == (Verdict.ORPHAN, Reason.GONE)
+    today = templates({"toy/run/process.py": PROCESS, "toy/files.py": FILES})
+    assert _upgrade(project, today)[SILENCE] == (Verdict.ORPHAN, Reason.GONE)
     assert "upper" in _read(project, "toy/run/process.py")
     assert "os.sep * 2" in _read(project, f"orphaned/{SILENCE}")
     assert "toy/run/process.py" in _read(project, f"orphaned/{SILENCE}.note")
@@ -148,27 +141,29 @@ def test_what_stands_nowhere_any_more_is_set_aside_and_the_rest_goes_along(proje
 
 def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project: Path) -> None:
     replace_once(project / "toy/files.py", "return sys.path", "return sys.path[1:]")
-    process = template("toy/run/process.py", (PROCESS + "\n\ndef there():\n    return sys.path\n").encode())
-    _upgrade(project, Tree.of([process, template("toy/files.py", f'{HEADER}"""Files."""\n\nSEP = "/"\n'.encode())]))
+    process = PROCESS + "\n\ndef there():\n    return sys.path\n"
+    files = f'{HEADER}"""Files."""\n\nSEP = "/"\n'
+    _upgrade(project, templates({"toy/run/process.py": process, "toy/files.py": files}))
     assert "sys.path[1:]" in _read(project, "toy/run/process.py")
     assert "there" not in _read(project, "toy/files.py")
 
 
 # Modules that moved whole
 
+DEVICE = text("# vextract:vendored", "from ..protocol import DataProto")
 FORMER_LAYOUT = Tree.of(
     [
+        vendored("utils/device.py", DEVICE),
         template("toy/training/watch.py", text(HEADER, "x = 1")),
         template("toy/training/config_loading.py", text(HEADER, "from . import reward_keys, trainer")),
-        vendored("utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto")),
         template("main.py", text(HEADER, "from toy.training.watch import f")),
     ]
 )
 LAYOUT_OF_TODAY = Tree.of(
     [
+        vendored("vendored/utils/device.py", DEVICE, "u"),
         template("toy/run/watch.py", text(HEADER, "x = 2")),
         template("toy/settings/loading.py", text(HEADER, "from ..training import trainer")),
-        vendored("vendored/utils/device.py", text("# vextract:vendored", "from ..protocol import DataProto"), "u"),
         template("main.py", text(HEADER, "from toy.run.watch import f")),
     ]
 )

@@ -35,6 +35,10 @@ def template(path: str, data: bytes) -> File:
     return File(path, FileKind.TEMPLATE, data)
 
 
+def templates(files: Mapping[str, str]) -> Tree:
+    return Tree.of([template(path, data.encode()) for path, data in files.items()])
+
+
 TEN = range(1, 11)
 # Files that come along unedited say whose they are, or they would be parked.
 ACTOR = "actor  # vextract:vendored"
