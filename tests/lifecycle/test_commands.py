@@ -367,25 +367,13 @@ def test_the_journal_is_none_of_gits_business(run: Run, edited: Path) -> None:
     assert "upgrade interrupted half way: verl 0.5.0 -> verl 0.6.1" in run("status", edited).out
 
 
-DIFF = """\
---- a/main.py
-+++ b/main.py
-@@ -1,4 +1,4 @@
--main
-+mine
- 1
- 2
- 3
-"""
+DIFF = "--- a/main.py\n+++ b/main.py\n@@ -1,4 +1,4 @@\n-main\n+mine\n 1\n 2\n 3\n"
 
 
 def test_diff(run: Run, edited: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("diff", edited / "main.py").out == DIFF
-    report = json.loads(run("diff", edited, "--json").out)
-    assert [(item["path"], item["added"], item["removed"]) for item in report][:2] == [
-        ("Makefile", 0, 1),
-        ("main.py", 1, 1),
-    ]
+    counts = [(item["path"], item["added"], item["removed"]) for item in json.loads(run("diff", edited, "--json").out)]
+    assert counts[:2] == [("Makefile", 0, 1), ("main.py", 1, 1)]
     assert "yours: nothing was emitted" in run("diff", edited / "toy/custom/reward.py", code=2).err
     assert "not a file that vextract" in run("diff", edited / "x.txt", code=2).err
     # It is a patch.

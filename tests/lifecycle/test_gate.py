@@ -186,13 +186,14 @@ def test_a_manifest_renders_no_templates_from_elsewhere() -> None:
     """The names of releases, engines and features are parts of paths below templates/."""
     for name in ("../../..", "0.6.1/../../x", "/etc", "", ".."):
         quoted = json.dumps(name)
-        for key, was, now in (
-            ("release", 'release = "1.2.3"', f"release = {quoted}"),
-            ("engines", 'engines = ["hf"]', f"engines = [{quoted}]"),
-            ("algorithms", 'algorithms = ["grpo"]', f"algorithms = [{quoted}]"),
-            ("roles", "[roles.x]", f"[roles.{quoted}]"),
-            ("features", "[features.x]", f"[features.{quoted}]"),
+        for key, was in (
+            ("release", '"1.2.3"'),
+            ("engines", '"hf"'),
+            ("algorithms", '"grpo"'),
+            ("roles", "[roles.x]"),
+            ("features", "[features.x]"),
         ):
+            now = f"[{key}.{quoted}]" if was[0] == "[" else quoted
             rest = '[layout]\n"a/" = "b/"\n[roles.x]\nsymbols = ["verl.a:b"]\n[features.x]\nsummary = "x"\n'
             text = f"{REST}{rest}".replace(was, now)
             assert quoted in text

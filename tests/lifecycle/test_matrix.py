@@ -106,10 +106,9 @@ def edited(project: Path, old: Tree, new: Tree, seed: int) -> list[Edit]:
         edits += made
     arriving = sorted(set(coming) - {file.path for file in old})
     for path in chance.sample(arriving, min(2, len(arriving))):
-        token = f"OWN_{chance.getrandbits(48):012x}".encode()
+        edits.append(Edit(path, "own file", f"OWN_{chance.getrandbits(48):012x}".encode()))
         (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_bytes(b"# " + token + b"\n")
-        edits.append(Edit(path, "own file", token))
+        (project / path).write_bytes(edits[-1].token)
     return edits
 
 
@@ -194,20 +193,15 @@ def test_the_role_says_where_a_file_went() -> None:
 
 def with_settings(project: Path, tree: Tree, seed: int) -> dict[str, str]:
     """Set random keys of a project's config; value -> file."""
-    chance = random.Random(seed)
-    tokens = {}
-    for file in tree:
-        if not is_config(file.path) or "preset/" in file.path:
-            continue
+    chance, tokens = random.Random(seed), dict[str, str]()
+    for file in (file for file in tree if is_config(file.path) and "preset/" not in file.path):
         text = file.data.decode()
         entries = Document.of(text).entries.items()
         leaves = [path for path, entry in entries if not entry.section and path != ("defaults",)]
         for path in chance.sample(leaves, min(len(leaves), 8)):
             token = f"SET_{chance.getrandbits(48):012x}"
-            changed = put(text, path, Value(f" {token}\n"))
-            assert changed is not None
-            text = changed
             tokens[token] = file.path
+            text = put(text, path, Value(f" {token}\n")) or ""
         (project / file.path).write_text(text)
     return tokens
 

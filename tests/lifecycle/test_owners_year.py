@@ -23,13 +23,10 @@ LOSS = """
 def compute_policy_loss_mine_tanh(
     old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean", config=None
 ):
-    ratio = torch.exp(log_prob - old_log_prob)
-    mine_losses = -advantages * torch.tanh(ratio - 1.0)
+    mine_losses = -advantages * torch.tanh(torch.exp(log_prob - old_log_prob) - 1.0)
     loss = agg_loss(loss_mat=mine_losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode)
-    zero = torch.tensor(0.0)
-    return loss, zero, zero, zero
-"""
-ESTIMATOR = """
+    return loss, torch.tensor(0.0), torch.tensor(0.0), torch.tensor(0.0)
+
 
 @register_adv_est("mine_sign")
 def compute_mine_sign_advantage(token_level_rewards, response_mask, config=None, **others):
@@ -84,8 +81,7 @@ METRICS, CONFIG = "toy/vendored/algorithms/metric_utils.py", "config/ppo_trainer
 ALGORITHMS, TENSORS = "toy/vendored/algorithms/core_algos.py", "toy/vendored/utils/torch_functional.py"
 # Kind -> the file, the edit, and what is found of it afterwards.
 EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
-    "loss": (ALGORITHMS, _append(LOSS), "mine_losses = -advantages"),
-    "estimator": (ALGORITHMS, _append(ESTIMATOR), "def compute_mine_sign_advantage"),
+    "loss": (ALGORITHMS, _append(LOSS), r"(?s)mine_losses = -advantages.*def compute_mine_sign_advantage"),
     "display": (METRICS, _replace(r"^    metrics = \{$", '\\g<0>\n        "mine/one": 1.0,'), '"mine/one": 1.0,'),
     "default": (CONFIG, _replace("size: 1024$", "size: 768"), "train_batch_size: 768"),
     "renamed default": (
