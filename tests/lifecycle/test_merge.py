@@ -209,14 +209,6 @@ def test_an_edit_in_a_formatted_file_is_never_lost() -> None:
     assert merges > 5
 
 
-@pytest.mark.network
-def test_joined_again_the_pieces_give_the_file() -> None:
-    vendored = ("toy/vendored/algorithms/core_algos.py", "toy/vendored/protocol.py")
-    for path in (*vendored, "config/ppo_trainer.yaml", "pyproject.toml"):
-        data = emitted(ALL[-1])[path].decode()
-        assert "".join(piece.text for piece in split_pieces(path, data)) == data
-
-
 # Neighbours and the two ends, both ways.
 STEPS = [*itertools.pairwise(ALL), (ALL[0], ALL[-1])]
 

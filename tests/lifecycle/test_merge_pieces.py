@@ -273,17 +273,6 @@ def test_indentation_says_nothing() -> None:
     assert reindent("if 1:\n  x = (\n") == "if 1:\n  x = (\n", "what is no Python keeps its own"
 
 
-@given(st.integers(0, len(SOURCE)), st.integers(0, 600), st.booleans(), st.booleans())
-@settings(max_examples=300)
-def test_any_part_of_a_module_can_be_taken_apart_or_not_at_all(
-    start: int, length: int, with_comments: bool, by_entry: bool
-) -> None:
-    text = SOURCE[start : start + length]
-    found = statements.split_statements(text, with_comments=with_comments or by_entry, by_entry=by_entry)
-    assert text.startswith("".join(item.text for item in found))
-    assert all("\n" not in item.key for item in found)
-
-
 YAML = """\
 algorithm:
   # How.
