@@ -3,12 +3,10 @@
 import ast
 import contextlib
 import hashlib
-import json
 import os
 import pty
 import subprocess
 import sys
-import time
 import zipfile
 from pathlib import Path
 
@@ -105,11 +103,8 @@ def test_what_is_installed(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stdout + done.stderr
     assert done.stdout.endswith("Done. Next: make train\n")
     python = tiny.root / ".venv/bin/python"
-    listed = json.loads(subprocess.check_output([python, "-m", "pip", "list", "--format=json"]))
-    installed = {item["name"]: item["version"] for item in listed}
-    assert installed.items() >= {"alpha": "1.0", "torch": "2.0.99+cpu"}.items()
-    tiny.needs("alpha>=1", "torch>=2", "gamma-that-nobody-has")
-    assert "No matching distribution found for gamma-that-nobody-has" in tiny.make("setup").stderr
+    listed = subprocess.check_output([python, "-m", "pip", "freeze"], text=True).split()
+    assert {"alpha==1.0", "torch==2.0.99+cpu"} <= {*listed}
     tiny.needs("alpha>=1", "torch>=2", "beta")
     done = tiny.make("setup")
     assert done.returncode == 0, done.stderr
@@ -145,22 +140,28 @@ def test_an_old_python_is_named_first(tmp_path: Path) -> None:
     assert "Traceback" not in done.stderr
 
 
+MAIN = """
+import time
+try:
+    print('runs', flush=True)
+    time.sleep(60)
+except KeyboardInterrupt:
+    print('saved')
+    raise SystemExit(130)
+"""
+
+
 def test_ctrl_c_ends_make_without_a_word(tmp_path: Path) -> None:
     """Pressed in a terminal."""
     tiny = Tiny(tmp_path)
-    tiny.write(
-        "main.py",
-        "import os, time\nprint('process', os.getpid(), flush=True)\n"
-        "try:\n    time.sleep(60)\nexcept KeyboardInterrupt:\n    print('saved')\n    raise SystemExit(130)\n",
-    )
+    tiny.write("main.py", MAIN)
     process, terminal = pty.fork()
     if process == 0:
         os.chdir(tiny.root)
         os.execvp("make", ["make", "train"])
     shown = b""
-    while b"process" not in shown or b"\n" not in shown.partition(b"process")[2]:
+    while b"runs" not in shown:
         shown += os.read(terminal, 1000)
-    time.sleep(0.2)
     os.write(terminal, b"\x03")
     with contextlib.suppress(OSError):  # the terminal is closed
         while more := os.read(terminal, 1000):

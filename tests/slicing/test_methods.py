@@ -42,6 +42,7 @@ def start(engine: Engine):
 
 
 # What uses the engine, and what of it goes.
+NEITHER = ["run", "_step", "_only_for_initialize"]
 USES = {
     "return engine": ["run", "_step", "initialize", "_only_for_initialize"],
     "return engine.run()": ["initialize", "_only_for_initialize"],
@@ -49,9 +50,9 @@ USES = {
     "return getattr(engine, 'run')()": ["initialize", "_only_for_initialize"],
     "return call('engine.run')": ["initialize", "_only_for_initialize"],
     "return call(run=1)": ["initialize", "_only_for_initialize"],
-    "return getattr(engine, f'init{kind}')()": ["run", "_step", "_only_for_initialize"],
-    "return getattr(engine, 'initial' + kind)()": ["run", "_step", "_only_for_initialize"],
-    "return getattr(engine, 'init%s' % kind)()": ["run", "_step", "_only_for_initialize"],
+    "return getattr(engine, f'init{kind}')()": NEITHER,
+    "return getattr(engine, 'initial' + kind)()": NEITHER,
+    "return getattr(engine, 'init%s' % kind)()": NEITHER,
     "'''Says run and engine.run.'''": ["run", "_step", "initialize", "_only_for_initialize"],
 }
 
@@ -61,25 +62,21 @@ def test_a_method_stays_where_its_name_is_used() -> None:
         assert dropped(ENGINE.replace("{use}", use)) == [f"Engine.{name}" for name in gone], use
 
 
-def test_what_only_a_dropped_method_reaches_goes_with_it() -> None:
+def test_what_only_a_dropped_method_reaches_goes_with_it_and_chains_lead_through_methods() -> None:
     files = {"verl/a.py": ENGINE.replace("{use}", "engine.run()")}
     found = slice_files(files, manifest({"part": ("verl.a:start",)}))
     assert kept(found)["a.py"] == ["def helper(): ...", "class Engine:", "def start(engine: Engine):"]
+    chain = ["verl.a:helper"]
+    while chain[-1] in found.edges:
+        chain.append(found.edges[chain[-1]].origin)
+    assert chain == ["verl.a:helper", "verl.a:Engine._step", "verl.a:Engine.run", "verl.a:start", "role part"]
 
 
-def test_the_names_of_templates_count() -> None:
-    code = ENGINE.replace("{use}", "return engine")
-    assert dropped(code, templates="engine.initialize()\n") == [
-        "Engine.run",
-        "Engine._step",
-        "Engine._only_for_initialize",
-    ]
-
-
-def test_what_the_owner_uses_and_what_the_manifest_names_stays() -> None:
-    code = ENGINE.replace("{use}", "return engine.run()")
-    assert dropped(code, methods=("verl.a:Engine.initialize",)) == ["Engine._only_for_initialize"]
-    assert dropped(ENGINE.replace("{use}", "return engine"), whole=("verl.a:Eng*",)) == []
+def test_what_templates_and_the_owner_use_and_what_the_manifest_names_stays() -> None:
+    unused, used = (ENGINE.replace("{use}", use) for use in ("return engine", "return engine.run()"))
+    assert dropped(unused, templates="engine.initialize()\n") == [f"Engine.{name}" for name in NEITHER]
+    assert dropped(used, methods=("verl.a:Engine.initialize",)) == ["Engine._only_for_initialize"]
+    assert dropped(unused, whole=("verl.a:Eng*",)) == []
 
 
 TWO = """
@@ -205,15 +202,6 @@ def test_names_in_the_body_of_a_class_are_those_of_its_methods() -> None:
         return engine.run()
     """
     assert dropped(code) == []
-
-
-def test_the_chain_of_a_symbol_leads_through_the_method_that_uses_it() -> None:
-    files = {"verl/a.py": ENGINE.replace("{use}", "return engine.run()")}
-    found = slice_files(files, manifest({"part": ("verl.a:start",)}))
-    chain = ["verl.a:helper"]
-    while chain[-1] in found.edges:
-        chain.append(found.edges[chain[-1]].origin)
-    assert chain == ["verl.a:helper", "verl.a:Engine._step", "verl.a:Engine.run", "verl.a:start", "role part"]
 
 
 # By which names the templates may reach methods of upstream's classes.
