@@ -128,13 +128,11 @@ def newest_verl(verl: None) -> Source:
 
 @pytest.fixture(scope="session")
 def verl_0_6_1(verl: None) -> Source:
-    """The pinned wheel of verl 0.6.1."""
     return source_of("0.6.1")
 
 
 @pytest.fixture(scope="session")
 def verl_0_5_0(verl: None) -> Source:
-    """The pinned wheel of verl 0.5.0."""
     return source_of("0.5.0")
 
 

@@ -1,10 +1,8 @@
 """What reads input from strangers, by name: each takes bytes, and ends in its own errors or in a value."""
 
 import ast
-import io
 import json
 import random
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -54,23 +52,11 @@ def sliced(data: bytes) -> str:
     return emitted
 
 
-def _script(data: bytes) -> object:
-    return read_script(readers.decode(data), "run.sh", {}, {})
-
-
-def _config(data: bytes) -> object:
-    return flatten(resolve(read_mapping(readers.decode(data))))
-
-
 def _composed(data: bytes) -> object:
     text = readers.decode(data)
     return compose(
         {"ppo_trainer.yaml": text, "a/b.yaml": text, "b.yaml": "defaults: [a: b]\n"}, "ppo_trainer.yaml"
     ).config
-
-
-def _overrides(data: bytes) -> object:
-    return [parse_override(line) for line in readers.decode(data).splitlines()]
 
 
 def _journal() -> bytes:
@@ -96,7 +82,6 @@ _YAML, _TOML, _BASH = (
 )
 _LOCK = lock_of(OLD_TREE, OLD)
 _BASE = base.dump(base.collect_from_tree(OLD_TREE))
-_OVERRIDES = b"trainer.x=1\n+a.b={c: [1, 'x\\'y', null, 1e-6], d: ${e}}\n~f\n++g@h='a b'\n"
 _TEXT = (OSError, VextractError)
 _ZIP_ERRORS = (*readers.ZIP_ERRORS, KeyError, TypeError, VextractError)
 
@@ -107,7 +92,7 @@ TARGETS: Mapping[str, Target] = {
         lambda data: split_pieces("a.py", readers.decode(data)), (Unsupported, OSError), _PYTHON
     ),
     "Python of a fork": Target(lambda data: split(readers.decode(data)), (SyntaxError, OSError), _PYTHON),
-    "YAML": Target(_config, (yaml.YAMLError, *_TEXT), _YAML),
+    "YAML": Target(lambda data: flatten(resolve(read_mapping(readers.decode(data)))), (yaml.YAMLError, *_TEXT), _YAML),
     "YAML that is composed": Target(_composed, (yaml.YAMLError, *_TEXT), _YAML),
     "YAML that is edited": Target(lambda data: Document.of(readers.decode(data)), (NoDocument, OSError), _YAML),
     "TOML": Target(lambda data: readers.parse_toml(readers.decode(data)), (readers.TOMLDecodeError, OSError), _TOML),
@@ -116,8 +101,12 @@ TARGETS: Mapping[str, Target] = {
         lambda data: base.parse(data, _LOCK), (VextractError,), (_BASE, inputs.overlapping("a", 200), b"", b"PK")
     ),
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
-    "a launch script": Target(_script, _TEXT, _BASH),
-    "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
+    "a launch script": Target(lambda data: read_script(readers.decode(data), "run.sh", {}, {}), _TEXT, _BASH),
+    "overrides": Target(
+        lambda data: [parse_override(line) for line in readers.decode(data).splitlines()],
+        (BadOverride, OSError),
+        (b"trainer.x=1\n+a.b={c: [1, 'x\\'y', null, 1e-6], d: ${e}}\n~f\n++g@h='a b'\n",),
+    ),
     "a wheel": Target(
         lambda data: build_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl"),
         (VextractError,),
@@ -150,9 +139,3 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
             found[at:at] = chance.choice(_TOKENS) * chance.choice((2, 10, 100, 5_000))
         del found[2**20 + 1 :]
     return bytes(found)
-
-
-def repacked(data: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
-    """Return a zip archive with the contents of its members changed, and whole again."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return inputs.archive_of({name: change(name, archive.read(name)) for name in archive.namelist()})

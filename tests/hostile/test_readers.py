@@ -8,16 +8,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from extractor.values import limits, readers
 from tests.hostile import inputs
-from tests.hostile.targets import TARGETS, mutated, repacked, sliced
+from tests.hostile.targets import TARGETS, mutated, sliced
 
 pytestmark = pytest.mark.slow  # all together
-# What hangs is to fail, and not to hang the tests; how fast the rest is does not matter here.
-FOR_EVER = 60
 
 
 @pytest.fixture(autouse=True)
@@ -31,11 +27,13 @@ def _frames() -> Iterator[None]:
 
 @contextlib.contextmanager
 def an_end() -> Iterator[None]:
+    """What hangs is to fail, and not to hang the tests; how fast the rest is does not matter here."""
+
     def fail(*_: object) -> None:
         raise AssertionError("it does not end")
 
     before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(FOR_EVER)
+    signal.alarm(60)
     try:
         yield
     finally:
@@ -74,14 +72,6 @@ def test_mutations(name: str) -> None:
         check(name, mutated(chance.choice(seeds), chance))
 
 
-@given(st.integers(), st.sampled_from(["a journal", "a base", "a wheel"]))
-@settings(max_examples=40, derandomize=True)
-def test_archives_that_are_whole_and_hold_anything(seed: int, name: str) -> None:
-    chance = random.Random(seed)
-    data = TARGETS[name].seeds[0]
-    check(name, repacked(data, lambda _, text: mutated(text, chance) if chance.random() < 0.5 else text))
-
-
 def test_valid_python_is_vendored_with_its_meaning() -> None:
     for name, data in inputs.UNUSUAL.items():
         made = [ast.dump(node) for node in ast.parse(sliced(data)).body]
@@ -92,10 +82,7 @@ def test_valid_python_is_vendored_with_its_meaning() -> None:
 
 
 def test_real_configs_and_modules_are_far_from_the_limits() -> None:
-    tree = readers.parse_python(b"x = " + b"[" * 50 + b"]" * 50)
-    assert isinstance(tree, ast.Module)
+    assert readers.parse_python(b"x = " + b"[" * 50 + b"]" * 50).body
     readers.check_yaml("a: " + "[" * 50 + "]" * 50)
     readers.check_yaml("a: &a {b: 1}\nc: *a\nd: [*a, *a]\n")
     readers.parse_toml("a.b.c.d.e = [[1], [2]]")
-    with pytest.raises(SyntaxError, match="nested more than 150 levels deep"):
-        readers.parse_python(b"x = " + b"-" * 700 + b"1\n")

@@ -74,16 +74,8 @@ def test_methods_that_the_owner_edits_or_uses_stay(tmp_path: Path) -> None:
 # Parts of every project that are features now: those that are used stay.
 
 PARTS = (
-    "given_objects",
-    "hub",
-    "parts",
-    "plots",
-    "reward_forms",
-    "sandbox",
-    "short_names",
-    "sweep",
-    "verl_checkpoints",
-)
+    "given_objects", "hub", "parts", "plots", "reward_forms", "sandbox", "short_names", "sweep", "verl_checkpoints",
+)  # fmt: skip
 
 
 @pytest.mark.slow

@@ -94,11 +94,6 @@ def of_the_batch(log_prob, response_mask, config, **others):
     return result
 
 
-@register_policy_loss("theirs")
-def leaves_it_to_theirs(**arguments):
-    return get_policy_loss_fn("vanilla")(**arguments)
-
-
 @register_adv_est("mine")
 def estimator(token_level_rewards, response_mask, **others):
     return token_level_rewards, token_level_rewards
