@@ -130,19 +130,6 @@ def test_wrong_options(run, tmp_path: Path) -> None:
     assert caught.value.hint.startswith("`vextract upgrade --to 0.9.1` has it")
 
 
-def test_no_source(run, empty_cache, monkeypatch, tmp_path: Path) -> None:
-    monkeypatch.chdir(tmp_path)
-    for arguments, message in (
-        (["--from", "nothing.whl"], "no such file"),
-        (["--from", "."], "not a source of verl"),
-        (["--offline"], "is not in the cache"),
-    ):
-        result = run("new", "toy", *arguments, code=3)
-        assert message in result.err
-        assert "hint: " in result.err
-    assert os.listdir(tmp_path) == []
-
-
 def test_from_a_checkout(run, tmp_path: Path, verl_0_5_0: Source) -> None:
     """The release follows from it; its notice is passed on, as Apache-2.0 asks, section 4 (d)."""
     verl_0_5_0.materialise(tmp_path / "checkout")

@@ -136,11 +136,6 @@ def _links_in_a_circle(top: Path) -> None:
     (top / "up").symlink_to("..")
 
 
-def _many_files(top: Path) -> None:
-    for number in range(300):
-        (top / f"x{number}.py").touch()
-
-
 def _things(top: Path) -> None:
     for number, make in enumerate((*THINGS.values(), Path.mkdir)):
         make(top / f"thing{number}.py")
@@ -153,6 +148,6 @@ TREES: Mapping[str, Callable[[Path], object]] = {
     "a name that is no UTF-8": lambda top: (top / os.fsdecode(b"caf\xe9.py")).write_bytes(b"x = 1\n"),
     "a name of 255 bytes": lambda top: (top / ("x" * 252 + ".py")).write_bytes(b"x = 1\n"),
     "links to directories in a circle": _links_in_a_circle,
-    "many files": _many_files,
+    "many files": lambda top: [(top / f"x{number}.py").touch() for number in range(300)],
     "things that are no files": _things,
 }

@@ -292,15 +292,6 @@ def test_uncommitted_changes(run: Run, small: Path, monkeypatch: pytest.MonkeyPa
     run("upgrade", small, "--allow-dirty", code=0)
 
 
-def test_what_was_put_aside_by_an_earlier_abort_stays(run: Run, edited: Path) -> None:
-    for number, name in ((1, "main.py"), (2, "main.py.2"), (3, "main.py.3"), (3, "main.py.3")):
-        run("upgrade", edited)
-        (edited / "main.py").write_bytes(text("attempt", number))
-        assert f".vextract/aborted/{name}" in run("upgrade", edited, "--abort").err
-    saved = sorted((edited / ".vextract/aborted").iterdir())
-    assert [path.read_bytes() for path in saved] == [text("attempt", number) for number in (1, 2, 3)]
-
-
 CONFIG, OPTIM = "config/ppo_trainer.yaml", "actor_rollout_ref.actor.optim"
 
 

@@ -208,12 +208,14 @@ def test_really_killed(edited: Path, at: int, capsys: pytest.CaptureFixture[str]
 
 def test_work_done_since_is_not_dropped(conflicting: Path) -> None:
     before = picture(conflicting)
-    prepared(conflicting).run()
-    (conflicting / "main.py").write_bytes(text("half resolved"))
-    assert command(["upgrade", str(conflicting), "--abort"]) == 0
-    after = files_of(conflicting)
-    assert after.pop(".vextract/aborted/main.py") == text("half resolved")
-    assert after == {path: data for path, (_, data) in before.items() if data is not None}
+    for aside in ("main.py", "main.py.2"):
+        prepared(conflicting).run()
+        (conflicting / "main.py").write_bytes(text("half resolved", aside))
+        assert command(["upgrade", str(conflicting), "--abort"]) == 0
+        after = files_of(conflicting)
+        assert after[f".vextract/aborted/{aside}"] == text("half resolved", aside)
+    left = {path: data for path, data in after.items() if "aborted" not in path}
+    assert left == {path: data for path, (_, data) in before.items() if data is not None}
 
 
 def test_a_file_that_is_written_between_a_kill_and_the_way_on(edited: Path) -> None:

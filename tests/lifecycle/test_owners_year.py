@@ -73,10 +73,6 @@ def _in_function(name: str, change: Callable[[list[str], int], list[str]]) -> Ca
     return changed
 
 
-def _remark(name: str, mark: str) -> Callable[[str], str]:
-    return _in_function(name, lambda lines, last: [*lines[:last], f"    # {mark}", *lines[last:]])
-
-
 METRICS, CONFIG = "toy/vendored/algorithms/metric_utils.py", "config/ppo_trainer.yaml"
 ALGORITHMS, TENSORS = "toy/vendored/algorithms/core_algos.py", "toy/vendored/utils/torch_functional.py"
 # Kind -> the file, the edit, and what is found of it afterwards.
@@ -97,7 +93,6 @@ EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
     ),
     "reward": ("toy/custom/reward_manager.py", _append(REWARD), "mine_reward"),
     "hook": ("toy/custom/algorithms.py", _append('\nMINE_KEYS = ("algorithm.mine_alpha",)\n'), "MINE_KEYS ="),
-    "place": (TENSORS, _remark("masked_whiten", "mine, here"), "# mine, here"),
     "own import": (
         TENSORS,
         _replace("^import torch$", "import torch\nfrom ...own.helpers import MINE_HELP"),
@@ -110,7 +105,6 @@ EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
     ),
     "own file": ("toy/own/helpers.py", _append("MINE_HELP = 1\n"), "MINE_HELP = 1"),
     "requirement": ("pyproject.toml", _replace(r"^dependencies = \[$", '\\g<0>\n    "einops>=0.7",'), '"einops>=0.7",'),
-    "README": ("README.md", _replace("^# toy$", "# toy\n\nMine, for us."), "Mine, for us"),
 }
 DELETED = "compute_remax_outcome_advantage"
 

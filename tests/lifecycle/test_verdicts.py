@@ -244,12 +244,3 @@ def test_plans(old: Tree, new: Tree, deeds: dict[str, str], successors: dict[str
         found = {path: FileOnDisk(data) for path, data in after.items() if path in PATHS}
         again = plan_upgrade(UpgradeInputs(lock_of(new, NEW), base.collect_from_tree(new), new, found, {}, LABELS))
         assert {action.verdict for action in again.actions} <= {Verdict.KEEP}
-
-
-@given(TREES, TREES)
-@settings(max_examples=50)
-def test_without_edits_the_new_tree_comes_out(old: Tree, new: Tree) -> None:
-    disk = {file.path: file.data for file in old}
-    after = applied(disk, planned(old, new, disk, {}))
-    hooks = {file.path: file.data for file in old if file.kind is FileKind.HOOK}
-    assert after == {**{file.path: file.data for file in new}, **hooks}
