@@ -20,16 +20,18 @@ from extractor.values.manifest import Manifest
 from extractor.values.options import Options
 from extractor.values.tree import Tree
 from tests.cli.conftest import Result, relock
-from tests.lifecycle.faults import Faults, error, injected
 from tests.lifecycle.worlds import (
     NEW,
     NEW_TREE,
     OLD,
     OLD_TREE,
     TEN,
+    Faults,
     create,
+    error,
     files_of,
     git,
+    injected,
     picture,
     replace_once,
     template,

@@ -19,8 +19,23 @@ from extractor.pipeline.plan import Verdict
 from extractor.project import journal, location, lock
 from extractor.project.journal import Phase
 from extractor.values.errors import CheckFailed
-from tests.lifecycle.faults import CALLS, Faults, Killed, error, injected, killing
-from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, Ready, edit, files_of, picture, ready, text
+from tests.lifecycle.worlds import (
+    CALLS,
+    MOVED,
+    NEW,
+    NEW_TREE,
+    Faults,
+    Killed,
+    Ready,
+    edit,
+    error,
+    files_of,
+    injected,
+    killing,
+    picture,
+    ready,
+    text,
+)
 
 
 @pytest.fixture
@@ -175,7 +190,7 @@ PROGRAM = """
 import os, signal, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
-from tests.lifecycle.faults import Faults, injected
+from tests.lifecycle.worlds import Faults, injected
 from tests.lifecycle.worlds import MOVED, NEW, NEW_TREE, ready
 entry = ready(Path({target!r}), NEW_TREE, NEW, MOVED)
 with injected(Faults({at}, lambda name: os.kill(os.getpid(), signal.SIGKILL), for_good=True)):

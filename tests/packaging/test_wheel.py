@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 import zipfile
 from email.message import Message
 from email.parser import Parser
@@ -11,11 +12,30 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import REPOSITORY
-from tests.project.support import files_of
+from tests.project.support import REPOSITORY, files_of
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 HEAVY = {"torch", "transformers", "numpy", "verl", "ray", "pandas", "vllm"}
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(REPOSITORY)]
+    subprocess.run(build, check=True, capture_output=True)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` directory of an environment that holds the wheel, and what it requires."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(folder, with_pip=True)
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
+    subprocess.run(pip, check=True, cwd=folder)
+    return folder / "bin"
 
 
 def tracked(folder: str) -> set[str]:
