@@ -135,7 +135,6 @@ def test_a_base_that_is_not_the_locks_or_is_damaged() -> None:
     for files, problem in (
         ({"main.py": b"print(1)\n"}, "main.py is not what vextract.lock says"),
         ({"main.py": None}, "main.py is missing"),
-        ({"evil.py": b""}, "holds evil.py, which vextract.lock does not list"),
         ({"../evil.py": b""}, "holds ../evil.py, which vextract.lock does not list"),
     ):
         changed = {path: content for path, content in {**emitted, **files}.items() if content is not None}

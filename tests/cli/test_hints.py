@@ -34,11 +34,9 @@ VALUE = "0.9.1"  # what stands for a value, and for what the reader of a help te
 
 def _text(node: ast.AST) -> str:
     """A string as it may be printed: a value of it is a word."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values)
-    return ""
+    return str(node.value) if isinstance(node, ast.Constant) else ""
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
@@ -56,7 +54,7 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
             skipped.add(id(node.value))
         if isinstance(node, ast.JoinedStr):
             skipped.update(map(id, node.values))
-        if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in skipped and _text(node):
+        if id(node) not in skipped and _text(node):
             yield node.lineno, _text(node)
 
 

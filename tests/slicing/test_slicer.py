@@ -2,10 +2,12 @@
 
 import pytest
 
+from extractor.pipeline.index import Index, Module
 from extractor.pipeline.slicer import NotKept, Target
 from extractor.values.errors import SourceError, UsageError
 from extractor.values.manifest import Feature, Fix, Replacement, Role
-from tests.slicing.tiny import kept, manifest, slice_files
+from extractor.values.modules import name_module
+from tests.slicing.tiny import TinySource, kept, manifest, slice_files
 
 
 def test_only_what_the_root_reaches_is_kept_and_edges_lead_back_to_it() -> None:
@@ -60,14 +62,11 @@ def test_what_a_module_only_imports_stays_importable_through_it() -> None:
     assert found.resolve_import("verl.use", "verl.front", "torch") == Target("front", "torch")
 
 
-def test_an_effect_follows_the_local_name_it_acts_on() -> None:
+def test_an_effect_follows_the_local_name_it_acts_on_and_others_stay_and_are_listed() -> None:
     files = {"verl/a.py": "log = make()\nlog.setLevel(1)\nquiet = make()\nquiet.off()\ndef f(): log.info('')\n"}
     found = slice_files(files, manifest({"x": ("verl.a:f",)}))
     assert kept(found)["a.py"] == ["log = make()", "log.setLevel(1)", "def f(): log.info('')"]
     assert found.effects == ()
-
-
-def test_other_effects_of_a_touched_module_stay_and_are_listed() -> None:
     files = {"verl/a.py": "import torch\ntorch.set_flag(helper())\ndef f(): ...\ndef helper(): ...\n"}
     found = slice_files(files, manifest({"x": ("verl.a:f",)}))
     assert kept(found)["a.py"] == ["torch.set_flag(helper())", "def f(): ...", "def helper(): ..."]
@@ -252,3 +251,58 @@ def test_files_go_where_the_layout_says_longest_prefix_first() -> None:
     assert rules.target_path("verl/trainer/ppo/ray.py") == "training/functions.py"
     assert rules.target_path("verl/trainer/ppo/core.py") == "training/ppo/core.py"
     assert rules.target_path("verl/protocol.py") == "protocol.py"
+
+
+# What a module's statements bind, name and do.
+
+
+def module(text: str, path: str = "verl/pkg/mod.py") -> Module:
+    return Index(TinySource({path: text}))[name_module(path)]
+
+
+def test_names_that_a_statement_uses() -> None:
+    # A local variable does not name the symbol of the module that it shadows.
+    found = module("scale = 2\nshift = 1\ndef f(scale):\n    return scale + shift\n")
+    assert list(found.uses(2).names) == ["shift"]
+    found = module("import verl.ops as F\ndef f(x):\n    return F.mean(F.inner.total(x), F)\n")
+    assert found.uses(1).names == {"F": frozenset({("mean",), ("inner", "total"), ()})}
+    found = module("def f(x: 'Batch', y: list['Other.Inner']) -> 'Result | None': ...\n")
+    assert {"Batch", "Other", "Result"} <= set(found.uses(0).names)
+    found = module("def f():\n    from .sub import g\n    return g()\n")
+    (lazy,) = found.uses(0).imports
+    assert (lazy.module, lazy.name, lazy.line) == ("verl.pkg.sub", "g", 2)
+    # Statements that share a line are kept apart.
+    found = module("a = first(); b = second()\n")
+    assert [list(found.uses(number).names) for number in (0, 1)] == [["first"], ["second"]]
+
+
+def test_relative_imports_become_absolute() -> None:
+    for path, statement, expected in (
+        ("verl/pkg/mod.py", "from . import x", "verl.pkg"),
+        ("verl/pkg/mod.py", "from .. import x", "verl"),
+        ("verl/pkg/mod.py", "from ..other.deep import x", "verl.other.deep"),
+        ("verl/pkg/__init__.py", "from . import x", "verl.pkg"),
+        ("verl/pkg/__init__.py", "from .mod import x", "verl.pkg.mod"),
+        ("verl/pkg/__init__.py", "from ..other import x", "verl.other"),
+    ):
+        assert module(statement, path).imports["x"].module == expected, (path, statement)
+
+
+def test_an_effect_on_a_local_name_is_told_from_other_effects() -> None:
+    found = module("import os\nlog = make()\nlog.setLevel(3)\nos.environ['A'] = 'b'\nhook()\n'text'\n")
+    effects = [(False, None), (False, None), (True, "log"), (True, "os"), (True, None), (False, None)]
+    assert [(item.effect, item.effect_on) for item in found.statements] == effects
+    found = module("if fast():\n    from a import f, g\nelse:\n    from b import f\n    from a import g\n")
+    assert found.statements[0].binds == ("f",), "a name that is imported in two ways is that of the block"
+    assert not module("if __name__ == '__main__':\n    run()\n").statements[0].effect
+
+
+def test_source_that_is_no_python_is_an_error_with_file_and_line() -> None:
+    with pytest.raises(SourceError, match=r"verl/pkg/mod\.py:2"):
+        _ = module("x = 1\ndef broken(:\n").statements
+
+
+def test_decorators_that_fill_a_registry_are_recognised() -> None:
+    local = "def cache(function):\n    local = {}\n    local[1] = function\n    return function\n"
+    found = module(REGISTRY + REGISTRY_CLASS + local).registering
+    assert found == {"register": frozenset({"TABLE"}), "Registry": frozenset({"Registry._items"})}
