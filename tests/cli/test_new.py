@@ -122,8 +122,6 @@ def test_wrong_options(run, tmp_path: Path) -> None:
         result = run("new", tmp_path / "toy", *arguments, code=2)
         assert message in result.err
         assert f"hint: {hint}" in result.err
-    for name in ("class", "caf\u00e9", "---"):  # what names no package
-        assert "hint: pass --package " in run("new", tmp_path / name, code=2).err
     assert os.listdir(tmp_path) == []
     with pytest.raises(UsageError, match=r"verl 0\.8\.0 has no feature 'agents' here: ") as caught:
         choose_options(Options("toy", "0.8.0"), UpgradeRequest(added=("agents",)))

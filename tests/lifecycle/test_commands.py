@@ -177,10 +177,8 @@ def test_a_new_file_beside_the_owners(run: Run, small: Path) -> None:
 
 def test_what_is_there_no_more(run: Run, edited: Path) -> None:
     (edited / "toy").rename(edited / "mine")
-    before = picture(edited)
     refused = run("upgrade", edited, code=1)
     assert refused.err.startswith("error: toy/, the project's package by its vextract.lock, is not there\nhint: ")
-    assert picture(edited) == before
     (edited / "mine").rename(edited / "toy")
     run("upgrade", edited)
     journal.discard(edited)

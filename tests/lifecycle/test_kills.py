@@ -76,7 +76,7 @@ def unfinished(target: Path) -> Phase | None:
 def undisturbed(entry: Ready, original: Path, *names: str) -> tuple[Path, int]:
     """A copy of the project that is upgraded, and how many calls that took."""
     whole = copy(original, "whole")
-    with injected(Faults(None, error(0), for_good=False, names=names or CALLS)) as counted:
+    with injected(Faults(None, error(0), names=names or CALLS)) as counted:
         entry.run(whole)
     return whole, len(counted.calls)
 
@@ -158,7 +158,7 @@ def test_an_error_anywhere_undoes_everything(edited: Path) -> None:
         target = copy(edited, "target")
         message = ""
         try:
-            with injected(Faults(at, error(number) if number else interrupt, for_good=False)):
+            with injected(Faults(at, error(number) if number else interrupt)):
                 entry.run(target)
         except CheckFailed as failed:
             message = failed.message

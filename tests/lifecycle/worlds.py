@@ -5,7 +5,7 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -196,14 +196,15 @@ class Killed(BaseException):
     """The process is no more; nothing that it does from here on reaches the disk."""
 
 
+@dataclass
 class Faults:
     """Counts the calls of these names, and fails at one of them: from that one on where it is `for_good`."""
 
-    def __init__(
-        self, at: int | None, failure: Callable[[str], None], *, for_good: bool, names: tuple[str, ...] = CALLS
-    ) -> None:
-        self.at, self.failure, self.for_good, self.names = at, failure, for_good, names
-        self.calls: list[str] = []
+    at: int | None
+    failure: Callable[[str], None]
+    for_good: bool = False
+    names: tuple[str, ...] = CALLS
+    calls: list[str] = field(default_factory=list)
 
     def wrap(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
         def call(*arguments: Any, **options: Any) -> Any:

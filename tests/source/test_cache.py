@@ -136,8 +136,3 @@ def test_real_wheel(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "verl/trainer/ppo/core_algos.py" in source.files
     assert "Apache License" in source.licence
     assert open_source(pin, offline=True, cache_dir=tmp_path / "cache") == source
-    # Unpacked it is a source, too.
-    source.materialise(tmp_path / "a")
-    (tmp_path / "a/LICENSE").write_text(source.licence)
-    again = open_source(pin, tmp_path / "a")
-    assert (again.kind, again.files) == ("checkout", source.files)
