@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -102,6 +103,11 @@ def started(target: Path, pause: float) -> subprocess.Popen[str]:
 
 
 def test_killed_create_is_cleaned_by_the_next_run(tmp_path: Path) -> None:
+    process = started(tmp_path / "toy", 0.1)
+    scratch_dir.remove_leftovers(tmp_path / "toy")
+    assert process.wait() == 0
+    assert files(tmp_path / "toy") == EVERYTHING, "a running one is not cleaned away"
+    shutil.rmtree(tmp_path / "toy")
     process = started(tmp_path / "toy", 60)
     process.send_signal(signal.SIGKILL)
     process.wait()
@@ -111,13 +117,6 @@ def test_killed_create_is_cleaned_by_the_next_run(tmp_path: Path) -> None:
     assert left in os.listdir(tmp_path)
     create(tmp_path / "toy")
     assert os.listdir(tmp_path) == ["toy"]
-
-
-def test_a_running_create_is_not_cleaned_away(tmp_path: Path) -> None:
-    process = started(tmp_path / "toy", 0.1)
-    scratch_dir.remove_leftovers(tmp_path / "toy")
-    assert process.wait() == 0
-    assert files(tmp_path / "toy") == EVERYTHING
 
 
 def _create(target: str) -> str:

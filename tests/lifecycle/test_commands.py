@@ -82,8 +82,6 @@ add       toy/new_place/actor.py  (new)
 keep      Makefile  (removed by you; it has changed in verl 0.6.1)
 keep      toy/custom/reward.py  (yours; its example has changed; yours stays)
 """
-
-
 WAYS = (
     "resolve the conflicts (`vextract status` lists them), then run `vextract upgrade --continue`;"
     " or go back with `vextract upgrade --abort`\n"

@@ -25,8 +25,6 @@ from tests.releases import EVERYTHING
 
 ROUNDS = 6 if EVERYTHING else 3
 FILES = 24
-
-
 HEADER = b"# vextract:"  # says where a file comes from, which is no edit
 KINDS = (
     "line", "insertion", "deletion", "renamed function", "new function", "unicode", "trailing whitespace", "CRLF line",
@@ -177,10 +175,9 @@ def test_untouched(old: Configuration, new: Configuration, tmp_path: Path) -> No
 
 @pytest.mark.usefixtures("verl")
 def test_the_role_says_where_a_file_went() -> None:
-    found = successors(NEW, VLLM)
-    assert found["toy/vendored/workers/hf_rollout.py"] == Successor(
-        ("toy/vendored/workers/vllm_rollout_spmd.py",), same=False, importers=("toy/workers/rollout_engine.py",)
-    )
+    rollout = successors(NEW, VLLM)["toy/vendored/workers/hf_rollout.py"]
+    assert rollout.paths == ("toy/vendored/workers/vllm_rollout_spmd.py",)
+    assert (rollout.importers, rollout.same) == (("toy/workers/rollout_engine.py",), False)
     actor = successors(*LONGEST)["toy/vendored/workers/dp_actor.py"]
     engine = "toy/vendored/workers/engine/fsdp/transformer_impl.py"
     assert actor.paths[:2] == (engine, "toy/vendored/algorithms/losses.py")

@@ -148,8 +148,6 @@ def test_a_function_that_leaves_a_module_that_stays_takes_its_edit_along(project
     assert "there" not in _read(project, "toy/files.py")
 
 
-# Modules that moved whole
-
 DEVICE = text("# vextract:vendored", "from ..protocol import DataProto")
 FORMER_LAYOUT = Tree.of(
     [

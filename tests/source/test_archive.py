@@ -111,14 +111,11 @@ def test_checkout(tmp_path: Path) -> None:
     assert open_source(archives.pin(), root / "verl") == source
     archives.write_tree(root, {"verl/protocol.py": b"# edited\n"})  # which is allowed
     assert open_source(archives.pin(), root).read("verl/protocol.py") == "# edited\n"
-
-
-def test_installed(tmp_path: Path) -> None:
+    # Installed, beside files of others.
     site = archives.write_tree(tmp_path / "site-packages", {**archives.FILES, **archives.WHEEL_EXTRA})
     archives.write_tree(site, {"LICENSE": b"of something else", "tests/test_other.py": b""})
     source = open_source(archives.pin(), site)
-    assert source.kind == "installed"
-    assert source.licence == "a licence\n"
+    assert (source.kind, source.licence) == ("installed", "a licence\n")
     assert open_source(archives.pin(), site / "verl") == source
 
 
