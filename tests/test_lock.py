@@ -98,20 +98,6 @@ def test_damage_is_named() -> None:
         assert problem in caught.value.message
 
 
-def test_other_bytes(tmp_path: Path) -> None:
-    data = lock.dump(LOCK)
-    for text in (
-        *(data[:length] for length in (0, 50, 300, 9 * len(data) // 10)),
-        b"\xff\xfe",
-        b"[[[",
-        b"schema = 1\n",
-    ):
-        with pytest.raises(UsageError, match=r"^vextract\.lock"):
-            lock.parse(text)
-    with pytest.raises(UsageError, match="not a vextract project"):
-        lock.read(tmp_path)
-
-
 def test_base(tmp_path: Path) -> None:
     data = base.dump(base.collect_from_tree(TREE))
     assert base.parse(data, LOCK) == {

@@ -76,7 +76,6 @@ EXPLAINED = {
     "LocalPPOTrainer.fit": ("toy.training.run_loop:RunLoop.fit", OURS, TEMPLATES),
     "LICENSE.verl": ("LICENSE.verl", "verl's, copied as it is", None),
     "vextract.lock": ("vextract.lock", "vextract's record", None),
-    "toy/mine.py": ("toy/mine.py", OWNERS, None),
     "Mine.run": ("toy.mine:Mine.run", OWNERS, None),
 }
 

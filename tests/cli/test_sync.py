@@ -89,10 +89,3 @@ def test_a_source_that_gives_other_bytes(run, project: Path) -> None:
     assert files_of(project) == before
     relock(project, files=locked.files[:-1], vextract="0.1.0", source_kind="checkout", source_sha256="1" * 64)
     assert "made from another source, a checkout (111111111111): pass --from" in run("sync", project, code=1).err
-
-
-def test_edited_lock_and_no_project(run, project: Path) -> None:
-    text = (project / lock.NAME).read_text()
-    (project / lock.NAME).write_text(text.replace('engine = "hf"', 'engine = "vllm"'))
-    assert "changed by hand" in run("sync", project, code=2).err
-    assert "not inside a vextract project" in run("sync", project.parent, code=2).err

@@ -216,14 +216,11 @@ def test_rows(monkeypatch):
 """
 
 
-def test_strings_of_tests_are_names_where_they_are_taken_for_one_and_those_of_code_always(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_strings_are_names_in_code_and_where_a_test_takes_them_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = {"pkg/table.py": CODE, "tests/test_rows.py": TEST}
     templates = {path: [SimpleNamespace(text=text)] for path, text in texts.items()}
     monkeypatch.setattr(method_names, "map_files", lambda *_: templates)
-    release = releases.find_default()
-    options = Options("pkg", release, "hf", "grpo")
-    found = method_names.collect_method_names(releases.load(release), options).any
+    options = Options("pkg", releases.find_default(), "hf", "grpo")
+    found = method_names.collect_method_names(releases.load(options.verl), options).any
     assert {"started", "stop", "wait", "timeout", "begin"} <= found
     assert not {"new", "other", "text"} & found
