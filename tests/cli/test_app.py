@@ -61,9 +61,10 @@ def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
         " VEXTRACT_DEBUG=1",
     ]
     assert "Traceback" in run("versions", "--debug").err
-    monkeypatch.setenv("VEXTRACT_DEBUG", "1")
-    assert "Traceback" in run("versions").err
     assert app._take_debug(["new", "--", "--debug"]) == (["new", "--", "--debug"], False)
+    with monkeypatch.context() as patch:
+        patch.setenv("VEXTRACT_DEBUG", "1")
+        assert "Traceback" in run("versions").err
     monkeypatch.setattr("extractor.values.releases.list_supported", Mock(side_effect=KeyboardInterrupt))
     assert run("versions", code=130).err.strip() == "error: interrupted"
 
