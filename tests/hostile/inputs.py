@@ -20,12 +20,8 @@ def _chain(count: int) -> str:
 PYTHON: Mapping[str, bytes] = {
     "brackets": b"x = " + b"(" * DEEP + b"1" + b")" * DEEP + b"\n",
     "signs": b"x = " + b"-" * DEEP + b"1\n",
-    "sum": b"x = " + b"1+" * DEEP + b"1\n",
-    "elif": b"if a:\n    pass\n" + b"elif a:\n    pass\n" * 2_000,
     "number": b"x = " + b"9" * 10_000 + b"\n",
     "null": b"x = 1\0\n",
-    "declared rot13": b"# -*- coding: rot13 -*-\nk = 1\n",
-    "utf-16": "x = 1\n".encode("utf-16"),
     "nonlocal": b"def f():\n    nonlocal x\n",
     "nothing": b"",
     "conflict": b"<<<<<<< ours\nx = 1\n=======\nx = 2\n>>>>>>> theirs\n",
@@ -63,11 +59,9 @@ _RUN = "\npython -m verl.trainer.main_ppo trainer.x=$A\n"
 BASH: Mapping[str, str] = {
     "doubled": "A=xxxxxxxx\n" + 'A="${A}${A}"\n' * 60 + _RUN,
     "squares": "A=9\n" + "A=$((A*A))\n" * 60 + _RUN,
-    "blocks": "{ " * 5_000 + "A=1; " + "}; " * 5_000 + _RUN,
     "a pattern": f"A={'a' * 40}\n[[ $A =~ (a+)+$b ]] && A=1\n[[ $A =~ ^(a|a)*b ]] && A=2\n" + _RUN,
     "positions": f"A=${_HUGE}\nB=${{{_HUGE}}}\nshift {_HUGE}\nC=${{A:{_HUGE}}}\n" + _RUN,
     "null bytes": "A=\0\0" + _RUN,
-    "the script itself": "python -m verl.trainer.main_ppo --config-name=run --config-path=.",
 }
 
 

@@ -155,11 +155,6 @@ def test_other_commands_while_conflicts_are_open(run: Run, edited: Path) -> None
         assert run(name, edited, code=1).err == f"error: {said}\nhint: {WAYS}"
     assert picture(edited) == before
     assert run("diff", edited, code=0).err.startswith(f"warning: {said}")
-    # Checking what one has resolved comes before --continue.
-    (edited / "main.py").write_bytes(text("resolved = 1"))
-    assert run("graph", edited, code=0).err == (
-        "the conflicts of verl 0.5.0 -> verl 0.6.1 are resolved: `vextract upgrade --continue` ends the upgrade\n"
-    )
 
 
 def test_a_new_file_beside_the_owners(run: Run, small: Path) -> None:

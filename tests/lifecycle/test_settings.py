@@ -227,7 +227,6 @@ OWNERS = (
     ("judge:\n  path: 1\nreward:\n  function:\n    path: 2\n", None),  # which of the two is meant?
     # Two names that became one.
     ("judge:\n  path: 1\n  other: 2\n", "judge:\n  other: 2\nreward:\n  function:\n    path: 1\n"),
-    ("judge:\r\n  path: 1\r\n", None),
     ("judge: [\n", None),
 )
 

@@ -40,11 +40,8 @@ def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def tracked(folder: str) -> set[str]:
     """The files below a directory of the repository, caches left out."""
-    return {
-        path.relative_to(REPOSITORY).as_posix()
-        for path in (REPOSITORY / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    found = (path for path in (REPOSITORY / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(REPOSITORY).as_posix() for path in found}
 
 
 def run(*command: object, cwd: Path, **environment: str) -> str:
