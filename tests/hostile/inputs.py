@@ -20,7 +20,11 @@ def _chain(count: int) -> str:
 PYTHON: Mapping[str, bytes] = {
     "brackets": b"x = " + b"(" * DEEP + b"1" + b")" * DEEP + b"\n",
     "signs": b"x = " + b"-" * DEEP + b"1\n",
+    "attributes": b"x = a" + b".b" * 5_000 + b"\n",
+    "annotation": b"def f(x: '" + b"(" * 5_000 + b"'): pass\n",
     "number": b"x = " + b"9" * 10_000 + b"\n",
+    "latin-1": b"# caf\xe9\nx = 1\n",
+    "bytes": bytes(range(256)) * 4,
     "null": b"x = 1\0\n",
     "nonlocal": b"def f():\n    nonlocal x\n",
     "nothing": b"",
@@ -58,6 +62,13 @@ _HUGE = "9" * 20
 _RUN = "\npython -m verl.trainer.main_ppo trainer.x=$A\n"
 BASH: Mapping[str, str] = {
     "doubled": "A=xxxxxxxx\n" + 'A="${A}${A}"\n' * 60 + _RUN,
+    "replaced": "A=aaaaaaaaaa\n" + 'A="${A//a/$A}"\n' * 20 + _RUN,
+    "words": "A=(" + "a " * 700_000 + ")" + _RUN,
+    "braces": "echo {1..99999999999999999999}{1..9}{1..9}{1..9}{1..9}{1..9}" + _RUN,
+    "substitutions": "A=" + "$(echo " * 2_000 + "x" + ")" * 2_000 + _RUN,
+    "a glob": f"A={'a' * 3_000}\n[[ $A == {'*a' * 30}b ]] && A=1\n" + _RUN,
+    "trimmed": f"A={'a' * 100_000}\nB=${{A%%*b*c*d}}\n" * 2 + _RUN,
+    "a pattern in a replacement": f"A={'a' * 5_000}\nB=${{A//*a*a*a*a*a*a*a*b/x}}\n" + _RUN,
     "squares": "A=9\n" + "A=$((A*A))\n" * 60 + _RUN,
     "a pattern": f"A={'a' * 40}\n[[ $A =~ (a+)+$b ]] && A=1\n[[ $A =~ ^(a|a)*b ]] && A=2\n" + _RUN,
     "positions": f"A=${_HUGE}\nB=${{{_HUGE}}}\nshift {_HUGE}\nC=${{A:{_HUGE}}}\n" + _RUN,

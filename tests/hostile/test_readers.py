@@ -47,20 +47,10 @@ def check(name: str, data: bytes) -> None:
         target.read(data)
 
 
-@pytest.mark.parametrize("name", [name for name in TARGETS if name != "a launch script"])
+@pytest.mark.parametrize("name", TARGETS)
 def test_every_input_that_was_found(name: str) -> None:
     for data in TARGETS[name].seeds:
         check(name, data)
-
-
-QUICK = {"doubled", "squares", "a pattern", "positions", "null bytes"}
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in inputs.BASH]
-)
-def test_scripts(name: str) -> None:
-    check("a launch script", inputs.BASH[name].encode())
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
