@@ -39,7 +39,7 @@ import contextlib, os, sys
 sys.path.insert(0, {root!r})
 from pathlib import Path
 from tests.lifecycle import worlds
-from tests.lifecycle.faults import Faults, injected
+from tests.lifecycle.worlds import Faults, injected
 from extractor.cli.app import run
 at, target, kind = int(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
 entry = worlds.ready(target, worlds.NEW_TREE, worlds.NEW, worlds.MOVED) if kind == "upgrade" else None

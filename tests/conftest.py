@@ -3,7 +3,6 @@
 import os
 import re
 import signal
-import sys
 from collections.abc import Generator
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,7 @@ from extractor.pipeline.source import Source
 from extractor.values.options import Options
 from tests import generated_once
 from tests.project.support import Configuration, Made, Maker, make
-from tests.releases import EVERYTHING, NEWEST, source_of
+from tests.releases import NEWEST, source_of
 
 _GENERATED = generated_once.begin()
 
@@ -102,47 +101,6 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
 
 
-@pytest.hookimpl(wrapper=True)
-def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Generator[None, object, object]:
-    """Check that a module's tests leave the process as they found it: those of any other may come next."""
-    result = yield
-    if nextitem is None or nextitem.path != item.path:
-        assert _state() == item.config.stash[_STATE], "the tests of this module leave something behind"
-    return result
-
-
-_STATE = pytest.StashKey[dict[str, object]]()
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[_STATE] = _state()
-
-
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which tests this run has left out, and what runs them."""
-    markers = [line.partition(": ") for line in config.getini("markers")]
-    lines = [f"{name}: {what}" for name, _, what in markers if f"not {name}" in config.option.markexpr]
-    if not EVERYTHING:
-        lines.append("older releases: what takes long runs with the newest ones only")
-    if lines:
-        larger = (
-            "`make test` or `make test-all` runs" if "not slow" in config.option.markexpr else "`make test-all` runs"
-        )
-        terminalreporter.section("left out")
-        terminalreporter.line("\n".join([*lines, f"{larger} them"]))
-
-
-def _state() -> dict[str, object]:
-    """What all tests of a process share, and torch.distributed has but one of."""
-    distributed = sys.modules.get("torch.distributed")
-    names = ("CUDA_VISIBLE_DEVICES", "HF_HUB_OFFLINE", "OMP_NUM_THREADS", "VEXTRACT_MANIFESTS")
-    return {
-        "directory": Path.cwd(),
-        "environment": {name: os.environ.get(name) for name in names},
-        "process group": distributed is not None and distributed.is_initialized(),
-    }
-
-
 @pytest.fixture(scope="session")
 def verl() -> None:
     """What a test asks for that reads verl's source, however it comes by it; the tests of the fast loop do not."""
@@ -170,13 +128,11 @@ def newest_verl(verl: None) -> Source:
 
 @pytest.fixture(scope="session")
 def verl_0_6_1(verl: None) -> Source:
-    """The pinned wheel of verl 0.6.1."""
     return source_of("0.6.1")
 
 
 @pytest.fixture(scope="session")
 def verl_0_5_0(verl: None) -> Source:
-    """The pinned wheel of verl 0.5.0."""
     return source_of("0.5.0")
 
 

@@ -11,10 +11,11 @@ import os
 import pickle
 import tempfile
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
+from typing import Any
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline import render
@@ -45,13 +46,15 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     """Return the project as `extractor.pipeline.generate` makes it, from memory or disk where it was made before."""
     said = (options, source.release, source.kind, source.sha256, manifest, str(resources.find_templates()))
     key = sha256(repr(said).encode()).hexdigest()
-    if key in _known:
-        _known.move_to_end(key)
-    else:
-        _known[key] = _from_disk(Path(os.environ[FOLDER], key), options, source, manifest)
-        while len(_known) > KEPT:
-            _known.popitem(last=False)
-    return _known[key]
+    return _remember(_known, key, lambda: _from_disk(Path(os.environ[FOLDER], key), options, source, manifest), KEPT)
+
+
+def _remember(known: OrderedDict[str, Any], key: str, make: Callable[[], Any], most: int) -> Any:
+    known[key] = known[key] if key in known else make()
+    known.move_to_end(key)
+    while len(known) > most:
+        known.popitem(last=False)
+    return known[key]
 
 
 def _from_disk(file: Path, options: Options, source: Source, manifest: Manifest) -> Generated:
@@ -140,12 +143,7 @@ def _index(source: Source) -> Index:
     """Return the index of a source: of a wheel, whose digest says what it holds, the one that is there."""
     if source.kind != "wheel":
         return Index(source)
-    if source.sha256 not in _indexes:
-        _indexes[source.sha256] = Index(source)
-        while len(_indexes) > INDEXES:
-            _indexes.popitem(last=False)
-    _indexes.move_to_end(source.sha256)
-    return _indexes[source.sha256]
+    return _remember(_indexes, source.sha256, lambda: Index(source), INDEXES)
 
 
 def begin() -> tempfile.TemporaryDirectory[str] | None:

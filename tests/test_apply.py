@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -12,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from extractor.pipeline import apply
-from extractor.pipeline.plan import Plan, plan_new, plan_sync, read_digests_on_disk
+from extractor.pipeline.plan import Plan, Reason, Verdict, plan_new, plan_sync, read_digests_on_disk
 from extractor.project import base, disk, lock, scratch_dir
 from extractor.values.errors import CheckFailed, UsageError
 from tests.test_lock import LOCK, TREE
@@ -36,25 +37,20 @@ def sync_plan(project: Path) -> Plan:
 
 
 def test_create(tmp_path: Path) -> None:
+    """An empty directory is replaced and a taken one left alone."""
+    (tmp_path / "toy").mkdir()
     create(tmp_path / "toy")
     assert files(tmp_path / "toy") == EVERYTHING
     assert os.listdir(tmp_path) == ["toy"]
     assert lock.read(tmp_path / "toy") == LOCK
     assert base.read(tmp_path / "toy", LOCK) == base.collect_from_tree(TREE)
-
-
-def test_an_empty_directory_is_replaced_and_a_taken_one_left_alone(tmp_path: Path) -> None:
-    (tmp_path / "toy").mkdir()
-    create(tmp_path / "toy")
-    assert files(tmp_path / "toy") == EVERYTHING
     (tmp_path / "plain").mkdir()
     assert (tmp_path / "toy").stat().st_mode == (tmp_path / "plain").stat().st_mode
     (tmp_path / "plain/mine").write_text("mine")
     for taken in ("plain", "plain/mine"):
         with pytest.raises(UsageError, match="in the meantime"):
             create(tmp_path / taken)
-    assert sorted(os.listdir(tmp_path)) == ["plain", "toy"]
-    assert os.listdir(tmp_path / "plain") == ["mine"]
+    assert files(tmp_path / "plain") == ["mine"]
 
 
 def failing(after: int, error: type[BaseException] | Exception) -> Callable[..., None]:
@@ -69,23 +65,17 @@ def failing(after: int, error: type[BaseException] | Exception) -> Callable[...,
     return write
 
 
-ERRORS = (KeyboardInterrupt, OSError(28, "No space left on device"))
-
-
 def test_what_is_interrupted_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for error, after in itertools.product(ERRORS, range(6)):
-        with monkeypatch.context() as patch:
-            patch.setattr(disk, "write_new", failing(after, error))
-            with pytest.raises((KeyboardInterrupt, UsageError)):
-                create(tmp_path / "toy")
+    plan = sync_plan(tmp_path)
+    for error, after in itertools.product((KeyboardInterrupt, OSError(28, "No space left on device")), range(6)):
+        monkeypatch.setattr(disk, "write_new", failing(after, error))
+        with pytest.raises((KeyboardInterrupt, UsageError)):
+            create(tmp_path / "toy")
+        monkeypatch.setattr(disk, "write_new", failing(min(after, 2), error))
+        with pytest.raises((KeyboardInterrupt, CheckFailed)):
+            apply.restore(tmp_path, plan, base_data=BASE_DATA)
         assert os.listdir(tmp_path) == []
-    for error in ERRORS:
-        plan = sync_plan(tmp_path)
-        with monkeypatch.context() as patch:
-            patch.setattr(disk, "write_new", failing(1, error))
-            with pytest.raises((KeyboardInterrupt, CheckFailed)):
-                apply.restore(tmp_path, plan, base_data=BASE_DATA)
-        assert files(tmp_path) == []
+        monkeypatch.undo()
 
 
 PROGRAM = """
@@ -113,20 +103,20 @@ def started(target: Path, pause: float) -> subprocess.Popen[str]:
 
 
 def test_killed_create_is_cleaned_by_the_next_run(tmp_path: Path) -> None:
+    process = started(tmp_path / "toy", 0.1)
+    scratch_dir.remove_leftovers(tmp_path / "toy")
+    assert process.wait() == 0
+    assert files(tmp_path / "toy") == EVERYTHING, "a running one is not cleaned away"
+    shutil.rmtree(tmp_path / "toy")
     process = started(tmp_path / "toy", 60)
     process.send_signal(signal.SIGKILL)
     process.wait()
     (left,) = os.listdir(tmp_path)
     assert left.startswith(".toy.vextract-tmp-")
+    scratch_dir.remove_leftovers(tmp_path / "to[y]")  # which is no pattern
+    assert left in os.listdir(tmp_path)
     create(tmp_path / "toy")
     assert os.listdir(tmp_path) == ["toy"]
-
-
-def test_a_running_create_is_not_cleaned_away(tmp_path: Path) -> None:
-    process = started(tmp_path / "toy", 0.1)
-    scratch_dir.remove_leftovers(tmp_path / "toy")
-    assert process.wait() == 0
-    assert files(tmp_path / "toy") == EVERYTHING
 
 
 def _create(target: str) -> str:
@@ -147,8 +137,7 @@ def test_two_runs_at_once(tmp_path: Path) -> None:
 
 
 def test_restore(tmp_path: Path) -> None:
-    create(tmp_path / "toy")
-    project = tmp_path / "toy"
+    create(project := tmp_path / "toy")
     (project / "toy/protocol.py").unlink()
     (project / "main.py").write_bytes(b"# edited\n")
     (project / base.PATH).unlink()
@@ -177,13 +166,9 @@ def test_restore_does_not_leave_the_project(tmp_path: Path) -> None:
     with pytest.raises(CheckFailed, match="toy is a link"):
         apply.restore(project, sync_plan(project), base_data=None)
     assert files(outside) == files(project) == []
-    (project / "toy").unlink()
-    (project / "toy").write_text("")
-    with pytest.raises(CheckFailed, match="toy is no directory"):
-        apply.restore(project, sync_plan(project), base_data=None)
 
 
-def test_names_with_wildcards(tmp_path: Path) -> None:
-    (tmp_path / ".toy1.vextract-tmp-0").mkdir()
-    scratch_dir.remove_leftovers(tmp_path / "toy[1]")
-    assert os.listdir(tmp_path) == [".toy1.vextract-tmp-0"]
+def test_what_is_no_file_in_a_files_place_is_an_edit(tmp_path: Path) -> None:
+    (tmp_path / "LICENSE.verl").symlink_to("nowhere")
+    (tmp_path / "toy/protocol.py").mkdir(parents=True)
+    assert sync_plan(tmp_path).paths(Verdict.KEEP, Reason.EDITED) == ("LICENSE.verl", "toy/protocol.py")

@@ -1,10 +1,7 @@
 """The lock and the base: stable bytes out, strict reading in."""
 
 import io
-import os
 import re
-import subprocess
-import sys
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -28,45 +25,11 @@ TREE = Tree.of(
 OPTIONS = Options("toy", "0.6.1", "hf", "ppo", ("critic", "lora"))
 LOCK = lock.Lock.of(TREE, OPTIONS, vextract="0.1.0", source_kind="wheel", source_sha256="b" * 64)
 
-HEAD = """\
-# What this project was generated from. Written by vextract: commit it, do not edit it.
-schema = 2
-vextract = "0.1.0"
-
-[verl]
-release = "0.6.1"
-source = "wheel"
-sha256 = "bbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb"
-
-[options]
-package = "toy"
-engine = "hf"
-algorithm = "ppo"
-features = ["critic", "lora"]
-recipe = "toy"
-
-[[files]]
-path = "LICENSE.verl"
-kind = "vendored"
-"""
-
-
-def rewritten(old: str, new: str) -> bytes:
-    """The lock's bytes with one place changed and the checksum made to match again."""
-    text = lock.dump(LOCK).decode()
-    assert text.count(old) >= 1, old
-    body = text.replace(old, new, 1).rpartition("\n[integrity]\n")[0]
-    return f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode()
-
-
-def test_bytes_of_a_lock() -> None:
-    text = lock.dump(LOCK).decode()
-    assert text.startswith(HEAD)
-    assert text.count("[[files]]") == 4
-    assert text.endswith('"\n')
-
 
 def test_round_trip() -> None:
+    text = lock.dump(LOCK).decode()
+    assert text.startswith("# What this project was generated from. Written by vextract: commit it, do not edit it.\n")
+    assert (text.count("[[files]]"), text[-2:]) == (4, '"\n')
     assert lock.parse(lock.dump(LOCK)) == LOCK
     assert lock.dump(lock.parse(lock.dump(LOCK))) == lock.dump(LOCK)
     assert lock.parse(lock.dump(LOCK).replace(b"\n", b"\r\n")) == LOCK
@@ -78,16 +41,20 @@ def test_round_trip() -> None:
     assert lock.parse(lock.dump(made)) == made
 
 
+def with_digest(body: str) -> bytes:
+    body = body.rpartition("\n[integrity]\n")[0]
+    return f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode()
+
+
 def test_a_lock_of_before_has_no_changes() -> None:
     body = re.sub(r"\nchanges = \[\n.*?\n\]", "", lock.dump(LOCK).decode(), flags=re.DOTALL)
-    body = body.replace("schema = 2", "schema = 1").rpartition("\n[integrity]\n")[0]
-    found = lock.parse(f'{body}\n[integrity]\nsha256 = "{lock._compute_body_digest(body)}"\n'.encode())
+    found = lock.parse(with_digest(body.replace("schema = 2", "schema = 1")))
     assert found == replace(LOCK, files=tuple(replace(file, changes=()) for file in LOCK.files))
 
 
 HINTS = {
     **dict.fromkeys(
-        [("0.1.0", "0.2.0"), ("main.py", "mein.py"), ('"ppo"', '"grpo"'), ("bbbb", "bbbc"), ("# What", "# what")],
+        [("0.1.0", "0.2.0"), ("main.py", "mein.py"), ("bbbb", "bbbc"), ("# What", "# what")],
         (r"^vextract\.lock: changed by hand", "git checkout -- vextract.lock"),
     ),
     ("schema = 2", "schema = 3"): ("a newer vextract wrote it", "upgrade vextract"),
@@ -107,48 +74,28 @@ def test_edits_by_hand_are_noticed() -> None:
 
 DAMAGE = (
     ("schema = 2", 'schema = "2"', "schema", "is '2'"),
-    ("schema = 2", "schema = true", "schema", "is True"),
-    ('vextract = "0.1.0"', "vextract = 1", "vextract", "is 1"),
     ('vextract = "0.1.0"', 'vextract = "0.1.0"\nvextrakt = 1', "vextrakt", "unknown key"),
     ('source = "wheel"', 'source = "git"', "verl.source", "is 'git' (it must be one of wheel"),
-    ('source = "wheel"', 'source = ["wheel"]', "verl.source", "a string"),
     ('release = "0.6.1"\n', "", "verl.release", "is missing"),
     ('release = "0.6.1"', 'release = "0.6.1/../../x"', "verl.release", "a version"),
     ('source = "wheel"', 'source = "wheel"\nmanifest_of = "--help"', "verl.manifest_of", "a version"),
     ("b" * 64, "b" * 63, "verl.sha256", "no sha256"),
-    ('package = "toy"', 'package = "to y"', "options.package", "an identifier"),
-    ('package = "toy"', 'package = "toy"\npakage = 1', "options.pakage", "unknown key"),
     ('["critic", "lora"]', '["lora", "critic"]', "options.features", "is not sorted"),
-    ('["critic", "lora"]', '"lora"', "options.features", "an array"),
     ('kind = "hook"', 'kind = "hooks"', "files[2].kind", "is "),
-    ('kind = "hook"', 'kind = ["hook"]', "files[2].kind", "is "),
     ('path = "main.py"', 'path = "../main.py"', "files[1].path", "a path of a project"),
-    ('path = "main.py"', 'path = "/main.py"', "files[1].path", "a path of a project"),
-    ('path = "main.py"', 'path = "a//b"', "files[1].path", "a path of a project"),
     ('path = "main.py"', 'path = ".vextract/x"', "files[1].path", "a path of a project"),
     ('path = "main.py"', 'path = "LICENSE.verl"', "files[1].path", "twice or out of order"),
-    ('path = "main.py"', 'path = "A"', "files[1].path", "twice or out of order"),
-    ('"c",', "1,", "files[3].changes", "holds 1"),
-    ('upstream = "LICENSE"', "upstream = 1", "files[0].upstream", "is 1"),
 )
 
 
 def test_damage_is_named() -> None:
+    text = lock.dump(LOCK).decode()
     for old, new, key, problem in DAMAGE:
+        assert old in text
         with pytest.raises(UsageError) as caught:
-            lock.parse(rewritten(old, new), "p/vextract.lock")
+            lock.parse(with_digest(text.replace(old, new, 1)), "p/vextract.lock")
         assert caught.value.message.startswith(f"p/vextract.lock: key `{key}`"), caught.value.message
         assert problem in caught.value.message
-
-
-def test_other_bytes(tmp_path: Path) -> None:
-    data = lock.dump(LOCK)
-    cuts = [data[:length] for length in (0, 1, 50, 300, len(data) // 2, 9 * len(data) // 10)]
-    for text in (*cuts, b"\xff\xfe", b"[[[", b"files = 1\nschema = 1\n", b"schema = 1\n[integrity]\n"):
-        with pytest.raises(UsageError, match=r"^vextract\.lock"):
-            lock.parse(text)
-    with pytest.raises(UsageError, match="not a vextract project"):
-        lock.read(tmp_path)
 
 
 def test_base(tmp_path: Path) -> None:
@@ -171,7 +118,6 @@ def test_a_base_that_is_not_the_locks_or_is_damaged() -> None:
     for files, problem in (
         ({"main.py": b"print(1)\n"}, "main.py is not what vextract.lock says"),
         ({"main.py": None}, "main.py is missing"),
-        ({"evil.py": b""}, "holds evil.py, which vextract.lock does not list"),
         ({"../evil.py": b""}, "holds ../evil.py, which vextract.lock does not list"),
     ):
         changed = {path: content for path, content in {**emitted, **files}.items() if content is not None}
@@ -184,29 +130,3 @@ def test_a_base_that_is_not_the_locks_or_is_damaged() -> None:
     for damaged in changed:
         with pytest.raises(CheckFailed):
             base.parse(damaged, LOCK)
-
-
-PROGRAM = """
-import hashlib, sys
-sys.path.insert(0, {root!r})
-from tests.test_lock import LOCK, TREE
-from extractor.project import base, lock
-print(hashlib.sha256(lock.dump(LOCK)).hexdigest(), hashlib.sha256(base.dump(base.collect_from_tree(TREE))).hexdigest())
-"""
-
-
-def test_bytes_depend_on_nothing_else(tmp_path: Path) -> None:
-    program = PROGRAM.format(root=str(Path(__file__).parents[1]))
-    settings = [
-        {"PYTHONHASHSEED": "1", "TZ": "Asia/Tokyo", "LC_ALL": "C", "SOURCE_DATE_EPOCH": "1"},
-        {"PYTHONHASHSEED": "2", "TZ": "America/New_York", "LC_ALL": "C.UTF-8", "PYTHONUTF8": "1"},
-    ]
-    found = set()
-    for number, setting in enumerate(settings):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        done = subprocess.run(
-            [sys.executable, "-c", program], cwd=folder, env={**os.environ, **setting}, capture_output=True, check=True
-        )
-        found.add(done.stdout)
-    assert len(found) == 1

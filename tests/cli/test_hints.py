@@ -34,11 +34,9 @@ VALUE = "0.9.1"  # what stands for a value, and for what the reader of a help te
 
 def _text(node: ast.AST) -> str:
     """A string as it may be printed: a value of it is a word."""
-    if isinstance(node, ast.Constant):
-        return str(node.value)
     if isinstance(node, ast.JoinedStr):
         return "".join(str(part.value) if isinstance(part, ast.Constant) else VALUE for part in node.values)
-    return ""
+    return str(node.value) if isinstance(node, ast.Constant) else ""
 
 
 def strings(path: Path) -> Iterator[tuple[int, str]]:
@@ -56,7 +54,7 @@ def strings(path: Path) -> Iterator[tuple[int, str]]:
             skipped.add(id(node.value))
         if isinstance(node, ast.JoinedStr):
             skipped.update(map(id, node.values))
-        if isinstance(node, (ast.Constant, ast.JoinedStr)) and id(node) not in skipped and _text(node):
+        if id(node) not in skipped and _text(node):
             yield node.lineno, _text(node)
 
 
@@ -92,29 +90,20 @@ def test_each_command_of_vextract_is_one() -> None:
     assert not refused, "\n".join(refused)
 
 
-def test_each_target_of_make_is_one() -> None:
+def test_targets_of_make_values_and_packages_can_be_typed() -> None:
     makefile = (resources.find_templates() / "base/Makefile.jinja").read_text(encoding="utf-8")
     targets = set(re.findall(r"^([a-z-]+):", makefile, re.MULTILINE))
     named = {target for _, text in printed() for target in TARGET.findall(text)}
     assert {"setup"} <= named <= targets
-
-
-def test_packages_are_installed_where_they_are_looked_for() -> None:
-    """A bare `pip` is that of whatever environment the shell is in."""
-    bare = [where for where, text in printed() if re.search(r"(?<!-m )\bpip3? install\b", text) and RUNS not in where]
+    # A bare `pip` is that of whatever environment the shell is in; `key=...` is typed as it stands, and refused.
     allowed = ("cli/export.py", "cli/contents.py", "usecases/upgrade/__init__.py")  # what is to be done elsewhere
-    assert not [where for where in bare if not any(part in where for part in allowed)]
-
-
-def test_no_hint_leaves_out_a_value() -> None:
-    """`key=...` is typed as it stands, and refused."""
-    assert not [
-        f"{where}: {text}"
-        for where, text in printed()
-        if re.search(r"[\w}]=\.\.\.", text) and KEY.search(text) and RUNS not in where
-    ]
     words = re.compile(r"`vextract [^`]*\b(?:NAME|PATH|FILE|DIR)\b")
-    assert not [f"{where}: {text}" for where, text in printed() if words.search(text) and RUNS not in where]
+    for where, text in printed():
+        if RUNS not in where:
+            pip = re.search(r"(?<!-m )\bpip3? install\b", text)
+            assert not pip or any(part in where for part in allowed), where
+            assert not (re.search(r"[\w}]=\.\.\.", text) and KEY.search(text)), f"{where}: {text}"
+            assert not words.search(text), f"{where}: {text}"
 
 
 @pytest.mark.usefixtures("verl")

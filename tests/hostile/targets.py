@@ -1,9 +1,8 @@
 """What reads input from strangers, by name: each takes bytes, and ends in its own errors or in a value."""
 
 import ast
-import io
+import json
 import random
-import zipfile
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
@@ -28,22 +27,14 @@ from extractor.values.configtree.yaml_text import UnsupportedYaml as NoDocument
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
 from tests.hostile import inputs
-from tests.lifecycle.worlds import LABELS, MOVED, NEW, NEW_TREE, OLD, OLD_TREE, lock_of
+from tests.lifecycle.worlds import NEW, NEW_TREE, OLD, OLD_TREE, lock_of
 from tests.slicing.tiny import manifest
 from tests.source import archives
-
-__all__ = ["LABELS", "MOVED", "NEW", "NEW_TREE", "SEEDS", "TARGETS", "Target", "mutated", "sliced"]
 
 
 @dataclass(frozen=True)
 class Target:
-    """One reader.
-
-    Attributes:
-        read: Reads bytes.
-        allowed: The errors that it may end in.
-        seeds: Good input, and bad, to start from.
-    """
+    """One reader: the errors that it may end in, and input, good and bad, to start from."""
 
     read: Callable[[bytes], object]
     allowed: tuple[type[Exception], ...]
@@ -61,14 +52,6 @@ def sliced(data: bytes) -> str:
     return emitted
 
 
-def _script(data: bytes) -> object:
-    return read_script(readers.decode(data), "run.sh", {}, {})
-
-
-def _config(data: bytes) -> object:
-    return flatten(resolve(read_mapping(readers.decode(data))))
-
-
 def _composed(data: bytes) -> object:
     text = readers.decode(data)
     return compose(
@@ -76,30 +59,21 @@ def _composed(data: bytes) -> object:
     ).config
 
 
-def _overrides(data: bytes) -> object:
-    return [parse_override(line) for line in readers.decode(data).splitlines()]
-
-
-def _wheel(data: bytes) -> object:
-    return build_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl")
-
-
 def _journal() -> bytes:
-    index = (
-        b'{"schema": 1, "title": "x", "changes": [{"path": "main.py", "old": true, "new": true, "mode": 420},'
-        b' {"path": ".vextract/base.zip", "old": true, "new": true, "mode": 420},'
-        b' {"path": "vextract.lock", "old": true, "new": true, "mode": 420}],'
-        b' "made": ["toy"], "emptied": [["toy/a", 493]], "conflicts": [{"path": "main.py", "beside": null}]}'
-    )
-    old, new = (lock.dump(lock_of(tree, options)) for tree, options in ((OLD_TREE, OLD), (NEW_TREE, NEW)))
-    return inputs.archive_of(
-        {"journal.json": index}
-        | {
-            f"{side}/{n}": data
-            for side, last in (("old", old), ("new", new))
-            for n, data in enumerate((b"a", b"b", last))
-        }
-    )
+    names = ("main.py", ".vextract/base.zip", "vextract.lock")
+    index = {
+        "schema": 1,
+        "title": "x",
+        "changes": [{"path": name, "old": True, "new": True, "mode": 420} for name in names],
+        "made": ["toy"],
+        "emptied": [["toy/a", 493]],
+        "conflicts": [{"path": "main.py", "beside": None}],
+    }
+    members = {"journal.json": json.dumps(index).encode()}
+    for side, tree, options in (("old", OLD_TREE, OLD), ("new", NEW_TREE, NEW)):
+        texts = (b"a", b"b", lock.dump(lock_of(tree, options)))
+        members |= {f"{side}/{number}": data for number, data in enumerate(texts)}
+    return inputs.archive_of(members)
 
 
 _PYTHON = tuple(inputs.PYTHON.values())
@@ -108,7 +82,6 @@ _YAML, _TOML, _BASH = (
 )
 _LOCK = lock_of(OLD_TREE, OLD)
 _BASE = base.dump(base.collect_from_tree(OLD_TREE))
-_OVERRIDES = b"trainer.x=1\n+a.b={c: [1, 'x\\'y', null, 1e-6], d: ${e}}\n~f\n++g@h='a b'\n"
 _TEXT = (OSError, VextractError)
 _ZIP_ERRORS = (*readers.ZIP_ERRORS, KeyError, TypeError, VextractError)
 
@@ -119,7 +92,7 @@ TARGETS: Mapping[str, Target] = {
         lambda data: split_pieces("a.py", readers.decode(data)), (Unsupported, OSError), _PYTHON
     ),
     "Python of a fork": Target(lambda data: split(readers.decode(data)), (SyntaxError, OSError), _PYTHON),
-    "YAML": Target(_config, (yaml.YAMLError, *_TEXT), _YAML),
+    "YAML": Target(lambda data: flatten(resolve(read_mapping(readers.decode(data)))), (yaml.YAMLError, *_TEXT), _YAML),
     "YAML that is composed": Target(_composed, (yaml.YAMLError, *_TEXT), _YAML),
     "YAML that is edited": Target(lambda data: Document.of(readers.decode(data)), (NoDocument, OSError), _YAML),
     "TOML": Target(lambda data: readers.parse_toml(readers.decode(data)), (readers.TOMLDecodeError, OSError), _TOML),
@@ -128,12 +101,18 @@ TARGETS: Mapping[str, Target] = {
         lambda data: base.parse(data, _LOCK), (VextractError,), (_BASE, inputs.overlapping("a", 200), b"", b"PK")
     ),
     "a journal": Target(journal_archive.parse, _ZIP_ERRORS, (_journal(), inputs.overlapping("a", 200), _BASE)),
-    "a launch script": Target(_script, _TEXT, _BASH),
-    "overrides": Target(_overrides, (BadOverride, OSError), (_OVERRIDES,)),
-    "a wheel": Target(_wheel, (VextractError,), (archives.wheel(), inputs.overlapping("verl/a", 200), b"")),
+    "a launch script": Target(lambda data: read_script(readers.decode(data), "run.sh", {}, {}), _TEXT, _BASH),
+    "overrides": Target(
+        lambda data: [parse_override(line) for line in readers.decode(data).splitlines()],
+        (BadOverride, OSError),
+        (b"trainer.x=1\n+a.b={c: [1, 'x\\'y', null, 1e-6], d: ${e}}\n~f\n++g@h='a b'\n",),
+    ),
+    "a wheel": Target(
+        lambda data: build_source(read_zip(data, "verl.whl"), "wheel", "0" * 64, "verl.whl"),
+        (VextractError,),
+        (archives.wheel(), inputs.overlapping("verl/a", 200), b""),
+    ),
 }
-SEEDS: Mapping[str, tuple[bytes, ...]] = {name: target.seeds for name, target in TARGETS.items()}
-
 _TOKENS = (
     b"\0", b"\xff", b"\xef\xbb\xbf", b"\r", b"\n", b"\t", b"'", b'"', b"(", b"[", b"{", b"}", b"]", b")", b"&a ", b"*a",
     b"<<: ", b"!!int ", b": ", b"- ", b"${", b"$((", b"`", b"\\", b"#", b"=", b"99999999999999999999", b"1e999", b"../",
@@ -160,9 +139,3 @@ def mutated(data: bytes, chance: random.Random) -> bytes:
             found[at:at] = chance.choice(_TOKENS) * chance.choice((2, 10, 100, 5_000))
         del found[2**20 + 1 :]
     return bytes(found)
-
-
-def repacked(data: bytes, change: Callable[[str, bytes], bytes]) -> bytes:
-    """Return a zip archive with the contents of its members changed, and whole again."""
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return inputs.archive_of({name: change(name, archive.read(name)) for name in archive.namelist()})

@@ -8,18 +8,12 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from extractor.values import limits, readers
 from tests.hostile import inputs
-from tests.hostile.targets import TARGETS, mutated, repacked, sliced
+from tests.hostile.targets import TARGETS, mutated, sliced
 
 pytestmark = pytest.mark.slow  # all together
-# What hangs is to fail, and not to hang the tests; how fast the rest is does not matter here.
-FOR_EVER = 60
-# Read one by one below, or too long for a test of every day.
-SLOW = {"a launch script"}
 
 
 @pytest.fixture(autouse=True)
@@ -33,11 +27,13 @@ def _frames() -> Iterator[None]:
 
 @contextlib.contextmanager
 def an_end() -> Iterator[None]:
+    """What hangs is to fail, and not to hang the tests; how fast the rest is does not matter here."""
+
     def fail(*_: object) -> None:
         raise AssertionError("it does not end")
 
     before = signal.signal(signal.SIGALRM, fail)
-    signal.alarm(FOR_EVER)
+    signal.alarm(60)
     try:
         yield
     finally:
@@ -51,21 +47,10 @@ def check(name: str, data: bytes) -> None:
         target.read(data)
 
 
-@pytest.mark.parametrize("name", [name for name in TARGETS if name not in SLOW])
+@pytest.mark.parametrize("name", TARGETS)
 def test_every_input_that_was_found(name: str) -> None:
     for data in TARGETS[name].seeds:
         check(name, data)
-
-
-_QUICK = "doubled|words|arithmetic|squares|braces|a pattern|blocks|positions|null bytes|replaced"
-QUICK = _QUICK.split("|")
-
-
-@pytest.mark.parametrize(
-    "name", [pytest.param(name, marks=() if name in QUICK else pytest.mark.thorough) for name in inputs.BASH]
-)
-def test_scripts(name: str) -> None:
-    check("a launch script", inputs.BASH[name].encode())
 
 
 @pytest.mark.parametrize("name", sorted(TARGETS))
@@ -77,45 +62,17 @@ def test_mutations(name: str) -> None:
         check(name, mutated(chance.choice(seeds), chance))
 
 
-@given(st.integers(), st.sampled_from(["a journal", "a base", "a wheel"]))
-@settings(max_examples=40, derandomize=True)
-def test_archives_that_are_whole_and_hold_anything(seed: int, name: str) -> None:
-    chance = random.Random(seed)
-    data = TARGETS[name].seeds[0]
-    check(name, repacked(data, lambda _, text: mutated(text, chance) if chance.random() < 0.5 else text))
-
-
-_PLAIN = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8)
-_DATA = st.recursive(_PLAIN, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner))
-
-
-@given(_DATA, st.sampled_from(["schema", "title", "changes", "made", "emptied", "conflicts"]))
-@settings(max_examples=60, derandomize=True)
-def test_a_journal_of_any_types(value: object, key: str) -> None:
-    import json
-
-    def change(name: str, text: bytes) -> bytes:
-        return json.dumps({**json.loads(text), key: value}).encode() if name == "journal.json" else text
-
-    check("a journal", repacked(TARGETS["a journal"].seeds[0], change))
-
-
-@pytest.mark.parametrize("name", inputs.UNUSUAL)
-def test_valid_python_is_vendored_with_its_meaning(name: str) -> None:
-    data = inputs.UNUSUAL[name]
-    text = data.decode("utf-8-sig")
-    made = [ast.dump(node) for node in ast.parse(sliced(data)).body]
-    wanted = [ast.dump(node) for node in ast.parse(text).body]
-    kept = [line for line in wanted if "id='x'" in line]
-    assert [line for line in made if line in wanted] == kept
-    assert [ast.dump(node) for node in readers.parse_python(data).body] == wanted
+def test_valid_python_is_vendored_with_its_meaning() -> None:
+    for name, data in inputs.UNUSUAL.items():
+        made = [ast.dump(node) for node in ast.parse(sliced(data)).body]
+        wanted = [ast.dump(node) for node in ast.parse(data.decode("utf-8-sig")).body]
+        kept = [line for line in wanted if "id='x'" in line]
+        assert [line for line in made if line in wanted] == kept, name
+        assert [ast.dump(node) for node in readers.parse_python(data).body] == wanted, name
 
 
 def test_real_configs_and_modules_are_far_from_the_limits() -> None:
-    tree = readers.parse_python(b"x = " + b"[" * 50 + b"]" * 50)
-    assert isinstance(tree, ast.Module)
+    assert readers.parse_python(b"x = " + b"[" * 50 + b"]" * 50).body
     readers.check_yaml("a: " + "[" * 50 + "]" * 50)
     readers.check_yaml("a: &a {b: 1}\nc: *a\nd: [*a, *a]\n")
     readers.parse_toml("a.b.c.d.e = [[1], [2]]")
-    with pytest.raises(SyntaxError, match="nested more than 150 levels deep"):
-        readers.parse_python(inputs.PYTHON["a few hundred signs"])

@@ -10,32 +10,24 @@ from extractor.values.options import Options
 from tests.project.support import Configuration
 from tests.releases import source_of
 
-OLD = Configuration("0.5.0")
-NEW = Configuration("0.6.1")
-PPO = Configuration("0.6.1", algorithm="ppo")
+OLD, NEW = Configuration("0.5.0"), Configuration("0.6.1")
 VLLM = Configuration("0.6.1", engine="vllm")
-BALANCED = Configuration("0.6.1", features=("dynamic_bsz",))
-STEPS = [(OLD, NEW), (NEW, OLD), (NEW, PPO), (PPO, NEW), (NEW, VLLM), (VLLM, NEW), (NEW, BALANCED), (PPO, OLD)]
-
+# What changes within a release, or between two that are near each other.
+STEPS = [
+    (NEW, OLD),
+    (Configuration("0.6.1", algorithm="ppo"), NEW),
+    (NEW, VLLM),
+    (NEW, Configuration("0.6.1", features=("dynamic_bsz",))),
+]
 # Where upstream's files, roles and config keys changed: the rollout at 0.7.0, the reward at 0.7.1, actor and critic at
 # 0.8.0. The longest way is tested always.
 LONGEST = (OLD, Configuration("0.9.1"))
-BREAKS = [
-    LONGEST,
-    (LONGEST[1], LONGEST[0]),
-    (Configuration("0.6.1", algorithm="ppo"), Configuration("0.7.1", algorithm="ppo")),
-    (Configuration("0.7.1", algorithm="ppo"), Configuration("0.6.1", algorithm="ppo")),
-    (Configuration("0.7.1", algorithm="ppo"), Configuration("0.8.0", algorithm="ppo")),
-    (Configuration("0.8.0", algorithm="ppo"), Configuration("0.7.1", algorithm="ppo")),
-    (Configuration("0.8.0"), Configuration("0.9.1")),
-    (Configuration("0.9.1"), Configuration("0.8.0")),
+PPO_BREAKS = [
+    tuple(Configuration(of, algorithm="ppo") for of in step) for step in (("0.6.1", "0.7.1"), ("0.7.1", "0.8.0"))
 ]
-# What changes within a release or between two that are near each other, of which each kind is tested always.
-USUAL = [(NEW, OLD), (PPO, NEW), (NEW, VLLM), (NEW, BALANCED)]
-EVERY_STEP = [
-    *(pytest.param(*step, marks=() if step in USUAL else pytest.mark.thorough) for step in STEPS),
-    *(pytest.param(*step, marks=() if step == LONGEST else pytest.mark.thorough) for step in BREAKS),
-]
+FURTHER = [LONGEST[::-1], *PPO_BREAKS, *(step[::-1] for step in PPO_BREAKS)]
+BREAKS = [pytest.param(*LONGEST), *(pytest.param(*step, marks=pytest.mark.thorough) for step in FURTHER)]
+EVERY_STEP = [*STEPS, *BREAKS]
 
 
 @cache

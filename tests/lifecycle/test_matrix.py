@@ -1,32 +1,84 @@
 """Thousands of random edits, over every step between releases and options: none is lost."""
 
-import json
 import random
 import re
 import zlib
 from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from extractor.cli.app import run as command
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.project import journal
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.moved_files import find_moved_files as find
 from extractor.values import releases
+from extractor.values.config_files import is_config
+from extractor.values.configtree.settings import list_every_setting
+from extractor.values.configtree.yaml_text import Document, Value, put
+from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree
-from tests.lifecycle.edits import Edit, edit
-from tests.lifecycle.releases import EVERY_STEP, NEW, OLD, VLLM, Configuration, generated, options_of
+from tests.lifecycle.releases import BREAKS, EVERY_STEP, LONGEST, NEW, VLLM, Configuration, generated, options_of
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready
 from tests.releases import EVERYTHING
 
 ROUNDS = 6 if EVERYTHING else 3
 FILES = 24
+HEADER = b"# vextract:"  # says where a file comes from, which is no edit
+KINDS = (
+    "line", "insertion", "deletion", "renamed function", "new function", "unicode", "trailing whitespace", "CRLF line",
+)  # fmt: skip
 
 
-def hooks_of(tree: Tree) -> set[str]:
-    return {file.path for file in tree if file.kind is FileKind.HOOK}
+@dataclass(frozen=True)
+class Edit:
+    """One edit; its token stands in no other place, and is the line that is gone of a deletion."""
+
+    path: str
+    kind: str
+    token: bytes
+
+
+def edit(path: str, data: bytes, chance: random.Random, known: set[bytes]) -> tuple[bytes, list[Edit]]:
+    """Edit a file one to six times, as people do; lines that are `known` cannot tell a deletion."""
+    lines, edits = data.split(b"\n"), list[Edit]()
+    for number in range(chance.randint(1, 6)):
+        token = f"EDIT_{chance.getrandbits(48):012x}_{number}".encode()
+        at = chance.randrange(len(lines))
+        while any(made.token in lines[at] for made in edits) or lines[at].startswith(HEADER):
+            at = chance.randrange(len(lines))
+        edits.append(Edit(path, *_edit_once(chance.choice(KINDS), token, lines, at, chance, known)))
+    changed = b"\n".join(lines)
+    if chance.random() < 0.1 and b"\r" not in changed:
+        changed = changed.replace(b"\n", b"\r\n")
+        edits.append(Edit(path, "CRLF file", b"\r\n"))
+    # A later edit may have hit the place of an earlier one.
+    return changed, [item for item in edits if item.kind == "deletion" or item.token in changed]
+
+
+def _edit_once(
+    kind: str, token: bytes, lines: list[bytes], at: int, chance: random.Random, known: set[bytes]
+) -> tuple[str, bytes]:
+    line = lines[at]
+    functions = [n for n, line in enumerate(lines) if re.match(rb"\s*def \w+\(", line) and b"EDIT_" not in line]
+    if kind == "deletion":
+        if len(line.strip()) > 12 and lines.count(line) == 1 and line not in known and b"EDIT_" not in line:
+            del lines[at]
+            return kind, line
+        kind = "line"
+    if kind == "renamed function" and functions:
+        at = chance.choice(functions)
+        lines[at] = re.sub(rb"def (\w+)\(", rb"def \1_" + token + rb"(", lines[at], count=1)
+    elif kind == "new function":
+        lines[at:at] = [b"", b"", b"def " + token + b"():", b"    return 1", b"", b""]
+    elif kind in ("insertion", "renamed function", "unicode"):
+        token += " – été 漢字 🙂".encode() if kind == "unicode" else b""
+        lines.insert(at, b"# " + token)
+    else:
+        token += {"trailing whitespace": b" \t  ", "CRLF line": b"\r"}.get(kind, b"")
+        lines[at] += b"  # " + token
+    return kind, token
 
 
 def successors(old: Configuration, new: Configuration) -> dict[str, Successor]:
@@ -47,41 +99,33 @@ def edited(project: Path, old: Tree, new: Tree, seed: int) -> list[Edit]:
     edits = []
     for path, file in sorted(chosen.items()):
         twice = {line for line, times in Counter(coming.get(path, b"").split(b"\n")).items() if times > 1}
-        data, made = edit(path, file.data, chance.randint(1, 6), chance, twice)
+        data, made = edit(path, file.data, chance, twice)
         (project / path).write_bytes(data)
         edits += made
     arriving = sorted(set(coming) - {file.path for file in old})
     for path in chance.sample(arriving, min(2, len(arriving))):
-        token = f"OWN_{chance.getrandbits(48):012x}".encode()
+        edits.append(Edit(path, "own file", f"OWN_{chance.getrandbits(48):012x}".encode()))
         (project / path).parent.mkdir(parents=True, exist_ok=True)
-        (project / path).write_bytes(b"# " + token + b"\n")
-        edits.append(Edit(path, "own file", token))
+        (project / path).write_bytes(edits[-1].token)
     return edits
 
 
 def fate(item: Edit, plan: Plan, before: dict[str, bytes], after: dict[str, bytes]) -> str:
     """Where an edit stands afterwards: "tree", "conflict", "orphan", or "lost"."""
     (action,) = [action for action in plan.actions if action.path == item.path]
-    places = {item.path: "tree"}
+    path, name = item.path, "tree"
     if action.verdict is Verdict.DELETE:
-        places = {re.sub("^your edits are in ", "", action.note): "tree"}
+        path = action.note.removeprefix("your edits are in ")
     elif action.verdict is Verdict.ORPHAN:
-        places = {action.side_files[0][0]: "orphan"}
+        path, name = action.side_files[0][0], "orphan"
     elif action.verdict is Verdict.CONFLICT:
-        places = {item.path: "conflict"}
-    for path, name in places.items():
-        data = after.get(path, b"")
-        if name == "orphan" and data != before[item.path]:
-            continue
-        if item.kind == "deletion":
-            # Gone as its owner wanted, or between the markers of a conflict, in the side that is not his.
-            if item.token not in re.split(rb"\r?\n", data):
-                return name
-            if name == "conflict" and b"<<<<<<< yours" in data:
-                return name
-        elif item.token in data:
-            return name
-    return "lost"
+        name = "conflict"
+    data = after.get(path, b"")
+    found = item.token in data
+    if item.kind == "deletion":
+        # Gone as its owner wanted, or between the markers of a conflict, in the side that is not his.
+        found = item.token not in re.split(rb"\r?\n", data) or (name == "conflict" and b"<<<<<<< yours" in data)
+    return name if found and (name != "orphan" or data == before[item.path]) else "lost"
 
 
 @pytest.mark.slow
@@ -101,8 +145,8 @@ def test_no_edit_is_lost(old: Configuration, new: Configuration, tmp_path: Path)
         entry.run()
         after = files_of(project)
         assert own(after) == expected(before, entry.plan)
-        for path in hooks_of(before_tree):
-            assert after[path] == bytes_before[path]
+        for file in before_tree:
+            assert file.kind is not FileKind.HOOK or after[file.path] == bytes_before[file.path]
         for item in edits:
             assert fate(item, entry.plan, bytes_before, after) != "lost", (seed, item)
         found = journal.read(project)
@@ -121,37 +165,74 @@ def test_untouched(old: Configuration, new: Configuration, tmp_path: Path) -> No
     fresh = picture(create(tmp_path / "fresh", generated(new).tree, options_of(new)))
     after = picture(project)
     # Hooks are written once, so those of the first release stay.
-    for path in hooks_of(generated(old).tree):
+    for path in (file.path for file in generated(old).tree if file.kind is FileKind.HOOK):
         assert after[path] == before[path]
         after[path] = fresh.get(path, after[path])
     assert after == fresh
-    again = ready(project, generated(new).tree, options_of(new))
-    assert {action.verdict for action in again.plan.actions} == {Verdict.KEEP}
     ready(project, generated(old).tree, options_of(old), successors(new, old)).run()
     assert picture(project) == before
 
 
 @pytest.mark.usefixtures("verl")
 def test_the_role_says_where_a_file_went() -> None:
-    found = successors(NEW, VLLM)
-    assert found["toy/vendored/workers/hf_rollout.py"] == Successor(
-        ("toy/vendored/workers/vllm_rollout_spmd.py",), same=False, importers=("toy/workers/rollout_engine.py",)
-    )
-    assert successors(OLD, NEW).keys() <= {file.path for file in generated(OLD).tree}
+    rollout = successors(NEW, VLLM)["toy/vendored/workers/hf_rollout.py"]
+    assert rollout.paths == ("toy/vendored/workers/vllm_rollout_spmd.py",)
+    assert (rollout.importers, rollout.same) == (("toy/workers/rollout_engine.py",), False)
+    actor = successors(*LONGEST)["toy/vendored/workers/dp_actor.py"]
+    engine = "toy/vendored/workers/engine/fsdp/transformer_impl.py"
+    assert actor.paths[:2] == (engine, "toy/vendored/algorithms/losses.py")
+    assert "toy/vendored/workers/utils/padding.py" in actor.paths
+    assert (actor.importers, actor.same) == (("toy/workers/actor.py",), False)
+
+
+# Over the releases at which upstream took files, roles and config keys away.
+
+
+def with_settings(project: Path, tree: Tree, seed: int) -> dict[str, str]:
+    """Set random keys of a project's config; value -> file."""
+    chance, tokens = random.Random(seed), dict[str, str]()
+    for file in (file for file in tree if is_config(file.path) and "preset/" not in file.path):
+        text = file.data.decode()
+        entries = Document.of(text).entries.items()
+        leaves = [path for path, entry in entries if not entry.section and path != ("defaults",)]
+        for path in chance.sample(leaves, min(len(leaves), 8)):
+            token = f"SET_{chance.getrandbits(48):012x}"
+            tokens[token] = file.path
+            text = put(text, path, Value(f" {token}\n")) or ""
+        (project / file.path).write_text(text)
+    return tokens
 
 
 @pytest.mark.slow
-@pytest.mark.thorough
-def test_a_dry_run_tells_what_changed_in_the_algorithms(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    project = create(tmp_path / "toy", generated(OLD).tree, options_of(OLD))
-    before = picture(project)
-    assert command(["upgrade", str(project), "--dry-run", "-v", "--to", "0.6.1"]) == 0
-    shown = capsys.readouterr().out
-    assert "update    toy/vendored/algorithms/core_algos.py  (changed)" in shown
-    assert "  body       agg_loss\n" in shown
-    assert command(["upgrade", str(project), "--dry-run", "--diff", "--json", "--to", "0.6.1"]) == 0
-    report = json.loads(capsys.readouterr().out)
-    (change,) = [item for item in report["changes"]["symbols"] if item["symbol"].endswith(":kl_penalty")]
-    assert change["change"] == "body"
-    assert "+++" in change["diff"]
-    assert picture(project) == before
+@pytest.mark.parametrize(("old", "new"), BREAKS, ids=lambda choice: str(choice))
+def test_no_setting_is_lost(old: Configuration, new: Configuration, tmp_path: Path) -> None:
+    before, after = generated(old).tree, generated(new).tree
+    renamed = Renames(old.release, new.release)
+    for number in range(ROUNDS):
+        project = create(tmp_path / f"toy{number}", before, options_of(old))
+        tokens = with_settings(project, before, zlib.crc32(f"{old} {new} {number}".encode()))
+        texts = {path: (project / path).read_text() for path in tokens.values()}
+        was = {item.value: item.key for item in _settings(texts, before)}
+        entry = ready(project, after, options_of(new), successors(old, new))
+        entry.run()
+        conflicts = entry.plan.paths(Verdict.CONFLICT)
+        config = {file.path: project / file.path for file in after if is_config(file.path)}
+        now: dict[str, set[str]] = {}
+        merged = {path: file.read_text() for path, file in config.items() if path not in conflicts}
+        for item in _settings(merged, after):
+            now.setdefault(item.value, set()).add(item.key)
+        for token, file in tokens.items():
+            parked = project / "orphaned" / file
+            if token in now:
+                assert now[token] & {was[token], renamed(was[token])}, (token, was[token])
+            elif not any(token in config[path].read_text() for path in conflicts if path in config):
+                assert token in parked.read_text()
+                assert token in (project / f"orphaned/{file}.note").read_text()
+
+
+def _settings(texts: dict[str, str], tree: Tree) -> list:
+    """All settings, of these files and, where they are not among them, of those that are emitted."""
+    emitted = {file.path: file.data.decode() for file in tree if is_config(file.path)}
+    return list_every_setting(
+        {path.removeprefix("config/"): text for path, text in {**emitted, **texts}.items()}, "ppo_trainer.yaml"
+    )

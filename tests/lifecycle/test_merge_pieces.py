@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from textwrap import dedent
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -15,21 +14,23 @@ from extractor.pipeline.merge import Labels, Merged, statements
 from extractor.pipeline.merge.files import merge_file, split_pieces
 from extractor.pipeline.merge.pieces import find_changed
 from extractor.values.indentation import reindent
-from tests.lifecycle.releases import emitted
-from tests.releases import ALL
 
 LABELS = Labels("yours", "base", "theirs")
 
 
+def merge(path: str, base: str, ours: str, theirs: str) -> Merged:
+    return merge_file(path, *(dedent(side).encode() for side in (base, ours, theirs)), LABELS)
+
+
 def merged(path: str, base: str, ours: str, theirs: str) -> str:
     """The merged text; there must be no conflict."""
-    found = merge_file(path, *(dedent(side).encode() for side in (base, ours, theirs)), LABELS)
+    found = merge(path, base, ours, theirs)
     assert found.conflicts == 0, found.data.decode()
     return found.data.decode()
 
 
 def conflicts(path: str, base: str, ours: str, theirs: str) -> str:
-    found = merge_file(path, *(dedent(side).encode() for side in (base, ours, theirs)), LABELS)
+    found = merge(path, base, ours, theirs)
     assert found.conflicts > 0
     return found.data.decode()
 
@@ -78,80 +79,64 @@ def indented(text: str) -> str:
     return "".join(f"    {line}\n" for line in text.splitlines())
 
 
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs", "expected"),
-    [
-        pytest.param(
-            "a = 1\n", "a = 1\n\n\ndef mine():\n    pass\n", "a = 1\n\n\ndef new():\n    pass\n",
-            "a = 1\n\n\ndef mine():\n    pass\n\n\ndef new():\n    pass\n", id="both insert at one place",
-        ),
-        pytest.param(
-            "a = 1\nb = 2\n", "a = 3\nb = 2\n", "a = 1\nb = 4\n", "a = 3\nb = 4\n", id="neighbours",
-        ),
-        pytest.param(
-            "a = 1\nb = 2\nc = 3\n", "a = 1\nc = 3\n", "a = 1\nb = 2\nc = 4\n", "a = 1\nc = 4\n",
-            id="removed by its owner",
-        ),
-        pytest.param(
-            "def f():\n    pass\n\n\ndef g():\n    pass\n", "def f():\n    pass\n\n\ndef g():\n    return 1\n",
-            "def g():\n    pass\n\n\ndef f():\n    pass\n", "def g():\n    return 1\n\n\ndef f():\n    pass\n",
-            id="moved by upstream",
-        ),
-        pytest.param(
-            "def f():\n    pass\n\n\ndef g():\n    pass\n", "def g():\n    pass\n\n\ndef f():\n    pass\n",
-            "def f():\n    pass\n\n\ndef g():\n    return 2\n", "def g():\n    return 2\n\n\ndef f():\n    pass\n",
-            id="moved by its owner",
-        ),
-        pytest.param(
-            "class C:\n    def f(self):\n        pass\n",
-            "class C:\n    def f(self):\n        pass\n\n    def mine(self):\n        pass\n",
-            "class C:\n    x: int = 1\n\n    def f(self):\n        return 1\n",
-            "class C:\n    x: int = 1\n\n    def f(self):\n        return 1\n\n    def mine(self):\n        pass\n",
-            id="methods",
-        ),
-        pytest.param(
-            "def f(a):\n    b = a\n    return b + 1\n", "def mine(a):\n    b = a\n    return b + 1\n",
-            "def f(a):\n    b = a\n    return b + 2\n", "def mine(a):\n    b = a\n    return b + 2\n",
-            id="renamed by its owner",
-        ),
-        pytest.param(
-            "from x import a, b\n\nprint(a, b)\n", "from x import a, b, mine\n\nprint(a, b)\nmine()\n",
-            "from x import a, c\n\nprint(a, c)\n", "from x import a, c\nfrom x import mine\n\nprint(a, c)\nmine()\n",
-            id="imports are sets",
-        ),
-        pytest.param(
-            "import numpy as np\nimport torch\n\na = np.zeros(torch.e)\nb = 1\n",
-            "import numpy as np\nimport torch\n\na = np.zeros(torch.e)\nb = np.pi\n",
-            "import torch\n\na = torch.e\nb = 1\n", "import torch\nimport numpy as np\n\na = torch.e\nb = np.pi\n",
-            id="an import that only the owner still needs",
-        ),
-        pytest.param(
-            "import os\n\na = os.sep\n", "import os\nimport mine\n\na = os.sep\n",
-            "from __future__ import annotations\n\na = 1\n",
-            "from __future__ import annotations\nimport mine\n\na = 1\n", id="imports from the future stay first",
-        ),
-    ],
-)  # fmt: skip
-def test_python(base: str, ours: str, theirs: str, expected: str) -> None:
-    assert merged("toy/x.py", base, ours, theirs) == expected
+# What is merged: base, ours, theirs, and what comes of them.
+MERGES = {
+    "both insert at one place": (
+        "a = 1\n", "a = 1\n\n\ndef mine():\n    pass\n", "a = 1\n\n\ndef new():\n    pass\n",
+        "a = 1\n\n\ndef mine():\n    pass\n\n\ndef new():\n    pass\n",
+    ),
+    "neighbours": ("a = 1\nb = 2\n", "a = 3\nb = 2\n", "a = 1\nb = 4\n", "a = 3\nb = 4\n"),
+    "removed by its owner": ("a = 1\nb = 2\nc = 3\n", "a = 1\nc = 3\n", "a = 1\nb = 2\nc = 4\n", "a = 1\nc = 4\n"),
+    "moved by upstream": (
+        "def f():\n    pass\n\n\ndef g():\n    pass\n", "def f():\n    pass\n\n\ndef g():\n    return 1\n",
+        "def g():\n    pass\n\n\ndef f():\n    pass\n", "def g():\n    return 1\n\n\ndef f():\n    pass\n",
+    ),
+    "moved by its owner": (
+        "def f():\n    pass\n\n\ndef g():\n    pass\n", "def g():\n    pass\n\n\ndef f():\n    pass\n",
+        "def f():\n    pass\n\n\ndef g():\n    return 2\n", "def g():\n    return 2\n\n\ndef f():\n    pass\n",
+    ),
+    "methods": (
+        "class C:\n    def f(self):\n        pass\n",
+        "class C:\n    def f(self):\n        pass\n\n    def mine(self):\n        pass\n",
+        "class C:\n    x: int = 1\n\n    def f(self):\n        return 1\n",
+        "class C:\n    x: int = 1\n\n    def f(self):\n        return 1\n\n    def mine(self):\n        pass\n",
+    ),
+    "renamed by its owner": (
+        "def f(a):\n    b = a\n    return b + 1\n", "def mine(a):\n    b = a\n    return b + 1\n",
+        "def f(a):\n    b = a\n    return b + 2\n", "def mine(a):\n    b = a\n    return b + 2\n",
+    ),
+    "imports are sets": (
+        "from x import a, b\n\nprint(a, b)\n", "from x import a, b, mine\n\nprint(a, b)\nmine()\n",
+        "from x import a, c\n\nprint(a, c)\n", "from x import a, c\nfrom x import mine\n\nprint(a, c)\nmine()\n",
+    ),
+    "an import that only the owner still needs": (
+        "import numpy as np\nimport torch\n\na = np.zeros(torch.e)\nb = 1\n",
+        "import numpy as np\nimport torch\n\na = np.zeros(torch.e)\nb = np.pi\n",
+        "import torch\n\na = torch.e\nb = 1\n", "import torch\nimport numpy as np\n\na = torch.e\nb = np.pi\n",
+    ),
+    "imports from the future stay first": (
+        "import os\n\na = os.sep\n", "import os\nimport mine\n\na = os.sep\n",
+        "from __future__ import annotations\n\na = 1\n", "from __future__ import annotations\nimport mine\n\na = 1\n",
+    ),
+}  # fmt: skip
+CONTRADICTIONS = {
+    "a statement without a name": ("f(1)\n", "f(2)\n", "f(3)\n"),
+    "a statement in another layout": (
+        "def f(a):\n    b = a\n    return b\n", "def f(a):\n    b = (\n        2 * a\n    )\n    return b\n",
+        "def f(a):\n    b = 3 * a\n    return b\n",
+    ),
+    "edited and removed": ("def f():\n    return 1\n", "def f():\n    return 2\n", "x = 1\n"),
+    "removed and changed": ("def f():\n    return 1\n", "x = 1\n", "def f():\n    return 2\n"),
+    "both add a name": ("x = 1\n", "x = 1\ny = 2\n", "x = 1\ny = 3\n"),
+}  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("base", "ours", "theirs"),
-    [
-        pytest.param("f(1)\n", "f(2)\n", "f(3)\n", id="a statement without a name"),
-        pytest.param(
-            "def f(a):\n    b = a\n    return b\n", "def f(a):\n    b = (\n        2 * a\n    )\n    return b\n",
-            "def f(a):\n    b = 3 * a\n    return b\n", id="a statement in another layout",
-        ),
-        pytest.param("def f():\n    return 1\n", "def f():\n    return 2\n", "x = 1\n", id="edited and removed"),
-        pytest.param("def f():\n    return 1\n", "x = 1\n", "def f():\n    return 2\n", id="removed and changed"),
-        pytest.param("x = 1\n", "x = 1\ny = 2\n", "x = 1\ny = 3\n", id="both add a name"),
-    ],
-)  # fmt: skip
-def test_contradictions(base: str, ours: str, theirs: str) -> None:
-    shown = conflicts("toy/x.py", base, ours, theirs)
-    assert set(ours.split("\n")) | set(theirs.split("\n")) <= set(shown.split("\n"))
+def test_python() -> None:
+    for name, (*sides, expected) in MERGES.items():
+        assert merged("toy/x.py", *sides) == expected, name
+    for name, (base, ours, theirs) in CONTRADICTIONS.items():
+        shown = conflicts("toy/x.py", base, ours, theirs)
+        assert set(ours.split("\n")) | set(theirs.split("\n")) <= set(shown.split("\n")), name
 
 
 LAID_OUT = """\
@@ -166,19 +151,15 @@ def loss(old, new, advantage):
 # The same as an editor writes it that has 30 columns.
 NARROW = """\
 def loss(
-    old,
-    new,
-    advantage,
+    old, new, advantage,
 ):
-    \'\'\'Says.\'\'\'
+    '''Says.'''
     # Of both.
     ratio = exp(
         new - old, 'sum'
     )
     if ratio.max() > 3:
-        raise ValueError(
-            'large'
-        )
+        raise ValueError('large')
     return (
         -(ratio * advantage)
         .mean()
@@ -194,41 +175,37 @@ MINE = """\
 """
 
 
-@pytest.mark.parametrize(
-    ("ours", "theirs", "expected"),
-    [
-        pytest.param(NARROW, LAID_OUT.replace("> 3", "> 4"), LAID_OUT.replace("> 3", "> 4"), id="no edit"),
-        pytest.param(
-            NARROW.replace(" > 3", " > 9"), LAID_OUT.replace("mean()", "sum()"),
-            LAID_OUT.replace("> 3", "> 9").replace("mean()", "sum()"), id="an edit",
-        ),
-        pytest.param(
-            NARROW.replace("    if ratio", f"{MINE}    if ratio"),
-            LAID_OUT.replace("mean()", "sum()").replace('"large"', '"too large"'),
-            LAID_OUT.replace("mean()", "sum()").replace('"large"', '"too large"').replace(
-                "    if ratio", f"{MINE}    if ratio"
-            ), id="an edit with remarks",
-        ),
-        pytest.param(
-            NARROW.replace("Of both", "Mine").replace("Says", "Mine too"),
-            LAID_OUT.replace("Of both", "New").replace("Says", "New").replace("mean()", "sum()"),
-            LAID_OUT.replace("Of both", "Mine").replace("Says", "Mine too").replace("mean()", "sum()"), id="wording",
-        ),
-        pytest.param(NARROW, "x = 1\n", "x = 1\n", id="removed by upstream"),
-    ],
-)  # fmt: skip
-def test_layout_is_no_edit(ours: str, theirs: str, expected: str) -> None:
-    assert merged("toy/x.py", LAID_OUT, ours, theirs) == expected
+NEW = LAID_OUT.replace("mean()", "sum()")
+LAYOUTS = {
+    "no edit": (NARROW, NEW, NEW),
+    "an edit": (NARROW.replace(" > 3", " > 9"), NEW, NEW.replace("> 3", "> 9")),
+    "an edit with remarks": (
+        NARROW.replace("    if ratio", f"{MINE}    if ratio"),
+        NEW.replace('"large"', '"too large"'),
+        NEW.replace('"large"', '"too large"').replace("    if ratio", f"{MINE}    if ratio"),
+    ),
+    "wording": (
+        NARROW.replace("Of both", "Mine").replace("Says", "Mine too"),
+        NEW.replace("Of both", "New").replace("Says", "New"),
+        NEW.replace("Of both", "Mine").replace("Says", "Mine too"),
+    ),
+    "removed by upstream": (NARROW, "x = 1\n", "x = 1\n"),
+}
 
 
-def test_a_place_that_differs_in_layout_is_no_conflict_beside_one() -> None:
-    def lines(ours: str, base: str, theirs: str) -> str:
-        return f"<<<<<<< yours\n{ours}||||||| base\n{base}=======\n{theirs}>>>>>>> theirs\n"
-
-    real = lines("    c = 1\n", "    c = 2\n", "    c = 3\n")
-    first, last = lines("    a = 1\n", "    a = 2\n", "\n    a = (2)\n"), lines("    b = f( 1)\n", "    b = f(1)\n", "")
-    data = f"{first}{real}{last}"
-    assert statements.settle(Merged(data.encode(), 3)) == Merged(f"    a = 1\n{real}".encode(), 1)
+def test_layout_is_no_edit() -> None:
+    for name, (ours, theirs, expected) in LAYOUTS.items():
+        assert merged("toy/x.py", LAID_OUT, ours, theirs) == expected, name
+    # Lines end where Python says so.
+    base, narrow, new = (text.replace("Says", "Says\u2028and\x0bmore\x85") for text in (LAID_OUT, NARROW, NEW))
+    assert merged("toy/x.py", base, narrow.replace("> 3", "> 9"), new) == new.replace("> 3", "> 9")
+    # A contradiction in another layout holds the statement alone.
+    shown = conflicts("toy/x.py", LAID_OUT, NARROW.replace("> 3", "> 4"), LAID_OUT.replace("> 3", "> 5"))
+    before, after = LAID_OUT.split("    if ratio.max() > 3:\n")
+    assert shown == (
+        f"{before}<<<<<<< yours\n    if ratio.max() > 4:\n||||||| base\n    if ratio.max() > 3:\n=======\n"
+        f"    if ratio.max() > 5:\n>>>>>>> theirs\n{after}"
+    )
 
 
 SOURCE = Path(statements.__file__).read_text(encoding="utf-8")
@@ -258,34 +235,29 @@ def halved(text: str) -> str:
     return "\n".join(" " * ((len(line) - len(line.lstrip())) // 2) + line.lstrip() for line in text.split("\n"))
 
 
-@pytest.mark.parametrize(
-    ("place", "edit"),
-    [
+def test_an_edit_in_a_file_that_is_indented_otherwise_stays_in_its_block() -> None:
+    """Beside what upstream changes in the same functions."""
+    theirs = LOOP.replace("rows, limit=None", "rows, limit=None, *_").replace("self, row", "self, row, *_")
+    for place, edit in (
         ("        limit = 3\n", "        limit = 2 * limit  # mine\n"),
         ("        found += row\n", "        # Mine.\n        print(found)\n"),
         ("            self.found += row\n", "            self.rows.append(row)\n"),
-        ("    found = 0\n", "    seen = '''\n  text\n    of mine\n'''\n"),
-    ],
-)
-def test_an_edit_in_a_file_that_is_indented_otherwise_stays_in_its_block(place: str, edit: str) -> None:
-    """Beside what upstream changes in the same functions."""
-    theirs = LOOP.replace("rows, limit=None", "rows, limit=None, *_").replace("self, row", "self, row, *_")
-    assert place in LOOP
-    ours = halved(LOOP.replace(place, place + edit)).replace("text\n  of mine", "text\n    of mine").replace(
-        "\n text", "\n  text"
-    )  # fmt: skip
-    assert merged("toy/x.py", LOOP, ours, theirs) == theirs.replace(place, place + edit)
+    ):
+        assert place in LOOP
+        ours = halved(LOOP.replace(place, place + edit))
+        assert merged("toy/x.py", LOOP, ours, theirs) == theirs.replace(place, place + edit)
     tabs = "\n".join("\t" * ((len(line) - len(line.lstrip())) // 4) + line.lstrip() for line in LOOP.split("\n"))
     assert merged("toy/x.py", LOOP, tabs, theirs) == theirs
-    # An edit of the line that upstream changed contradicts it as ever.
+    # An edit of the line that upstream changed contradicts it as ever, and what was put out of a block is not put back.
+    out = LOOP.replace("        found += row\n", "    found += row\n")
+    assert "\n    found += row\n" in conflicts("toy/x.py", LOOP, out, LOOP.replace("found += row", "found += 2 * row"))
+    conflicts("toy/x.py", LOOP, LOOP.replace("found += row", "found += 2 * row"), out)
     conflicts("toy/x.py", LOOP, halved(LOOP.replace("limit=None)", "limit=5)")), theirs)
 
 
-def test_a_statement_that_its_owner_put_out_of_a_block_is_not_put_back() -> None:
-    ours = LOOP.replace("        found += row\n", "    found += row\n")
-    shown = conflicts("toy/x.py", LOOP, ours, LOOP.replace("found += row", "found += 2 * row"))
-    assert "\n    found += row\n" in shown
-    conflicts("toy/x.py", LOOP, LOOP.replace("found += row", "found += 2 * row"), ours)
+def formatted(data: bytes, *options: str) -> bytes:
+    command = [sys.executable, "-m", "ruff", "format", "--isolated", *options, "--stdin-filename", "x.py", "-"]
+    return subprocess.run(command, input=data, capture_output=True, check=True).stdout
 
 
 def test_indentation_says_nothing() -> None:
@@ -296,108 +268,6 @@ def test_indentation_says_nothing() -> None:
         assert statements.is_same_python(reindent(other), plain)
         assert not statements.is_same_python(other, plain)
     assert reindent("if 1:\n  x = (\n") == "if 1:\n  x = (\n", "what is no Python keeps its own"
-
-
-@given(st.integers(0, len(SOURCE)), st.integers(0, 600), st.booleans(), st.booleans())
-@settings(max_examples=300)
-def test_any_part_of_a_module_can_be_taken_apart_or_not_at_all(
-    start: int, length: int, with_comments: bool, by_entry: bool
-) -> None:
-    text = SOURCE[start : start + length]
-    found = statements.split_statements(text, with_comments=with_comments or by_entry, by_entry=by_entry)
-    assert text.startswith("".join(item.text for item in found))
-    assert all("\n" not in item.key for item in found)
-
-
-def test_a_contradiction_in_another_layout_holds_the_statement_alone() -> None:
-    base = LAID_OUT.replace("Says", "Says\u2028and\x0bmore\x85")  # lines end where Python says so
-    ours = NARROW.replace("Says", "Says\u2028and\x0bmore\x85").replace("> 3", "> 9")
-    theirs = base.replace("mean()", "sum()")
-    assert merged("toy/x.py", base, ours, theirs) == theirs.replace("> 3", "> 9")
-    shown = conflicts("toy/x.py", LAID_OUT, NARROW.replace("> 3", "> 4"), LAID_OUT.replace("> 3", "> 5"))
-    before, after = LAID_OUT.split("    if ratio.max() > 3:\n")
-    assert shown == (
-        f"{before}<<<<<<< yours\n    if ratio.max() > 4:\n||||||| base\n    if ratio.max() > 3:\n=======\n"
-        f"    if ratio.max() > 5:\n>>>>>>> theirs\n{after}"
-    )
-
-
-@pytest.mark.network
-def test_what_upstream_had_on_another_day_gives_way_to_what_it_has_now() -> None:
-    """A function that a copy of verl had before its release came to have it, and that was changed until then."""
-    path, name = "toy/vendored/algorithms/core_algos.py", "agg_loss"
-    old, new = (emitted(release)[path].decode() for release in ("0.6.1", ALL[-1]))
-    theirs = next(ast.get_source_segment(new, node) or "" for node in ast.parse(new).body if _named(node, name))
-    mine = next(ast.get_source_segment(old, node) or "" for node in ast.parse(old).body if _named(node, name))
-    assert mine != theirs
-    assert merged(path, "a = 1\n", f"a = 1\n\n\n{mine}\n", f"a = 1\n\n\n{theirs}\n").endswith(f"{theirs}\n")
-    edited = mine.replace("return loss", "return 2 * loss")
-    assert "return 2 * loss" in conflicts(path, "a = 1\n", f"a = 1\n\n\n{edited}\n", f"a = 1\n\n\n{theirs}\n")
-    # What its owner says in it is the owner's, though it computes nothing.
-    for was, now in (
-        ("    return loss", "    print(loss)\n    return loss"),
-        ("    return loss", "    # Mine.\n    return loss"),
-        ("loss_agg_mode: str", "loss_agg_mode: Mine"),
-        (f"def {name}", f"# Mine.\ndef {name}"),
-    ):
-        said = mine.replace(was, now, 1)
-        assert said != mine
-        assert now.split("\n")[0] in conflicts(path, "a = 1\n", f"a = 1\n\n\n{said}\n", f"a = 1\n\n\n{theirs}\n")
-    # Who puts it in the place of what the release has means it.
-    before = theirs.replace("return loss", "return 2 * loss")
-    assert merged(path, f"{before}\n", f"{mine}\n", f"{theirs}\n") == f"{mine}\n"
-
-
-def _named(node: ast.stmt, name: str) -> bool:
-    return getattr(node, "name", None) == name
-
-
-def formatted(data: bytes, *options: str) -> bytes:
-    command = [sys.executable, "-m", "ruff", "format", "--isolated", *options, "--stdin-filename", "x.py", "-"]
-    return subprocess.run(command, input=data, capture_output=True, check=True).stdout
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("0.4.0", ALL[-1]), pytest.param("0.8.0", ALL[-1], marks=pytest.mark.thorough)]
-)
-@pytest.mark.network
-def test_a_formatter_is_no_edit(old: str, new: str) -> None:
-    """Of every module that an upgrade changes: an owner whose editor formats it gets upstream's all the same."""
-    base, theirs = (emitted(release) for release in (old, new))
-    paths = [path for path in base if path.endswith(".py") and path in theirs and base[path] != theirs[path]]
-    mine = {path: formatted(base[path], "--line-length=79", "--config=format.quote-style='single'") for path in paths}
-    assert sum(mine[path] != base[path] for path in paths) > 20
-    for path, ours in mine.items():
-        found = merge_file(path, base[path], ours, theirs[path], LABELS)
-        assert found.conflicts == 0, f"{path}: {found.data.decode()}"
-        assert ast.dump(ast.parse(found.data)) == ast.dump(ast.parse(theirs[path])), path
-
-
-@pytest.mark.parametrize(
-    ("old", "new"), [("0.6.1", ALL[-1]), pytest.param("0.4.0", ALL[-1], marks=pytest.mark.thorough)]
-)
-@pytest.mark.network
-def test_an_edit_in_a_formatted_file_is_never_lost(old: str, new: str) -> None:
-    """A remark and a statement in every function and method of what an upgrade changes, and then the formatter."""
-    base, theirs = (emitted(release) for release in (old, new))
-    edits = merges = 0
-    for path in [path for path in base if path.endswith(".py") and path in theirs and base[path] != theirs[path]]:
-        lines, tokens = base[path].decode().split("\n"), list[str]()
-        functions = [node for node in ast.walk(ast.parse(base[path])) if isinstance(node, ast.FunctionDef)]
-        for node in sorted(functions, key=lambda item: -item.body[-1].lineno):
-            last, token = node.body[-1], f"EDIT{len(tokens):05d}"
-            if last.lineno == node.lineno:  # a stub on one line
-                continue
-            indent = " " * last.col_offset
-            lines[last.lineno - 1 : last.lineno - 1] = [f"{indent}# {token}A", f'{indent}x = "{token}B"  # {token}C']
-            tokens += [f"{token}{kind}" for kind in "ABC"]
-        ours = formatted("\n".join(lines).encode(), "--line-length=79")
-        found = merge_file(path, base[path], ours, theirs[path], LABELS)
-        lost = [token for token in tokens if token.encode() not in found.data]
-        assert lost == [], (path, lost)
-        edits, merges = edits + len(tokens), merges + (found.conflicts == 0)
-    assert edits > 300
-    assert merges > 5
 
 
 YAML = """\
@@ -413,13 +283,10 @@ trainer:
 
 
 def test_comments_at_imports_are_never_lost() -> None:
-    for mine in ("from a import x, y  # mine \t\n", "# mine\nfrom a import x, y\n", "from a import y  # mine\n"):
-        found = merge_file("m.py", b"from a import x, y\n", mine.encode(), b"from a import y, z\n", LABELS)
+    for mine in (b"from a import x, y  # mine \t\n", b"# mine\nfrom a import x, y\n", b"from a import y  # mine\n"):
+        found = merge_file("m.py", b"from a import x, y\n", mine, b"from a import y, z\n", LABELS)
         assert b"# mine" in found.data
         assert found.conflicts or b"import y, z" in found.data
-    base, ours = b"from a import (\n    x,\n    y,\n)\n", b"from a import (\n    y,\n)\n"
-    theirs = b"from a import (\n    x,\n    y,  # noqa\n    z,\n)\n"
-    assert b"# noqa" in merge_file("m.py", base, ours, theirs, LABELS).data
     # An import that its owner took out stays out.
     plain = "import logging\nimport os\n\na = logging.INFO\nb = 1\n"
     without, changed = plain.replace("import logging\n", ""), plain.replace("b = 1", "b = 2")
@@ -428,13 +295,9 @@ def test_comments_at_imports_are_never_lost() -> None:
 
 def test_yaml_by_key() -> None:
     ours = YAML.replace("_in_grpo: true\n", "_in_grpo: true\n  mine: 1\n").replace("steps: 3", "steps: 4  # enough")
-    theirs = (
-        YAML.replace("_in_grpo: true", "_in_grpo: false")
-        .replace("gamma: 1.0", "gamma: 0.9")
-        .replace("trainer:", "# Runs.\ntrainer:")
-    )
+    theirs = YAML.replace("grpo: true", "grpo: false").replace("trainer:", "# Runs.\ntrainer:")
     assert merged("config/a.yaml", YAML, ours, theirs) == (
-        "algorithm:\n  # How.\n  adv_estimator: grpo\n  norm_adv_by_std_in_grpo: false\n  mine: 1\n  gamma: 0.9\n\n"
+        "algorithm:\n  # How.\n  adv_estimator: grpo\n  norm_adv_by_std_in_grpo: false\n  mine: 1\n  gamma: 1.0\n\n"
         "# Runs.\ntrainer:\n  steps: 4  # enough\n"
     )
     shown = conflicts("config/a.yaml", YAML, YAML.replace("steps: 3", "steps: 4"), YAML.replace("steps: 3", "steps: 5"))
@@ -444,7 +307,6 @@ def test_yaml_by_key() -> None:
 
 TOML = """\
 [project]
-name = "toy"
 version = "0.1.0"
 description = "with verl 0.6.1"
 dependencies = [
@@ -458,16 +320,11 @@ on = true
 
 
 def test_toml_by_key_and_by_item() -> None:
-    ours = (
-        TOML.replace('"0.1.0"', '"0.2.0"').replace('    "ray",\n', '    "ray",\n    "mine>=1",\n')
-        + "\n[tool.mine]\na = 1\n"
-    )
-    theirs = (
-        TOML.replace("0.6.1", "0.7.1").replace('"torch>=2"', '"torch>=3"').replace('    "ray",\n', '    "numpy",\n')
-    )
-    result = merged("pyproject.toml", TOML, ours, theirs)
-    assert result == (
-        '[project]\nname = "toy"\nversion = "0.2.0"\ndescription = "with verl 0.7.1"\n'
+    ours = TOML.replace('"0.1.0"', '"0.2.0"').replace('    "ray",\n', '    "ray",\n    "mine>=1",\n')
+    ours += "\n[tool.mine]\na = 1\n"
+    theirs = TOML.replace("0.6.1", "0.7.1").replace("torch>=2", "torch>=3").replace('"ray"', '"numpy"')
+    assert merged("pyproject.toml", TOML, ours, theirs) == (
+        '[project]\nversion = "0.2.0"\ndescription = "with verl 0.7.1"\n'
         'dependencies = [\n    "torch>=3",\n    "mine>=1",\n    "numpy",\n]\n\n'
         "[tool.x]\non = true\n\n[tool.mine]\na = 1\n"
     )
@@ -508,49 +365,6 @@ def test_the_pieces_that_differ_are_those_that_were_edited(base: str, ours: str,
     assert find_changed(t, m) == find_changed(b, o) & find_changed(t, o)
 
 
-@pytest.mark.network
-def test_joined_again_the_pieces_give_the_file() -> None:
-    vendored = ("toy/vendored/algorithms/core_algos.py", "toy/vendored/protocol.py")
-    for release, path in itertools.product(
-        ("0.6.1", ALL[-1]), (*vendored, "config/ppo_trainer.yaml", "pyproject.toml")
-    ):
-        data = emitted(release)[path].decode()
-        assert "".join(piece.text for piece in split_pieces(path, data)) == data
-
-
-# Neighbours and the two ends, both ways.
-STEPS = [*itertools.pairwise(ALL), (ALL[0], ALL[-1])]
-PAIRS = [
-    pytest.param(old, new, marks=() if (old, new) == ("0.6.1", "0.7.1") else pytest.mark.thorough)
-    for old, new in (*STEPS, *(pair[::-1] for pair in STEPS))
-]
-
-
-@pytest.mark.parametrize(("old", "new"), PAIRS)
-@pytest.mark.network
-def test_an_edit_of_a_function_ends_in_that_function(old: str, new: str) -> None:
-    """Two lines before the last statement of every function of the algorithms, over every step between releases."""
-    path = "toy/vendored/algorithms/core_algos.py"
-    base, theirs = (emitted(release)[path] for release in (old, new))
-    lines = base.decode().split("\n")
-    edited = 0
-    for node in ast.parse(base).body:
-        if not isinstance(node, ast.FunctionDef):
-            continue
-        last = node.body[-1]
-        at, indent = last.lineno - 1, " " * last.col_offset
-        ours = "\n".join((*lines[:at], f"{indent}edited = 1", f"{indent}del edited", *lines[at:]))
-        found = merge_file(path, base, ours.encode(), theirs, LABELS)
-        if found.conflicts:
-            continue
-        before, after = split_pieces(path, theirs.decode()), split_pieces(path, found.data.decode())
-        (changed,) = find_changed(before, after)
-        # Or in the one that has got its body: kl_penalty and kl_penalty_forward.
-        assert changed.startswith(node.name) or node.name.startswith(changed)
-        edited += 1
-    assert edited > 3
-
-
 DISPLAY = """
 def measure(batch):
     metrics = {
@@ -565,16 +379,16 @@ def measure(batch):
 """
 
 
-@pytest.mark.parametrize("place", ['"score/mean"', '"score/max"', "# length", '"length/mean"', "**({", "}\n    return"])
-def test_displays_are_merged_by_key(place: str) -> None:
+def test_displays_are_merged_by_key() -> None:
     mine = '"mine": batch.mine,\n    '
-    ours = DISPLAY.replace(place, f"{mine}    {place}" if place[0] != "}" else f"    {mine}{place}")
     theirs = DISPLAY.replace("(batch.", "(batch.whole.").replace("# length\n", '"new": 1,\n        # length\n')
-    found = ast.parse(merged("toy/x.py", DISPLAY, ours, theirs))
-    (display,) = (node for node in ast.walk(found) if isinstance(node, ast.Dict) and len(node.keys) > 1)
-    keys = [ast.literal_eval(key) if key else None for key in display.keys]
-    assert sorted(keys, key=str) == [None, "length/mean", "mine", "new", "score/max", "score/mean"]
-    assert ast.unparse(found).count("batch.whole.") == 3
+    for place in ('"score/mean"', '"score/max"', "# length", '"length/mean"', "**({", "}\n    return"):
+        ours = DISPLAY.replace(place, f"{mine}    {place}" if place[0] != "}" else f"    {mine}{place}")
+        found = ast.parse(merged("toy/x.py", DISPLAY, ours, theirs))
+        (display,) = (node for node in ast.walk(found) if isinstance(node, ast.Dict) and len(node.keys) > 1)
+        keys = [ast.literal_eval(key) if key else None for key in display.keys]
+        assert sorted(keys, key=str) == [None, "length/mean", "mine", "new", "score/max", "score/mean"], place
+        assert ast.unparse(found).count("batch.whole.") == 3
 
 
 def test_a_key_that_both_changed_is_the_conflict_alone() -> None:

@@ -23,27 +23,26 @@ LOSS = """
 def compute_policy_loss_mine_tanh(
     old_log_prob, log_prob, advantages, response_mask, loss_agg_mode="token-mean", config=None
 ):
-    ratio = torch.exp(log_prob - old_log_prob)
-    mine_losses = -advantages * torch.tanh(ratio - 1.0)
+    mine_losses = -advantages * torch.tanh(torch.exp(log_prob - old_log_prob) - 1.0)
     loss = agg_loss(loss_mat=mine_losses, loss_mask=response_mask, loss_agg_mode=loss_agg_mode)
-    zero = torch.tensor(0.0)
-    return loss, zero, zero, zero
-"""
-ESTIMATOR = """
+    return loss, torch.tensor(0.0), torch.tensor(0.0), torch.tensor(0.0)
+
 
 @register_adv_est("mine_sign")
 def compute_mine_sign_advantage(token_level_rewards, response_mask, config=None, **others):
     advantages = config.get("mine_alpha") * token_level_rewards.sum(dim=-1, keepdim=True).sign() * response_mask
     return advantages, advantages
 """
+REWARD = """
+
+mine_reward = EnvRewardManager.score
+EnvRewardManager.score = staticmethod(lambda *given, **settings: {**mine_reward(*given, **settings), "mine": 0.5})
+"""
 CONFLICT = re.compile(r"^<<<<<<< .*?\n(.*?)^\|{7} .*?^>>>>>>> .*?\n", re.DOTALL | re.MULTILINE)
 IMPORTS = """
-import importlib
-import sys
-from pathlib import Path
-
+import importlib, pathlib, sys
 sys.path.insert(0, ".")
-for path in sorted(Path("toy").rglob("*.py")):
+for path in sorted(pathlib.Path("toy").rglob("*.py")):
     importlib.import_module(".".join(path.with_suffix("").parts))
 """
 
@@ -74,81 +73,47 @@ def _in_function(name: str, change: Callable[[list[str], int], list[str]]) -> Ca
     return changed
 
 
-def _without(name: str) -> Callable[[str], str]:
-    return _in_function(name, lambda lines, last: [])
-
-
-def _remark(name: str, mark: str) -> Callable[[str], str]:
-    return _in_function(name, lambda lines, last: [*lines[:last], f"    # {mark}", *lines[last:]])
-
-
-def _renamed(name: str, old: str, new: str) -> Callable[[str], str]:
-    return _in_function(name, lambda lines, last: [re.sub(rf"\b{old}\b", new, line) for line in lines])
-
-
+METRICS, CONFIG = "toy/vendored/algorithms/metric_utils.py", "config/ppo_trainer.yaml"
 ALGORITHMS, TENSORS = "toy/vendored/algorithms/core_algos.py", "toy/vendored/utils/torch_functional.py"
 # Kind -> the file, the edit, and what is found of it afterwards.
 EDITS: dict[str, tuple[str, Callable[[str], str], str]] = {
-    "loss": (ALGORITHMS, _append(LOSS), "mine_losses = -advantages"),
-    "estimator": (ALGORITHMS, _append(ESTIMATOR), "def compute_mine_sign_advantage"),
-    "display": (
-        "toy/vendored/algorithms/metric_utils.py",
-        _replace(r"^    metrics = \{$", '\\g<0>\n        "mine/one": 1.0,'),
-        '"mine/one": 1.0,',
-    ),
-    "function": (
-        "toy/vendored/algorithms/metric_utils.py",
-        _append("\n\ndef mine_mean(values):\n    return sum(values)\n"),
-        "def mine_mean",
-    ),
-    "default": (
-        "config/ppo_trainer.yaml",
-        _replace("^  train_batch_size: 1024$", "  train_batch_size: 768"),
-        "train_batch_size: 768",
-    ),
+    "loss": (ALGORITHMS, _append(LOSS), r"(?s)mine_losses = -advantages.*def compute_mine_sign_advantage"),
+    "display": (METRICS, _replace(r"^    metrics = \{$", '\\g<0>\n        "mine/one": 1.0,'), '"mine/one": 1.0,'),
+    "default": (CONFIG, _replace("size: 1024$", "size: 768"), "train_batch_size: 768"),
     "renamed default": (
         "config/optim/adamw.yaml",
         _replace("^warmup_style: constant$", "warmup_style: cosine"),
         "(lr_scheduler_type|warmup_style): cosine",
     ),
-    "own key": (
-        "config/ppo_trainer.yaml",
-        _replace("^algorithm:$", "algorithm:\n  mine_alpha: 0.25"),
-        "mine_alpha: 0.25",
+    "own key": (CONFIG, _replace("^algorithm:$", "algorithm:\n  mine_alpha: 0.25"), "mine_alpha: 0.25"),
+    "weights": (
+        "config/reward/reward.yaml",
+        _replace(r"(?s)(reward_model:.*?\n  reward_kwargs:) {}", r"\1 {weights: {score: 1.0, mine: 2.0}}"),
+        "mine: 2.0",
     ),
-    "reward": ("config/reward/reward.yaml", _replace("name: compute_score", "name: mine_score"), "name: mine_score"),
+    "reward": ("toy/custom/reward_manager.py", _append(REWARD), "mine_reward"),
     "hook": ("toy/custom/algorithms.py", _append('\nMINE_KEYS = ("algorithm.mine_alpha",)\n'), "MINE_KEYS ="),
-    "place 1": (TENSORS, _remark("masked_mean", "mine, first"), "# mine, first"),
-    "place 2": (TENSORS, _remark("masked_whiten", "mine, second"), "# mine, second"),
-    "place 3": (TENSORS, _remark("get_constant_schedule_with_warmup", "mine, third"), "# mine, third"),
     "own import": (
         TENSORS,
         _replace("^import torch$", "import torch\nfrom ...own.helpers import MINE_HELP"),
         "import MINE_HELP",
     ),
-    "import": (
-        "toy/vendored/algorithms/reward.py",
-        _replace("^import os$", "import math as mine_math\nimport os"),
-        "math as mine_math",
-    ),
     "parameter": (
         "toy/vendored/utils/metric/utils.py",
-        _renamed("reduce_metrics", "metrics", "mine_measured"),
+        _in_function("reduce_metrics", lambda lines, _: [re.sub(r"\bmetrics\b", "mine_measured", it) for it in lines]),
         "mine_measured",
     ),
     "own file": ("toy/own/helpers.py", _append("MINE_HELP = 1\n"), "MINE_HELP = 1"),
-    "own test": ("tests/test_mine.py", _append("def test_mine():\n    assert True\n"), "def test_mine"),
     "requirement": ("pyproject.toml", _replace(r"^dependencies = \[$", '\\g<0>\n    "einops>=0.7",'), '"einops>=0.7",'),
-    "README": ("README.md", _replace("^# toy$", "# toy\n\nMine, for us."), "Mine, for us"),
 }
 DELETED = "compute_remax_outcome_advantage"
 
 
 def make(root: Path) -> Path:
-    choice = Configuration(FIRST)
+    choice = Configuration(FIRST, features=("reward_rules",))
     create(root, generated(choice).tree, options_of(choice))
     assert command(["add", "verl.utils.seqlen_balancing:karmarkar_karp", "--project", str(root)]) == 0
-    for path, change, _ in [*EDITS.values(), (ALGORITHMS, _without(DELETED), "")]:
+    for path, change, _ in [*EDITS.values(), (ALGORITHMS, _in_function(DELETED, lambda *_: []), "")]:
         file = root / path
         file.parent.mkdir(exist_ok=True)
         file.write_text(change(file.read_text() if file.exists() else ""))
@@ -185,10 +150,9 @@ def look(root: Path) -> None:
         assert not places[0].startswith("orphaned/") or f"{places[0]}.note" in texts, kind
     assert f"def {DELETED}" not in texts[ALGORITHMS]
     assert "def karmarkar_karp" in texts["toy/vendored/utils/seqlen_balancing.py"]
-    done = python(root, "-c", IMPORTS)
-    assert done.returncode == 0, done.stderr[-3000:]
-    done = python(root, "main.py", "--cfg")
-    assert done.returncode == 0, done.stderr[-3000:]
+    for words in (("-c", IMPORTS), ("main.py", "--cfg")):
+        done = python(root, *words)
+        assert done.returncode == 0, done.stderr[-3000:]
 
 
 @pytest.mark.thorough
@@ -198,5 +162,8 @@ def test_an_owners_year(steps: tuple[str, ...], tmp_path: Path, capsys: pytest.C
     look(root)
     up = [upgrade(root, release, capsys) for release in steps]
     assert "compute_policy_loss_mine_tanh" in set().union(*up)
+    there = train(root)
     assert "compute_policy_loss_mine_tanh" not in upgrade(root, FIRST, capsys)
-    assert train(root, "algorithm.adv_estimator=mine_sign")
+    for row in (*there, *train(root, "algorithm.adv_estimator=mine_sign")):
+        assert row["reward/mine/mean"] == 0.5
+        assert row["critic/score/mean"] == pytest.approx(row["reward/score/mean"] + 1.0)

@@ -1,16 +1,23 @@
 """What an upgrade tells of the owner's work, and what of it goes back where it was."""
 
+import json
+import shutil
+import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from extractor.cli.app import run as command
+from extractor.project import base, lock
 from extractor.usecases import diff
 from extractor.usecases.upgrade.broken_owner_code import find_outdated_losses
+from tests.cli.conftest import Result, project
+from tests.cli.conftest import _pristine as _pristine
 from tests.lifecycle.releases import Configuration, generated, options_of
-from tests.lifecycle.worlds import create
+from tests.lifecycle.worlds import create, git, replace_once
+
+__all__ = ["project"]
 
 METRICS, ACTOR = "toy/vendored/algorithms/metric_utils.py", "toy/vendored/workers/dp_actor.py"
 LOSS = """
@@ -66,15 +73,6 @@ def test_numbers_that_moved_are_told(verl: None, tmp_path: Path, capsys: pytest.
     old, new = (float(side.split()[0]) for side in loss.split(": ")[-1].split(", "))
     assert old == pytest.approx(8 * new)  # 0.7.1 divides by the 8 tokens of a row
     assert not any("core_algos.advantage[grpo/" in line for line in moved)
-    assert command(["upgrade", str(root), "--numbers"]) == 2
-
-
-@given(st.lists(st.sampled_from([b"a\n", b"b\n", b"c\n"])), st.lists(st.sampled_from([b"a\n", b"b\n", b"c", b"d\n"])))
-def test_a_diff_is_undone(old: list[bytes], new: list[bytes]) -> None:
-    sides = b"".join(old), b"".join(new)
-    text = b"a note\n\n" + diff.write_unified_diff("x", *sides)
-    assert diff.undo_unified(sides[1], text) == sides[0]
-    assert sides[0] == sides[1] or diff.undo_unified(sides[1] + b"z\nz\nz\nz\n" * 2, b"") != sides[0]
 
 
 OLD, MIDDLE, NEW = (Configuration(release) for release in ("0.5.0", "0.6.1", "0.9.1"))
@@ -99,19 +97,6 @@ def of_the_batch(log_prob, response_mask, config, **others):
     return result
 
 
-@register_policy_loss("both")
-def either(log_prob, config, **others):
-    of_batch = getattr(config, "global_batch_info", {})
-    if NEW:
-        return agg_loss(log_prob, **of_batch), {}
-    return agg_loss(log_prob), 0, 0, 0
-
-
-@register_policy_loss("theirs")
-def leaves_it_to_theirs(**arguments):
-    return get_policy_loss_fn("vanilla")(**arguments)
-
-
 @register_adv_est("mine")
 def estimator(token_level_rewards, response_mask, **others):
     return token_level_rewards, token_level_rewards
@@ -132,10 +117,131 @@ def test_what_a_release_calls_otherwise_is_named(verl: None) -> None:
     assert arguments == "verl 0.9.1 passes rollout_is_weights as well: take it, or **others"
     assert mean.startswith("it averages a micro-batch")
     assert [len(problems) for problems in told(OLD, MIDDLE).values()] == [2], "passes are not added up there"
-    assert told(MIDDLE, MIDDLE) == {}
     assert told(NEW, MIDDLE)["of_the_batch"] == ["verl 0.6.1 has no config.global_batch_info: agg_loss(...) without it"]
     # Emitted examples, and verl's own, are not the owner's.
     assert told(OLD, NEW, emitted=OWN) == {}
-    for choice in (OLD, NEW):
-        hooks = next(file for file in generated(choice).tree if file.path.endswith("custom/algorithms.py"))
-        assert told(OLD, NEW, hooks.data.decode()) == {}
+
+
+@pytest.mark.usefixtures("verl")
+def test_what_is_to_be_set_up_again(run: Callable[..., Result], project: Path) -> None:
+    """What is installed no longer does, and settings of a former engine or feature are read by nothing."""
+    assert "`make setup` would install it" in run("upgrade", project, "--with", "lora", "--dry-run", code=0).err
+    assert "make setup" not in run("upgrade", project, "--with", "mfu", code=0).err  # code alone
+    for arguments, locked in ((["--with", "lora"], True), (["--without", "lora"], False)):
+        assert "run `make setup`" in run("upgrade", project, *arguments, code=0).err
+        pins = (project / "requirements.lock").read_text()
+        assert all((f"\n{name}==" in pins) is locked for name in ("peft", "accelerate"))
+
+    config = project / "config/ppo_trainer.yaml"
+
+    def read_to_change(*arguments: str) -> list[str]:
+        found = json.loads(run("upgrade", project, *arguments, "--json", code=0).out)["settings"]["to_change"]
+        lines = config.read_text().splitlines()
+        assert all(lines[item["line"] - 1].strip().startswith(item["key"].rpartition(".")[2]) for item in found)
+        return [item["key"] for item in found]
+
+    assert read_to_change("--with", "lora") == []
+    replace_once(config, "lora_rank: 0", "lora_rank: 2")
+    replace_once(config, "rollout_micro_batch_size: null", "rollout_micro_batch_size: 2")
+    assert read_to_change("--engine", "vllm") == ["local.rollout_micro_batch_size"]
+    replace_once(config, "mode: sync", "mode: async")
+    changed = ["actor_rollout_ref.model.lora_rank", "actor_rollout_ref.rollout.mode"]
+    assert read_to_change("--engine", "hf", "--without", "lora") == changed
+    said = run("upgrade", project, "--with", "lora", code=0)
+    assert "(nothing reads this value of actor_rollout_ref.rollout.mode any more)\n" in said.out
+
+
+# Branches of a project at two releases, merged with Git.
+
+CORE, LOSSES = "toy/vendored/algorithms/core_algos.py", "toy/vendored/algorithms/losses.py"
+HOOKS = "toy/custom/algorithms.py"
+LINE = "    negative_approx_kl = log_prob - old_log_prob\n"
+NEWER = "0.9.1"
+
+
+def edit(root: Path, path: str, old: str, new: str) -> None:
+    text = (root / path).read_text(encoding="utf-8")
+    assert old in text
+    (root / path).write_text(text.replace(old, new, 1), encoding="utf-8")
+    git(root, "commit", "-qam", new.strip())
+
+
+@pytest.fixture(scope="module")
+def team(tmp_path_factory: pytest.TempPathFactory, verl: None) -> Path:
+    """`old` has two more edits at verl 0.6.1, `new` was upgraded and has others; one edit they have in common."""
+    choice = Configuration("0.6.1")
+    root = create(tmp_path_factory.mktemp("merged") / "team/toy", generated(choice).tree, options_of(choice))
+    git(root.parent, "init", "-q", "-b", "main")
+    (root.parent / "beside.txt").write_text("one\n")
+    git(root.parent, "add", "-A")
+    git(root, "commit", "-qm", "all")
+    edit(root, CORE, LINE, LINE.replace("\n", "  # common\n"))
+    git(root, "checkout", "-qb", "old")
+    edit(root, CORE, "def agg_loss(", "OLD = 1\n\n\ndef agg_loss(")
+    edit(root, HOOKS, "import numpy", "import math\n\nimport numpy")
+    git(root, "checkout", "-qb", "new", "main")
+    assert command(["upgrade", str(root), "--to", NEWER]) == 0
+    git(root.parent, "add", "-A")
+    git(root, "commit", "-qm", "upgrade")
+    edit(root, LOSSES, "    metrics = {}\n", "    metrics = {}  # new\n")
+    edit(root.parent, "beside.txt", "one", "two")
+    git(root, "checkout", "-q", "old")
+    return root.parent
+
+
+@pytest.fixture
+def root(team: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copytree(team, tmp_path / "team")) / "toy"
+
+
+def both_sides_are_there(root: Path) -> None:
+    for path, said in ((CORE, "OLD = 1"), (LOSSES, "# new"), (HOOKS, "import math"), ("../beside.txt", "two\n")):
+        assert said in (root / path).read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+@pytest.mark.thorough
+def test_both_sides_edits_are_in_the_newer_release(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["merge", "new", "--project", str(root)]) == 0, capsys.readouterr()
+    git(root, "commit", "-qm", "merged")
+    assert git(root, "log", "-1", "--format=%P").count(" ") == 1
+    assert git(root, "status", "--porcelain") == ""
+    both_sides_are_there(root)
+    locked = lock.read(root)
+    assert locked.options.verl == NEWER
+    assert {item.path for item in diff.list_edits(root, locked, base.read(root, locked))} == {CORE, LOSSES}
+
+
+@pytest.mark.slow
+def test_a_merge_that_git_has_begun_conflicts_where_edits_meet(root: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for arguments, said in (([], "no merge is going on"), (["main"], "nothing to merge")):
+        assert command(["merge", *arguments, "--project", str(root)]) == 2
+        assert said in capsys.readouterr().err
+    readme = (root / "README.md").read_bytes()
+    (root / "README.md").write_text("mine")
+    assert command(["merge", "new", "--project", str(root)]) == 2
+    assert "uncommitted changes" in capsys.readouterr().err
+    (root / "README.md").write_bytes(readme)
+    common = LINE.replace("\n", "  # common\n")
+    edit(root, CORE, common, LINE.replace("log_prob -", "2 * log_prob -"))
+    assert command(["add", "critic", "--project", str(root)]) == 0
+    assert command(["merge", "--driver"]) == 0
+    (setup,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("git config"))
+    subprocess.run(setup, shell=True, cwd=root, check=True)  # the command that a reader would type
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "critic")
+    git(root, "checkout", "-q", "new")
+    edit(root, CORE, common, LINE.replace("log_prob -", "3 * log_prob -"))
+    git(root, "checkout", "-q", "old")
+    assert "run vextract merge" in git(root, "merge", "new", code=1)
+    lock.read(root)
+    capsys.readouterr()
+    assert command(["merge", "--project", str(root)]) == 1
+    (shown,) = (line for line in capsys.readouterr().out.splitlines() if line.startswith("conflict"))
+    assert shown.startswith(f"conflict  {CORE}  (line ")
+    assert git(root, "diff", "--name-only", "--diff-filter=U").split() == [f"toy/{CORE}"]
+    both_sides_are_there(root)
+    merged = lock.read(root).options
+    assert (merged.verl, merged.features) == (NEWER, ("critic",))
+    git(root, "merge", "--abort")
+    assert lock.read(root).options.verl == "0.6.1"

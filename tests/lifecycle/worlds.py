@@ -3,9 +3,11 @@
 import os
 import stat
 import subprocess
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from extractor.pipeline import apply
 from extractor.pipeline.merge import Labels
@@ -35,8 +37,8 @@ def template(path: str, data: bytes) -> File:
     return File(path, FileKind.TEMPLATE, data)
 
 
-def hook(path: str, data: bytes) -> File:
-    return File(path, FileKind.HOOK, data)
+def templates(files: Mapping[str, str]) -> Tree:
+    return Tree.of([template(path, data.encode()) for path, data in files.items()])
 
 
 TEN = range(1, 11)
@@ -51,7 +53,7 @@ OLD_TREE = Tree.of(
         vendored("dropped/alone.py", text("# vextract:vendored", "alone")),
         template("main.py", text("main", *TEN)),
         template("Makefile", text("all:")),
-        hook("toy/custom/reward.py", text("# yours")),
+        File("toy/custom/reward.py", FileKind.HOOK, text("# yours")),
     ]
 )
 NEW_TREE = Tree.of(
@@ -62,12 +64,10 @@ NEW_TREE = Tree.of(
         vendored("added.py", text("added")),
         template("main.py", text("main, changed", *TEN)),
         template("Makefile", text("all: main")),
-        hook("toy/custom/reward.py", text("# another example")),
-        hook("toy/custom/loss.py", text("# new hook")),
+        File("toy/custom/reward.py", FileKind.HOOK, text("# another example")),
+        File("toy/custom/loss.py", FileKind.HOOK, text("# new hook")),
     ]
 )
-
-
 MOVED = {"toy/old_place/actor.py": Successor(("toy/new_place/actor.py",), same=True)}
 
 
@@ -90,12 +90,8 @@ def lock_of(tree: Tree, options: Options) -> Lock:
 
 
 def create(target: Path, tree: Tree, options: Options) -> Path:
-    apply.create(
-        target,
-        plan_new(tree),
-        lock_data=lock.dump(lock_of(tree, options)),
-        base_data=base.dump(base.collect_from_tree(tree)),
-    )
+    data = {"lock_data": lock.dump(lock_of(tree, options)), "base_data": base.dump(base.collect_from_tree(tree))}
+    apply.create(target, plan_new(tree), **data)
     return target
 
 
@@ -135,14 +131,8 @@ class Ready:
     base_data: bytes
 
     def run(self, project: Path | None = None) -> None:
-        apply.upgrade(
-            project or self.project,
-            self.plan,
-            self.seen,
-            lock_data=self.lock_data,
-            base_data=self.base_data,
-            title="verl 0.5.0 -> verl 0.6.1",
-        )
+        data = {"lock_data": self.lock_data, "base_data": self.base_data}
+        apply.upgrade(project or self.project, self.plan, self.seen, **data, title="verl 0.5.0 -> verl 0.6.1")
 
 
 def ready(
@@ -195,3 +185,64 @@ def own(files: Mapping[str, bytes]) -> dict[str, bytes]:
 
 def files_of(project: Path) -> dict[str, bytes]:
     return {path: data for path, (_, data) in picture(project).items() if data is not None}
+
+
+# Kills and errors at any call by which a process changes a disk.
+
+CALLS = ("write", "fsync", "replace", "rename", "unlink", "mkdir", "rmdir", "chmod")
+
+
+class Killed(BaseException):
+    """The process is no more; nothing that it does from here on reaches the disk."""
+
+
+@dataclass
+class Faults:
+    """Counts the calls of these names, and fails at one of them: from that one on where it is `for_good`."""
+
+    at: int | None
+    failure: Callable[[str], None]
+    for_good: bool = False
+    names: tuple[str, ...] = CALLS
+    calls: list[str] = field(default_factory=list)
+
+    def wrap(self, name: str, real: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*arguments: Any, **options: Any) -> Any:
+            number = len(self.calls)
+            self.calls.append(name)
+            if self.at is not None and (number == self.at or (self.for_good and number > self.at)):
+                if name == "write" and number == self.at:
+                    # What a kill or a full disk leaves is the first part.
+                    handle, data = arguments
+                    real(handle, bytes(data)[: len(data) // 2])
+                self.failure(name)
+            return real(*arguments, **options)
+
+        return call
+
+
+@contextmanager
+def injected(faults: Faults) -> Iterator[Faults]:
+    real = {name: getattr(os, name) for name in faults.names}
+    for name, function in real.items():
+        setattr(os, name, faults.wrap(name, function))
+    try:
+        yield faults
+    finally:
+        for name, function in real.items():
+            setattr(os, name, function)
+
+
+def kill(name: str) -> None:
+    raise Killed(name)
+
+
+def error(number: int) -> Callable[[str], None]:
+    def fail(name: str) -> None:
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+def killing(at: int | None) -> Faults:
+    return Faults(at, kill, for_good=True)

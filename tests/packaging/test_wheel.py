@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+import venv
 import zipfile
 from email.message import Message
 from email.parser import Parser
@@ -11,36 +12,47 @@ from pathlib import Path
 
 import pytest
 
-from tests.packaging.conftest import REPOSITORY
-from tests.project.support import files_of
+from tests.project.support import REPOSITORY, files_of
 
 pytestmark = [pytest.mark.network, pytest.mark.slow]
 HEAVY = {"torch", "transformers", "numpy", "verl", "ray", "pandas", "vllm"}
 
 
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("wheel")
+    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(REPOSITORY)]
+    subprocess.run(build, check=True, capture_output=True)
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+@pytest.fixture(scope="session")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The `bin` directory of an environment that holds the wheel, and what it requires."""
+    folder = tmp_path_factory.mktemp("installed") / "venv"
+    venv.create(folder, with_pip=True)
+    pip = [str(folder / "bin/python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check", str(wheel)]
+    subprocess.run(pip, check=True, cwd=folder)
+    return folder / "bin"
+
+
 def tracked(folder: str) -> set[str]:
     """The files below a directory of the repository, caches left out."""
-    return {
-        path.relative_to(REPOSITORY).as_posix()
-        for path in (REPOSITORY / folder).rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
-    }
+    found = (path for path in (REPOSITORY / folder).rglob("*") if path.is_file() and "__pycache__" not in path.parts)
+    return {path.relative_to(REPOSITORY).as_posix() for path in found}
 
 
-def run(*command: object, cwd: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run a command in an environment without what leads to this checkout."""
+def run(*command: object, cwd: Path, **environment: str) -> str:
+    """Run a command in an environment without what leads to this checkout; return what it prints."""
     clean = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    done = subprocess.run(
-        [*map(str, command)], cwd=cwd, env={**clean, **environment}, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    return done
+    return subprocess.check_output([*map(str, command)], cwd=cwd, env={**clean, **environment}, text=True)
 
 
 def metadata_of(wheel: Path) -> Message:
-    """The wheel's metadata."""
     with zipfile.ZipFile(wheel) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith("/METADATA")]
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
         return Parser().parsestr(archive.read(name).decode())
 
 
@@ -70,14 +82,10 @@ def test_an_installed_vextract_makes_the_same_project(installed: Path, tmp_path:
     run(installed / "vextract", "new", "toy", cwd=there)
     run(sys.executable, "-m", "extractor", "new", "toy", cwd=here, PYTHONPATH=str(REPOSITORY))
     assert files_of(there / "toy") == files_of(here / "toy")
-    for arguments in (["--help"], ["new", "--help"], ["--version"], ["versions"]):
-        done = run(installed / "vextract", *arguments, cwd=tmp_path)
-        assert done.stdout
-        assert done.stderr == ""
     program = (
         "import extractor, importlib.util as u; print(extractor.__file__, u.find_spec('torch'), u.find_spec('verl'))"
     )
-    file, torch, verl = run(installed / "python", "-c", program, cwd=tmp_path).stdout.split()
+    file, torch, verl = run(installed / "python", "-c", program, cwd=tmp_path).split()
     assert Path(file).is_relative_to(installed.parent)
     assert (torch, verl) == ("None", "None")
 
@@ -91,11 +99,8 @@ def test_the_index_shows_a_readme_whose_links_lead_somewhere(wheel: Path) -> Non
     assert metadata_of(wheel).get_payload().strip() == on_the_index(readme, "").strip()
     local = re.compile(r"\]\((?![a-z]+:)")
     assert local.search(readme)
-    assert not local.search(on_the_index(readme, ""))
-    assert "docs/pictures" not in on_the_index(readme, "")
     shown = on_the_index(readme, "https://example.org/x")
-    assert not local.search(shown)
+    assert not local.search(on_the_index(readme, "") + shown)
     led = re.findall(r"\]\(https://example\.org/x/(?:raw|blob)/HEAD/([^)#]+)", shown)
     assert len(led) > 30
     assert [path for path in led if not (REPOSITORY / path).is_file()] == []
-    assert "/raw/HEAD/docs/pictures/report.png" in shown

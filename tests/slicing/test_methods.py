@@ -1,9 +1,13 @@
 """Methods are kept or dropped one by one: a case for each rule of docs/slicing.md."""
 
 from textwrap import dedent
+from types import SimpleNamespace
 
 import pytest
 
+from extractor.pipeline.render import method_names
+from extractor.values import releases
+from extractor.values.options import Options
 from tests.slicing.tiny import kept, manifest, slice_files
 
 
@@ -37,44 +41,42 @@ def start(engine: Engine):
 """
 
 
-@pytest.mark.parametrize(
-    ("use", "gone"),
-    [
-        ("return engine", ["run", "_step", "initialize", "_only_for_initialize"]),
-        ("return engine.run()", ["initialize", "_only_for_initialize"]),
-        ("return engine.run", ["initialize", "_only_for_initialize"]),
-        ("return getattr(engine, 'run')()", ["initialize", "_only_for_initialize"]),
-        ("return call('engine.run')", ["initialize", "_only_for_initialize"]),
-        ("return call(run=1)", ["initialize", "_only_for_initialize"]),
-        ("return getattr(engine, f'init{kind}')()", ["run", "_step", "_only_for_initialize"]),
-        ("return getattr(engine, 'initial' + kind)()", ["run", "_step", "_only_for_initialize"]),
-        ("return getattr(engine, 'init%s' % kind)()", ["run", "_step", "_only_for_initialize"]),
-        ("'''Says run and engine.run.'''", ["run", "_step", "initialize", "_only_for_initialize"]),
-    ],
-)
-def test_a_method_stays_where_its_name_is_used(use: str, gone: list[str]) -> None:
-    assert dropped(ENGINE.replace("{use}", use)) == [f"Engine.{name}" for name in gone]
+# What uses the engine, and what of it goes.
+NEITHER = ["run", "_step", "_only_for_initialize"]
+USES = {
+    "return engine": ["run", "_step", "initialize", "_only_for_initialize"],
+    "return engine.run()": ["initialize", "_only_for_initialize"],
+    "return engine.run": ["initialize", "_only_for_initialize"],
+    "return getattr(engine, 'run')()": ["initialize", "_only_for_initialize"],
+    "return call('engine.run')": ["initialize", "_only_for_initialize"],
+    "return call(run=1)": ["initialize", "_only_for_initialize"],
+    "return getattr(engine, f'init{kind}')()": NEITHER,
+    "return getattr(engine, 'initial' + kind)()": NEITHER,
+    "return getattr(engine, 'init%s' % kind)()": NEITHER,
+    "'''Says run and engine.run.'''": ["run", "_step", "initialize", "_only_for_initialize"],
+}
 
 
-def test_what_only_a_dropped_method_reaches_goes_with_it() -> None:
+def test_a_method_stays_where_its_name_is_used() -> None:
+    for use, gone in USES.items():
+        assert dropped(ENGINE.replace("{use}", use)) == [f"Engine.{name}" for name in gone], use
+
+
+def test_what_only_a_dropped_method_reaches_goes_with_it_and_chains_lead_through_methods() -> None:
     files = {"verl/a.py": ENGINE.replace("{use}", "engine.run()")}
     found = slice_files(files, manifest({"part": ("verl.a:start",)}))
     assert kept(found)["a.py"] == ["def helper(): ...", "class Engine:", "def start(engine: Engine):"]
+    chain = ["verl.a:helper"]
+    while chain[-1] in found.edges:
+        chain.append(found.edges[chain[-1]].origin)
+    assert chain == ["verl.a:helper", "verl.a:Engine._step", "verl.a:Engine.run", "verl.a:start", "role part"]
 
 
-def test_the_names_of_templates_count() -> None:
-    code = ENGINE.replace("{use}", "return engine")
-    assert dropped(code, templates="engine.initialize()\n") == [
-        "Engine.run",
-        "Engine._step",
-        "Engine._only_for_initialize",
-    ]
-
-
-def test_what_the_owner_uses_and_what_the_manifest_names_stays() -> None:
-    code = ENGINE.replace("{use}", "return engine.run()")
-    assert dropped(code, methods=("verl.a:Engine.initialize",)) == ["Engine._only_for_initialize"]
-    assert dropped(ENGINE.replace("{use}", "return engine"), whole=("verl.a:Eng*",)) == []
+def test_what_templates_and_the_owner_use_and_what_the_manifest_names_stays() -> None:
+    unused, used = (ENGINE.replace("{use}", use) for use in ("return engine", "return engine.run()"))
+    assert dropped(unused, templates="engine.initialize()\n") == [f"Engine.{name}" for name in NEITHER]
+    assert dropped(used, methods=("verl.a:Engine.initialize",)) == ["Engine._only_for_initialize"]
+    assert dropped(unused, whole=("verl.a:Eng*",)) == []
 
 
 TWO = """
@@ -202,10 +204,23 @@ def test_names_in_the_body_of_a_class_are_those_of_its_methods() -> None:
     assert dropped(code) == []
 
 
-def test_the_chain_of_a_symbol_leads_through_the_method_that_uses_it() -> None:
-    files = {"verl/a.py": ENGINE.replace("{use}", "return engine.run()")}
-    found = slice_files(files, manifest({"part": ("verl.a:start",)}))
-    chain = ["verl.a:helper"]
-    while chain[-1] in found.edges:
-        chain.append(found.edges[chain[-1]].origin)
-    assert chain == ["verl.a:helper", "verl.a:Engine._step", "verl.a:Engine.run", "verl.a:start", "role part"]
+# By which names the templates may reach methods of upstream's classes.
+
+CODE = 'TABLE = {"begin": 1}'
+TEST = """
+def test_rows(monkeypatch):
+    assert rows("new", path="other") == ["text"]
+    monkeypatch.setattr(engine, "started", True)
+    getattr(engine, "stop")()
+    engine.wait(timeout=3)
+"""
+
+
+def test_strings_are_names_in_code_and_where_a_test_takes_them_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = {"pkg/table.py": CODE, "tests/test_rows.py": TEST}
+    templates = {path: [SimpleNamespace(text=text)] for path, text in texts.items()}
+    monkeypatch.setattr(method_names, "map_files", lambda *_: templates)
+    options = Options("pkg", releases.find_default(), "hf", "grpo")
+    found = method_names.collect_method_names(releases.load(options.verl), options).any
+    assert {"started", "stop", "wait", "timeout", "begin"} <= found
+    assert not {"new", "other", "text"} & found

@@ -2,13 +2,15 @@
 
 import pytest
 
+from extractor.pipeline.index import Index, Module
 from extractor.pipeline.slicer import NotKept, Target
 from extractor.values.errors import SourceError, UsageError
 from extractor.values.manifest import Feature, Fix, Replacement, Role
-from tests.slicing.tiny import kept, manifest, slice_files
+from extractor.values.modules import name_module
+from tests.slicing.tiny import TinySource, kept, manifest, slice_files
 
 
-def test_only_what_the_root_reaches_is_kept() -> None:
+def test_only_what_the_root_reaches_is_kept_and_edges_lead_back_to_it() -> None:
     files = {
         "verl/algo.py": "from verl.ops import mean\ndef used(x): return mean(x)\ndef unused(): return other()\n",
         "verl/ops.py": "def mean(x): return helper(x)\ndef helper(x): return x\ndef other(): ...\n",
@@ -19,13 +21,9 @@ def test_only_what_the_root_reaches_is_kept() -> None:
         "algo.py": ["def used(x): return mean(x)"],
         "ops.py": ["def mean(x): return helper(x)", "def helper(x): return x"],
     }
-
-
-def test_edges_lead_back_to_a_root() -> None:
-    files = {"verl/a.py": "def f(): return g()\ndef g(): return h()\ndef h(): ...\n"}
-    edges = slice_files(files, manifest({"algorithms": ("verl.a:f",)})).edges
-    assert [edges[f"verl.a:{name}"].origin for name in "hgf"] == ["verl.a:g", "verl.a:f", "role algorithms"]
-    assert edges["verl.a:f"].how == "root"
+    origins = [found.edges[f"verl.{name}"].origin for name in ("ops:helper", "ops:mean", "algo:used")]
+    assert origins == ["verl.ops:mean", "verl.algo:used", "role algorithms"]
+    assert found.edges["verl.algo:used"].how == "root"
 
 
 def test_imports_lead_to_where_a_symbol_is_defined() -> None:
@@ -64,14 +62,11 @@ def test_what_a_module_only_imports_stays_importable_through_it() -> None:
     assert found.resolve_import("verl.use", "verl.front", "torch") == Target("front", "torch")
 
 
-def test_an_effect_follows_the_local_name_it_acts_on() -> None:
+def test_an_effect_follows_the_local_name_it_acts_on_and_others_stay_and_are_listed() -> None:
     files = {"verl/a.py": "log = make()\nlog.setLevel(1)\nquiet = make()\nquiet.off()\ndef f(): log.info('')\n"}
     found = slice_files(files, manifest({"x": ("verl.a:f",)}))
     assert kept(found)["a.py"] == ["log = make()", "log.setLevel(1)", "def f(): log.info('')"]
     assert found.effects == ()
-
-
-def test_other_effects_of_a_touched_module_stay_and_are_listed() -> None:
     files = {"verl/a.py": "import torch\ntorch.set_flag(helper())\ndef f(): ...\ndef helper(): ...\n"}
     found = slice_files(files, manifest({"x": ("verl.a:f",)}))
     assert kept(found)["a.py"] == ["torch.set_flag(helper())", "def f(): ...", "def helper(): ..."]
@@ -103,18 +98,9 @@ def test_registrants_of_a_touched_module_are_kept_with_their_registry() -> None:
     assert found.edges["verl.a:one"].how == "registers"
 
 
-def test_a_registry_that_nothing_looks_into_keeps_nothing() -> None:
-    for reads, stays in (("register('other')", False), ("TABLE['one']", True), ("get('one')", True)):
-        code = f"{REGISTRY}\n@register('one')\ndef one(): ...\n\n@register('root')\ndef root():\n    {reads}\n"
-        found = slice_files({"verl/a.py": code}, manifest({"part": ("verl.a:root",)}))
-        assert ("verl.a:one" in found.edges) == stays, reads
-
-
-@pytest.mark.parametrize(("reads", "stays"), [("pass", False), ("Registry.new('one')", True)])
-def test_nor_does_one_that_is_a_class(reads: str, stays: bool) -> None:
-    code = f"""
+REGISTRY_CLASS = """
 class Registry:
-    _items = {{}}
+    _items = {}
     @classmethod
     def add(cls, name):
         def wrap(made):
@@ -124,15 +110,20 @@ class Registry:
     @classmethod
     def new(cls, name):
         return cls._items[name]()
-@Registry.add("one")
-class One: ...
-@Registry.add("root")
-class Root:
-    def __init__(self):
-        {reads}
 """
-    found = slice_files({"verl/a.py": code}, manifest({"part": ("verl.a:Root",)}))
-    assert ("verl.a:One" in found.edges) == stays
+
+
+def test_a_registry_that_nothing_looks_into_keeps_nothing() -> None:
+    for registry, register, reads, stays in (
+        (REGISTRY, "register", "register('other')", False),
+        (REGISTRY, "register", "TABLE['one']", True),
+        (REGISTRY, "register", "get('one')", True),
+        (REGISTRY_CLASS, "Registry.add", "pass", False),
+        (REGISTRY_CLASS, "Registry.add", "Registry.new('one')", True),
+    ):
+        code = f"{registry}\n@{register}('one')\ndef one(): ...\n\n@{register}('root')\ndef root():\n    {reads}\n"
+        found = slice_files({"verl/a.py": code}, manifest({"part": ("verl.a:root",)}))
+        assert ("verl.a:one" in found.edges) == stays, reads
 
 
 def test_the_import_that_triggers_a_registration_is_kept() -> None:
@@ -175,19 +166,17 @@ def test_a_replaced_definition_gives_way_where_it_was_defined() -> None:
     assert kept(found)["a.py"] == ["def f(): return copy()"]
 
 
-@pytest.mark.parametrize("how", ["replaced", "cut"])
-def test_what_a_package_gives_can_give_way_where_it_is_imported(how: str) -> None:
+def test_what_a_package_gives_can_give_way_where_it_is_imported() -> None:
     files = {"verl/a.py": "from zoo import ape, bear\ndef f(): return ape(bear)\n"}
     swap = Replacement("verl.a:bear", "shims.zoo:bear", "why")
     zoo = Feature("zoo", "animals", cut=("verl.a:bear",))
-    rules = {
-        "replaced": manifest({"x": ("verl.a:f",)}, replacements=(swap,)),
-        "cut": manifest({"x": ("verl.a:f",)}, features=(zoo,)),
-    }[how]
-    target = {"replaced": Target("shims.zoo", "bear"), "cut": Target("shims.not_vendored", "bear")}[how]
-    (module,) = slice_files(files, rules).modules
-    assert [(item.statement, item.name, item.target) for item in module.substitutes] == [(0, "bear", target)]
-    assert module.kept == (0, 1)
+    for rules, target in (
+        (manifest({"x": ("verl.a:f",)}, replacements=(swap,)), Target("shims.zoo", "bear")),
+        (manifest({"x": ("verl.a:f",)}, features=(zoo,)), Target("shims.not_vendored", "bear")),
+    ):
+        (module,) = slice_files(files, rules).modules
+        assert [(item.statement, item.name, item.target) for item in module.substitutes] == [(0, "bear", target)]
+        assert module.kept == (0, 1)
 
 
 def test_a_replaced_definition_stays_an_attribute_of_its_module() -> None:
@@ -262,3 +251,58 @@ def test_files_go_where_the_layout_says_longest_prefix_first() -> None:
     assert rules.target_path("verl/trainer/ppo/ray.py") == "training/functions.py"
     assert rules.target_path("verl/trainer/ppo/core.py") == "training/ppo/core.py"
     assert rules.target_path("verl/protocol.py") == "protocol.py"
+
+
+# What a module's statements bind, name and do.
+
+
+def module(text: str, path: str = "verl/pkg/mod.py") -> Module:
+    return Index(TinySource({path: text}))[name_module(path)]
+
+
+def test_names_that_a_statement_uses() -> None:
+    # A local variable does not name the symbol of the module that it shadows.
+    found = module("scale = 2\nshift = 1\ndef f(scale):\n    return scale + shift\n")
+    assert list(found.uses(2).names) == ["shift"]
+    found = module("import verl.ops as F\ndef f(x):\n    return F.mean(F.inner.total(x), F)\n")
+    assert found.uses(1).names == {"F": frozenset({("mean",), ("inner", "total"), ()})}
+    found = module("def f(x: 'Batch', y: list['Other.Inner']) -> 'Result | None': ...\n")
+    assert {"Batch", "Other", "Result"} <= set(found.uses(0).names)
+    found = module("def f():\n    from .sub import g\n    return g()\n")
+    (lazy,) = found.uses(0).imports
+    assert (lazy.module, lazy.name, lazy.line) == ("verl.pkg.sub", "g", 2)
+    # Statements that share a line are kept apart.
+    found = module("a = first(); b = second()\n")
+    assert [list(found.uses(number).names) for number in (0, 1)] == [["first"], ["second"]]
+
+
+def test_relative_imports_become_absolute() -> None:
+    for path, statement, expected in (
+        ("verl/pkg/mod.py", "from . import x", "verl.pkg"),
+        ("verl/pkg/mod.py", "from .. import x", "verl"),
+        ("verl/pkg/mod.py", "from ..other.deep import x", "verl.other.deep"),
+        ("verl/pkg/__init__.py", "from . import x", "verl.pkg"),
+        ("verl/pkg/__init__.py", "from .mod import x", "verl.pkg.mod"),
+        ("verl/pkg/__init__.py", "from ..other import x", "verl.other"),
+    ):
+        assert module(statement, path).imports["x"].module == expected, (path, statement)
+
+
+def test_an_effect_on_a_local_name_is_told_from_other_effects() -> None:
+    found = module("import os\nlog = make()\nlog.setLevel(3)\nos.environ['A'] = 'b'\nhook()\n'text'\n")
+    effects = [(False, None), (False, None), (True, "log"), (True, "os"), (True, None), (False, None)]
+    assert [(item.effect, item.effect_on) for item in found.statements] == effects
+    found = module("if fast():\n    from a import f, g\nelse:\n    from b import f\n    from a import g\n")
+    assert found.statements[0].binds == ("f",), "a name that is imported in two ways is that of the block"
+    assert not module("if __name__ == '__main__':\n    run()\n").statements[0].effect
+
+
+def test_source_that_is_no_python_is_an_error_with_file_and_line() -> None:
+    with pytest.raises(SourceError, match=r"verl/pkg/mod\.py:2"):
+        _ = module("x = 1\ndef broken(:\n").statements
+
+
+def test_decorators_that_fill_a_registry_are_recognised() -> None:
+    local = "def cache(function):\n    local = {}\n    local[1] = function\n    return function\n"
+    found = module(REGISTRY + REGISTRY_CLASS + local).registering
+    assert found == {"register": frozenset({"TABLE"}), "Registry": frozenset({"Registry._items"})}

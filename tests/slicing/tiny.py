@@ -1,11 +1,12 @@
 """A made-up source tree and manifest, to slice in tests."""
 
+from dataclasses import replace
 from textwrap import dedent
 
 from extractor.pipeline.index import Index
 from extractor.pipeline.render.method_names import find_method_names
 from extractor.pipeline.slicer import Slice, slice_source
-from extractor.values.manifest import Feature, Fix, Manifest, Replacement, Requirements, Role, SourcePin
+from extractor.values.manifest import Manifest, Requirements, Role, SourcePin
 from extractor.values.options import Options
 
 
@@ -20,33 +21,26 @@ class TinySource:
         return self.files[path]
 
 
+EMPTY = Manifest(
+    release="1.2.3",
+    pin=SourcePin("1.2.3", "verl-1.2.3-py3-none-any.whl", "0" * 64),
+    layout={},
+    roles=(),
+    features=(),
+    replacements=(),
+    fixes=(),
+    requirements=Requirements((), {}),
+    engines=("hf", "vllm"),
+    algorithms=("grpo", "ppo"),
+)
+
+
 def manifest(
-    roots: dict[str, tuple[str, ...]] | None = None,
-    *,
-    roles: tuple[Role, ...] = (),
-    features: tuple[Feature, ...] = (),
-    replacements: tuple[Replacement, ...] = (),
-    fixes: tuple[Fix, ...] = (),
-    layout: dict[str, str] | None = None,
-    keep_effects: tuple[str, ...] = (),
-    whole: tuple[str, ...] = (),
+    roots: dict[str, tuple[str, ...]] | None = None, *, roles: tuple[Role, ...] = (), **fields: object
 ) -> Manifest:
-    """A manifest with these roots and nothing else that matters."""
+    """A manifest with these roots, and nothing else that matters but these fields."""
     named = tuple(Role(name, symbols) for name, symbols in (roots or {}).items())
-    return Manifest(
-        release="1.2.3",
-        pin=SourcePin("1.2.3", "verl-1.2.3-py3-none-any.whl", "0" * 64),
-        layout=layout or {},
-        roles=(*named, *roles),
-        features=features,
-        replacements=replacements,
-        fixes=fixes,
-        requirements=Requirements((), {}),
-        engines=("hf", "vllm"),
-        algorithms=("grpo", "ppo"),
-        keep_effects=keep_effects,
-        whole=whole,
-    )
+    return replace(EMPTY, roles=(*named, *roles), **fields)
 
 
 def slice_files(
@@ -67,9 +61,6 @@ def kept(found: Slice) -> dict[str, list[str]]:
     result = {}
     for module in found.modules:
         index = Index(TinySource({module.upstream_path: module.source}))[module.module]
-        result[module.target_path] = [
-            index.lines[index.statements[position].node.lineno - 1].strip()
-            for position in module.kept
-            if not index.lines[index.statements[position].node.lineno - 1].startswith(("import ", "from "))
-        ]
+        lines = [index.lines[index.statements[position].node.lineno - 1] for position in module.kept]
+        result[module.target_path] = [line.strip() for line in lines if not line.startswith(("import ", "from "))]
     return result

@@ -36,11 +36,7 @@ def wheel(files: Mapping[str, bytes] = FILES, *, more: Iterable[tuple[zipfile.Zi
 
 def pin(*, wheel: bytes = b"", release: str = "0.6.1") -> SourcePin:
     """A pin that these bytes satisfy."""
-    return SourcePin(
-        release=release,
-        wheel_filename=WHEEL,
-        wheel_sha256=sha256(wheel).hexdigest(),
-    )
+    return SourcePin(release=release, wheel_filename=WHEEL, wheel_sha256=sha256(wheel).hexdigest())
 
 
 def write_tree(root: Path, files: Mapping[str, bytes]) -> Path:
