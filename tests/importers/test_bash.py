@@ -49,6 +49,8 @@ A=x12; [ $A = "x*" ] || show 1; [ "x*" = "x*" ] && show 2; [ "$A" != "x*" ] && s
 ---
 readonly R=3; export R; export -n R; show $R; N=1 M=$N; show $M; export Q="$R/y"; Q=1 W=2 show $Q
 ---
+N=-7; show $((N / 2)) $((7 / -2)) $((N % 3)) $((2**10)) $((2**0)) $((N < 3)) $((N == -7)) $((3 >= 3)) $((3 <= 2)) $((N - -1))
+---
 N=2; { N=6; show $N; } | cat; show $N; echo x | { N=3; show $N; }; show $N
 ---
 N=2; show $N x & wait; show $N; true &>/dev/null; N=3; true && N=4; show $N 2>&1 b; show $N
@@ -109,6 +111,12 @@ cd; show $PWD; cd ~/..; show $PWD
 """
 # What is not read: functions, `read`, maps, extended patterns, braces, IFS, aliases, subshells, most loops...
 UNREAD = r"""
+X=010; show $((X + 1))
+---
+show $((9223372036854775807 + 1))
+---
+show $((2 ** -1)) $((1 / 0))
+---
 for x in 1 2 3 4; do [ $x = 2 ] && continue; show $x; done
 ---
 X=1; (X=2; show $X); show $X
@@ -131,18 +139,10 @@ P=/a/b.tar.gz; show ${P##*/} ${P%.gz} ${P%%.*} ${P#/} ${P/a/x} ${P//a/y} ${P:1:3
 ---
 a=(x "y z" w); a[5]=q; unset "a[0]"; a+=(t); show ${#a[@]} "${!a[*]}" "${a[*]: -1}"
 ---
-X=a:b::c; IFS=:; set -- $X; show $# "$@" "$*"; for x in $X d:e; do show "$x"; done
----
 X="1 2"; Q=q
 show {a,b}c a{,b} {a,$Q}/c "{a,b}" '{a,b}' {a,"b c"}d {a,{b,c}}d {a} {} a{b}c {a,b}{c,d} "$X"{a,b} ${Q}{1..2} {,}x
 ---
 for ((i = 0; i < 3; i++)); do A[i]=x$i; done; A[1]+=z; show "${A[@]}" ${A[i-1]} ${A[-3]}
----
-N=4
-read -r -d '' OPTS <<EOT || true
-a.n=$N
-EOT
-show $OPTS; show "$OPTS"
 ---
 printf -v X "%s-%02d" a 3; show $X $(printf "%.2f" 0.5) $(printf "%s,%s" a b) $(printf "%s " 1 2 3)
 ---
