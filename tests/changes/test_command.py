@@ -30,7 +30,6 @@ def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_report(run: Run) -> None:
     short = run("changes", "0.5.0", "0.6.1").out.splitlines()
-    assert len(short) < 24
     assert short[1:3] == ["may change numbers", "  verl/trainer/ppo/core_algos.py"]
     assert any("agg_loss" in line for line in short)
     assert any(line.startswith("  + ") for line in short[short.index("config of the project") :])
@@ -40,7 +39,6 @@ def test_the_report(run: Run) -> None:
     assert {"agg_loss", "kl_penalty", "collate_fn"} <= names
     assert not {"compute_value_loss", "compute_policy_loss", "compute_policy_loss_gspo", "apply_kl_penalty"} & names
     assert out.startswith("verl 0.5.0 -> 0.6.1: ")
-    assert "\n    body       agg_loss\n" in out
     assert "\n  policy losses: +geo_mean +gspo +vanilla\n" in out
     optim = "actor_rollout_ref.actor.optim"
     assert f"  - {optim}.warmup_style  (now {optim}.lr_scheduler_type)" in out
@@ -64,9 +62,3 @@ def test_mistakes(run: Run) -> None:
         assert result.out == ""
         assert message in result.err
         assert hint in result.err
-
-
-def test_a_feature_of_one_release_only(run: Run) -> None:
-    result = run("changes", "0.5.0", "0.6.1", "--engine", "vllm", "--with", "lora", "--json", code=0)
-    found = {item["symbol"]: item["change"] for item in json.loads(result.out)["symbols"]}
-    assert found["verl.utils.model:get_lora_rank_from_adapter"] == "new"

@@ -27,17 +27,10 @@ class C(Base):
         ("def f(a, b: int = 1):\n    return b + a\n", ChangeKind.BODY, ()),
         ("@old\ndef f(a, b: int = 1):\n    return a + b\n", ChangeKind.BODY, ("decorated with @old",)),
         ("def f(a, b: int = 2):\n    return a + b\n", ChangeKind.SIGNATURE, ("default of b: 1 -> 2",)),
-        ("def f(a, b: float = 1):\n    return a + b\n", ChangeKind.SIGNATURE, ("type of b: int -> float",)),
         ("def f(a):\n    return a\n", ChangeKind.SIGNATURE, ("parameter b gone", "body changed")),
         ("def f(a, b: int = 1, c=2):\n    return a + b\n", ChangeKind.SIGNATURE, ("parameter c new (default 2)",)),
         ("def f(a, b: int = 1, *, c):\n    return a + b\n", ChangeKind.SIGNATURE, ("parameter c new, required",)),
-        (
-            "def f(a, *, b: int = 1):\n    return a + b\n",
-            ChangeKind.SIGNATURE,
-            ("parameter b: positional, now keyword only",),
-        ),
         ("def f(b: int, a=1):\n    return a + b\n", ChangeKind.SIGNATURE, ("parameters in another order",)),
-        ("def f(a, b: int = 1) -> int:\n    return a + b\n", ChangeKind.SIGNATURE, ("returns no type -> int",)),
         ("async def f(a, b: int = 1):\n    return a + b\n", ChangeKind.SIGNATURE, ("async",)),
     ],
 )
@@ -51,12 +44,10 @@ OF_CLASSES = (
     ("class C(Base)", "class C(Other)", ChangeKind.SIGNATURE, "bases Base -> Other"),
     ("size: int = 1", "size: int = 2", ChangeKind.SIGNATURE, "field size: int = 1 -> int = 2"),
     ("size: int = 1", "size: int = 1\n    more: str", ChangeKind.SIGNATURE, "field more new, required"),
-    ("size: int = 1", "pass", ChangeKind.SIGNATURE, "field size gone"),
     ("run(self, x)", "run(self, x, y=1)", ChangeKind.SIGNATURE, "run(): parameter y new (default 1)"),
     ("def run", "def walk", ChangeKind.SIGNATURE, "run() gone"),
     ("_help(self)", "_help(self, y)", ChangeKind.BODY, "_help(): parameter y new, required"),
     ("return x", "return -x", ChangeKind.BODY, "run(): body changed"),
-    ('RED = "red"', 'RED = "RED"', ChangeKind.BODY, "RED: 'red' -> 'RED'"),
     ('RED = "red"', 'RED = "red"\n    BLUE = 1', ChangeKind.BODY, "BLUE new"),
 )
 

@@ -1,18 +1,16 @@
 """What changed between 0.5.0 and 0.6.1, in both directions, against what is known of these releases."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
+import yaml
 
 from extractor.pipeline.generate import Generated, complete, generate
 from extractor.pipeline.source import Source
 from extractor.usecases.changes import ChangeKind, Changes, OwnerKey, SymbolChange, report
 from extractor.usecases.changes.changeset import LostKey
 from extractor.usecases.changes.config_keys import (
-    MAIN,
     collect_keys,
-    compare_project_keys,
     compose_upstream_config,
     find_gone_keys,
     select_below_config,
@@ -45,18 +43,14 @@ def sides(verl_0_5_0: Source, verl_0_6_1: Source) -> dict[str, Side]:
     return {source.release: side(source) for source in (verl_0_5_0, verl_0_6_1)}
 
 
-@pytest.fixture(scope="module")
-def compared(sides: dict[str, Side]) -> Callable[..., Changes]:
-    def compare(old: str, new: str) -> Changes:
-        before, after = sides[old], sides[new]
-        return report(before.generated, after.generated, before.source, after.source)
-
-    return compare
+def compare(sides: dict[str, Side], old: str, new: str) -> Changes:
+    before, after = sides[old], sides[new]
+    return report(before.generated, after.generated, before.source, after.source)
 
 
 @pytest.fixture(scope="module")
-def forward(compared) -> Changes:
-    return compared("0.5.0", "0.6.1")
+def forward(sides: dict[str, Side]) -> Changes:
+    return compare(sides, "0.5.0", "0.6.1")
 
 
 def symbol(found: Changes, name: str) -> SymbolChange:
@@ -102,7 +96,7 @@ def test_the_diff_is_of_upstreams_text(forward: Changes, sides: dict[str, Side])
     assert symbol(forward, f"{ALGOS}:compute_value_loss").diff("0.5.0", "0.6.1") == ""
 
 
-def test_registries_and_keys_both_ways(compared, forward: Changes) -> None:
+def test_registries_and_keys_both_ways(sides: dict[str, Side], forward: Changes) -> None:
     found = {item.registry: item for item in forward.registries}
     assert list(found) == ["advantage estimators", "policy losses", "reward managers"]
     assert {"gae", "grpo", "rloo"} <= set(found["advantage estimators"].kept)
@@ -113,20 +107,13 @@ def test_registries_and_keys_both_ways(compared, forward: Changes) -> None:
     style, scheduler = (f"actor_rollout_ref.actor.optim.{name}" for name in ("warmup_style", "lr_scheduler_type"))
     assert LostKey(style, scheduler) in forward.project_keys.lost
     assert {scheduler, "actor_rollout_ref.actor.optim.optimizer"} <= set(forward.project_keys.gained)
-    back = compared("0.6.1", "0.5.0")
+    back = compare(sides, "0.6.1", "0.5.0")
     assert {item.registry: item.lost for item in back.registries} == {
         item.registry: item.gained for item in forward.registries
     }
     assert back.counts()[ChangeKind.NEW] == forward.counts()[ChangeKind.GONE]
     assert back.counts()[ChangeKind.UNCHANGED] == forward.counts()[ChangeKind.UNCHANGED]
     assert LostKey(scheduler, style) in back.project_keys.lost
-
-
-def test_nothing_changes_between_a_release_and_itself(compared) -> None:
-    same = compared("0.6.1", "0.6.1")
-    assert same.counts()[ChangeKind.UNCHANGED] == len(same.symbols)
-    assert not any((item.gained or item.lost) for item in same.registries)
-    assert (same.project_keys.gained, same.project_keys.lost, same.project_keys.defaults) == ((), (), ())
 
 
 def test_the_owners_keys(sides: dict[str, Side]) -> None:
@@ -190,18 +177,39 @@ def test_renames_go_both_ways_and_through_sections() -> None:
     assert back("reward.reward_manager.name") == "reward_model.reward_manager"
 
 
-def test_keys_of_a_section_that_went_to_several_places_are_named_one_by_one() -> None:
-    old = {"ppo_trainer.yaml": "a:\n  b: 1\n  c: {}\n  d: 1\n"}
-    new = {"ppo_trainer.yaml": "x:\n  b: 1\ny:\n  c: {}\n"}
-    table = {"a.b": "x.b", "a.c": "y.c", "a.c.deep": "y.c.deep"}
-    known = [{item.key for item in list_every_setting(side, MAIN)} for side in (old, new)]
-    lost = compare_project_keys(old, new, table.get).lost
-    assert [(item.key, item.renamed_to) for item in lost] == [("a.b", "x.b"), ("a.c", "y.c"), ("a.d", None)]
-    owner = {"config/ppo_trainer.yaml": "a:\n  b: 1\n  c:\n    deep: 2\n    more: 3\n  d: ${a.b}\n"}
-    found = find_gone_keys(owner, known[0], known[1], table.get)
-    assert [(item.line, item.key, item.renamed_to, item.reference) for item in found] == [
-        (1, "a", None, False),
-        (2, "a.b", "x.b", False),
-        (3, "a.c", "y.c", False),
-        (6, "a.b", "x.b", True),
-    ]
+FILES = {
+    "main.yaml": "defaults:\n  - optim@actor.optim: adamw\n  - optional critic: missing\n  - preset@_global_: a\n"
+    "  - _self_\nactor:\n  clip: 0.2\n  optim:\n    lr: 2\n",
+    "optim/adamw.yaml": "defaults:\n  - base\n  - ../engine@engine: fsdp\nlr: 1\nbetas: [0.9, 0.999]\n",
+    "optim/base.yaml": "weight_decay: 0.1\nlr: null\n",
+    "engine/fsdp.yaml": "offload: True\n",
+    "preset/a.yaml": "actor: {clip: 0.1}\n",
+    "preset/b.yaml": "actor: {other: 0.1}\n",
+    "mine.yaml": "# @package trainer\nsteps: 3\n",
+}
+
+
+def test_every_setting_knows_all_options_and_where_they_stand() -> None:
+    found = {(item.key, item.file, item.line) for item in list_every_setting(FILES, "main.yaml")}
+    assert ("actor.other", "preset/b.yaml", 1) in found
+    assert ("actor.optim.lr", "optim/adamw.yaml", 4) in found
+    assert ("actor.optim.lr", "main.yaml", 9) in found
+    assert ("trainer.steps", "mine.yaml", 2) in found
+
+
+@pytest.mark.parametrize("release", ["0.5.0", "0.6.1"])
+@pytest.mark.usefixtures("verl")
+def test_upstreams_config_equals_what_upstream_composed_itself(release: str) -> None:
+    """The wheel carries the result of Hydra's own composition, for reference."""
+    source = source_of(release)
+    reference = yaml.safe_load(source.read("verl/trainer/config/_generated_ppo_trainer.yaml"))
+    assert set(compose_upstream_config(source)) == set(_keys(reference))
+
+
+def _keys(node: dict[str, object], above: str = "") -> list[str]:
+    found = []
+    for name, value in node.items():
+        found.append(above + name)
+        if isinstance(value, dict):
+            found += _keys(value, f"{above}{name}.")
+    return found

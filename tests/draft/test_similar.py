@@ -34,12 +34,6 @@ def function(name: str, body: str = BODY) -> str:
     return f"def {name}(values, weights, limit=0.5):{body}"
 
 
-def node(text: str) -> ast.FunctionDef:
-    found = ast.parse(text).body[0]
-    assert isinstance(found, ast.FunctionDef)
-    return found
-
-
 def test_the_score_is_about_code_alone() -> None:
     worded = "@cached\n" + function("f", '\n    """Words."""  # more\n' + BODY.replace("= 0.0", "=  0.0"))
     for other, low, high in (
@@ -48,7 +42,10 @@ def test_the_score_is_about_code_alone() -> None:
         (function("f", BODY.replace("limit:", "limit and value < 9:")), 0.8, 0.99),
         ("def f(path):\n    with open(path) as file:\n        return [line.strip() for line in file]", 0.0, 0.3),
     ):
-        assert low <= score(node(function("f")), node(other)) <= high, other
+        (own,), (found,) = ast.parse(function("f")).body, ast.parse(other).body
+        assert isinstance(own, ast.FunctionDef)
+        assert isinstance(found, ast.FunctionDef)
+        assert low <= score(own, found) <= high, other
 
 
 def test_a_function_is_found_where_it_went_if_that_is_clear() -> None:

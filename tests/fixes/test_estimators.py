@@ -20,8 +20,7 @@ def test_groups_are_compared_on_the_device_of_the_scores(
         broken.module("vendored.algorithms.core_algos").compute_grpo_vectorized_outcome_advantage(*given)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-@pytest.mark.parametrize("by_std", [True, False])
+@pytest.mark.parametrize(("by_std", "dtype"), [(True, torch.bfloat16), (False, torch.float32)])
 def test_groups_are_compared_by_columns(
     case: Case, fixed: Vendored, broken: Vendored, by_std: bool, dtype: torch.dtype
 ) -> None:

@@ -1,6 +1,6 @@
 """Run by tests, in two processes on gloo: verl's own checkpoint manager writes a checkpoint, or reads one.
 
-    torchrun ... -m tests.importers.checkpoints_under_verl VERL save|load STRATEGY MODEL CHECKPOINT RESULT [lora]
+    torchrun ... -m tests.importers.checkpoints_under_verl VERL save|load STRATEGY MODEL CHECKPOINT RESULT
 
 VERL is an unpacked release; STRATEGY fsdp or fsdp2; MODEL what it begins with; CHECKPOINT a global_step_N directory;
 RESULT a file for rank 0's weights and state of the optimizer, whole, by the names of the weights.
@@ -36,7 +36,7 @@ def loader() -> StatefulDataLoader:
     return StatefulDataLoader(prompts, batch_size=BATCH, drop_last=True, sampler=sampler)
 
 
-def main(verl: str, action: str, strategy: str, path: str, checkpoint: str, result: str, *lora: str) -> None:
+def main(verl: str, action: str, strategy: str, path: str, checkpoint: str, result: str) -> None:
     manager_class = import_upstream(
         "verl.utils.checkpoint.fsdp_checkpoint_manager", prepare_upstream(Path(verl))
     ).FSDPCheckpointManager
@@ -46,10 +46,6 @@ def main(verl: str, action: str, strategy: str, path: str, checkpoint: str, resu
         vars(sys.modules["verl.utils.checkpoint.checkpoint_manager"])["get_device_name"] = lambda: "cpu"
     torch.manual_seed(0)
     model: Any = AutoModelForCausalLM.from_pretrained(path).float()
-    if lora:
-        from peft import LoraConfig, get_peft_model
-
-        model = get_peft_model(model, LoraConfig(task_type="CAUSAL_LM", r=4, lora_alpha=8, target_modules="all-linear"))
     names = [name for name, _ in model.named_parameters()]
     mesh = init_device_mesh("cpu", (dist.get_world_size(),), mesh_dim_names=("fsdp",))
     layers = [module for module in model.modules() if type(module).__name__ in model._no_split_modules]

@@ -45,31 +45,15 @@ show g `# h`
 `# all of it`
 show i
 ---
-show '`# a`' "\`# b\`" # it's `# c`
-cat > /dev/null <<'E' <<F
-"`# d`'
-E
-`# e`
-F
-X=$(echo f `# g` h; echo i)
-show $X <<< "x" # '
-show `# a` b
----
 A=x12; [ $A = "x*" ] || show 1; [ "x*" = "x*" ] && show 2; [ "$A" != "x*" ] && show 3; test "$A" = "x*" || show 4
 ---
-[[ 10 < 9 ]] && show 1; [[ b > a ]] && show 2; [[ a > b ]] || show 3; [ 2 -lt 10 ] && show 4
----
-k=lr; export "X_$k=1"; show $X_lr; declare "X_$k=2" "Y=a b"; show $X_lr "$Y"
----
 readonly R=3; export R; export -n R; show $R; N=1 M=$N; show $M; export Q="$R/y"; Q=1 W=2 show $Q
+---
+N=-7; show $((N / 2)) $((7 / -2)) $((N % 3)) $((2**10)) $((2**0)) $((N < 3)) $((N == -7)) $((3 >= 3)) $((N - -1))
 ---
 N=2; { N=6; show $N; } | cat; show $N; echo x | { N=3; show $N; }; show $N
 ---
 N=2; show $N x & wait; show $N; true &>/dev/null; N=3; true && N=4; show $N 2>&1 b; show $N
----
-N=2; { N=3; exit 0; } | cat; show $N
----
-cd /tmp; cd / | cat; show "$PWD" $(cd /usr; pwd) "$PWD"
 ---
 X=1; unset X; show "[$X]" "${X-none}" "${X:-empty}"; [ -z "$X" ] && show yes
 ---
@@ -106,18 +90,7 @@ $B" "$A \
 
  ${B}" "$@ $A" "$# $1" "$((1)) $((2))"
 ---
-A=1; B=2
-X=$(cat <<EOF
-$A $B  ${A} $(echo x) $B \$B
-$A
-$B
-EOF
-)
-show "$X" "$@" $# ${1} ${2:-two} ${3:-three}
----
 X=vllm; if [ "$X" = "vllm" ]; then Y=1; elif [ "$X" = "sglang" ]; then Y=2; else Y=3; fi; show $Y
----
-X=2; if [[ $X == 1 ]]; then Y=a; elif [[ $X -gt 1 && -n "$X" ]]; then Y=b; else Y=c; fi; show $Y
 ---
 N=3; if (( N > 2 )); then Y=more; else Y=less; fi; show $Y; [ -z "$NOTHING" ] && Y=empty || Y=full; show $Y
 ---
@@ -127,8 +100,6 @@ show no
 END
 ---
 X=$(echo hi); Y=$(basename /a/b.sh .sh); Z=$(dirname /a/b.sh); show $X $Y $Z $(echo a; echo b)
----
-D=${D:-$(false && echo a || echo b)}; E=$(true && echo c || echo d); show $D $E
 ---
 V=1; A=$HOME/x-$V/y; B=(p=$HOME/x-$V/y-$V); show $A $HOME/x-$V/y ${B[@]} 'a'\
 'b' x="c"'d'$HOME
@@ -140,36 +111,19 @@ cd; show $PWD; cd ~/..; show $PWD
 """
 # What is not read: functions, `read`, maps, extended patterns, braces, IFS, aliases, subshells, most loops...
 UNREAD = r"""
+X=010; show $((X + 1))
+---
+show $((9223372036854775807 + 1))
+---
+show $((2 ** -1)) $((1 / 0))
+---
 for x in 1 2 3 4; do [ $x = 2 ] && continue; show $x; done
 ---
 X=1; (X=2; show $X); show $X
 ---
-cd /usr; cd lib; cd -; show $PWD $OLDPWD
----
 set -- "x y" z; show $@ $*
 ---
-N=1; show $((N++)) $((++N)) $N $((N += 2)) $N $((M = N * 2)) $M
----
-A=1; (( A++ )) && show yes; show $A
----
-N=3; let N-=1 M=3; show $N $M
----
-N=1; N=5 M=$N eval 'show $M'; show $N
----
-f() { show $M; }; N=6 M=$N-x f; show $N
----
-A=(1 2); X=$(A[1]=8; echo ${A[1]}); show "${A[@]}" $X
----
 shift; show "$@"; { set -- c; } | cat; show "$@"
----
-f() { echo a; }; unset -f f; f=1; show $f
----
-for x in a b; do for y in 1 2; do [ $y = 2 ] && continue 2; [ $x = b ] && break 2; show $x$y; done; done
----
-alias v='show x'
-v a
----
-show $'a\tb'
 ---
 X="show a \"b c\""; eval "$X"
 ---
@@ -179,42 +133,16 @@ M=Qwen/Q-2.5/x; show ${M//\//_} "${M//\//_}" ${M/\//} "${M//Q/a\/b}" ${M//\/Q/-}
 ---
 X=abcdef; I=2; show ${X:$I} ${X:I:2} ${X: -2} ${X:1:-1} "${X:(-3):2}" "[${X:9}]" "[${X: -9}]" ${X:$((I+1)):1}
 ---
-A=(1 2); show "[${A[5]}]" ${A[5]:-d} ${A[1]:+x} ${#A[5]} ${A[0]/1/9}
----
-show "${@/s/S}" "${@%t}" "${*^}" ${@#f} "${@: -1}" "${@:1:1}" "${*:2}"
----
-A=1; B=(2 3); show "$A ${B[@]}" "$A ${B[1]}" "$A ${#B[@]} ${B[*]}" "$A ${B[@]:1} ${A:0:1}"
----
 N=4; show $((N * 2 + 1)) $(( (N + 3) / 2 )) $((N > 3 ? 8 : 9)) $((2**3)) $((N % 3))
 ---
 P=/a/b.tar.gz; show ${P##*/} ${P%.gz} ${P%%.*} ${P#/} ${P/a/x} ${P//a/y} ${P:1:3} ${P^^}
 ---
-A=B; B=deep; show ${!A}
----
 a=(x "y z" w); a[5]=q; unset "a[0]"; a+=(t); show ${#a[@]} "${!a[*]}" "${a[*]: -1}"
----
-X=a:b::c; IFS=:; set -- $X; show $# "$@" "$*"; for x in $X d:e; do show "$x"; done
 ---
 X="1 2"; Q=q
 show {a,b}c a{,b} {a,$Q}/c "{a,b}" '{a,b}' {a,"b c"}d {a,{b,c}}d {a} {} a{b}c {a,b}{c,d} "$X"{a,b} ${Q}{1..2} {,}x
 ---
-local -A M; M[a]=1; show ${M[a]}
----
-BS=1; declare -n r=BS; show $r; r=5; show $BS
----
-declare -i M=1; M+=2; M+=M*2; show $M
----
-for i in a b c d; do X=; case $i in a) X+=1;& b) X+=2;& c) X+=3;; *) X+=4;; esac; show $X; done
----
 for ((i = 0; i < 3; i++)); do A[i]=x$i; done; A[1]+=z; show "${A[@]}" ${A[i-1]} ${A[-3]}
----
-IFS=, read -ra A <<< "3,5,7"; read -r X Y <<< " a  b c "; show "${A[@]}" "$X" "$Y"
----
-N=4
-read -r -d '' OPTS <<EOT || true
-a.n=$N
-EOT
-show $OPTS; show "$OPTS"
 ---
 printf -v X "%s-%02d" a 3; show $X $(printf "%.2f" 0.5) $(printf "%s,%s" a b) $(printf "%s " 1 2 3)
 ---
@@ -222,44 +150,31 @@ for i in $(seq 1 3); do show $i; done; show $(seq 0 2 6) $(seq 3 -1 1) $(seq -s,
 ---
 export D=0,1; show n=$(echo $D | tr "," "\n" | wc -l)
 ---
-a=(1 2 3); show "${a[*]: -1}" "${a[@]: -2:1}" "${a[@]:1}" "${a[*]:0:2}" "${a[@]:(-1)}"
----
-A=(abc d); X=12345; show ${#A} ${#A[@]} ${#A[1]} ${#X} ${#A[*]} ${#@} $#
----
 f() { local N=99 M; M=1; show $N "$M"; }; N=2; f; show $N "${M-unset}"
 ---
 pick() { echo 5; }; show "$(pick)"
 ---
 while [[ $# -gt 0 ]]; do case $1 in first) F=1;; esac; shift; done; show ${F:-0} $#
----
-show "$(echo -e "a\tb" "c\\d")" "$(echo -ne x; echo "a\n")" "$(echo a -n)"
 """
 REFUSED = {
     "X=1\nselect x in a b; do show $x; done": "run.sh:2: `select` is not read",
     "X=1\n\nfor ((i = 0; i < 2; i++)); do show $i; done": "run.sh:3: `for ((...))` is not read",
     "X=1\nwhile [ $X = 1 ]; do X=2; done": "run.sh:2: `while` is not read",
-    "if ! [ $X ]; then show $X; fi": "run.sh:1: `!` is not read",
-    "for i in a b; do break; done": "run.sh:1: `break` is not read",
     "X=1\n(X=2; show $X)": "run.sh:2: a subshell, `( ... )`, is not read",
-    "X=1\nshift": "run.sh:2: `shift` is not read",
     "show $'a'": "run.sh:1: `$'` is not read",
-    "alias v='show x'": "run.sh:1: `alias v=show x` is not read",
     "X=1\nf() { X=2; }\nf": "run.sh:3: the function `f` is called, which is not read",
     "X=1\n((X++))": "run.sh:2: `((X++))` changes a variable, and is not read",
-    "X=1\nX[1]=2": "run.sh:2: `X[1]=2` is not read",
     "for i in a b; do eval 'show $i'; done": "run.sh:1: `eval show $i` is not read",
     "show a\nshow 'b\nshow c\n": "run.sh:2: what 'b begins here is not closed",
     "show a\nif true; then show b\n": "run.sh:3: `fi` is missing here",
-    "show a\nfi": "run.sh:2: `f` has no beginning",
     "for i in " + "x " * 65 + "; do show; done": "run.sh:1: a loop of more than 64 rounds",
 }
 HOSTILE = (
     "X=" + "x" * 1000 + "; " + "X=$X$X; " * 40,
     "f() { f; f; }; X=$(f)",
-    "while true; do X=$X; done; " * 400,
+    "source run.sh\nshow a",
     "(" * 500,
     "$(" * 500,
-    "case " + "x" * 2000 + " in " + "*x" * 40 + ") ;; esac",
     "A=(a b); " + 'A=("${A[@]}" "${A[@]}"); ' * 40,
 )
 
@@ -301,10 +216,10 @@ def test_what_is_not_read_is_refused_with_its_line() -> None:
         assert (error.value.message[: len(said)], "--cfg job --resolve" in str(error.value.hint)) == (said, True)
 
 
-def test_hostile_scripts_end() -> None:
+def test_hostile_scripts_end(checkout: Path) -> None:
     for text in HOSTILE:
         with contextlib.suppress(UsageError):
-            read_script(text, "run.sh", {}, {})
+            read(checkout / "run.sh", text)
 
 
 HERE = 'HERE="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)"\n'
@@ -316,13 +231,11 @@ for letter in a b; do LETTERS+=$letter; done
 """
 SPECIMENS = {
     "variables": f'{HERE}source "$HERE/lib/common.sh"\nshow $LETTERS $OF_COMMON',
-    "a dot, and arguments": f'{HERE}. "$HERE/lib/given.sh" one two; show "$GIVEN" "$@"',
     "one within another": f'{HERE}source "$HERE/lib/outer.sh"; show $OF_COMMON',
     "return": f'{HERE}source "$HERE/lib/early.sh"; show "$EARLY" "${{LATE:-unset}}"',
     "what is there": f'{HERE}[ -f "$HERE/lib/common.sh" ] && X=1; if [[ -d $HERE/lib ]]; then Y=2; fi; show $X $Y',
     "a text for a shell": "X=1; export Y=2; Z=3 bash -c \"show $X \\$Y \\$Z\"; env A=1 bash -ec 'show $1 $Y' zero one",
     "folders above": 'A=$(cd -- "$(dirname "$0")/.." && pwd); B=$(cd "$(dirname "$0")/lib/.." && pwd); show $A $B',
-    "what is no folder": f'{HERE}if [ -d "$HERE/lib/common.sh" ]; then X=1; else X=2; fi; show $X',
 }
 
 
@@ -331,20 +244,17 @@ def checkout(tmp_path: Path) -> Path:
     files = {
         ".git/config": "",
         "lib/common.sh": COMMON,
-        "lib/given.sh": 'GIVEN="$# $1"\n',
         "lib/outer.sh": 'source "$(dirname "${BASH_SOURCE[0]}")/common.sh"\nOF_COMMON=outer\n',
         "lib/early.sh": "EARLY=1\nreturn 0\nLATE=1\n",
-        "lib/asks.sh": "\nif [ $(date +%u) = 1 ]; then B=1; fi\n",
-        "lib/f.sh": "f\n",
     }
     return put(tmp_path / "checkout", files)
 
 
-def read(script: Path, text: str, arguments: tuple[str, ...] = (), **given: str) -> ScriptReading:
+def read(script: Path, text: str, arguments: tuple[str, ...] = ()) -> ScriptReading:
     script.write_text(text)
     places = RunFolders.of(script, None)
     environment = {"HOME": "/root", "PWD": str(script.parent)}
-    return read_script(text, str(script), given, environment, arguments, places.within)
+    return read_script(text, str(script), {}, environment, arguments, places.within)
 
 
 def shown(reading: ScriptReading) -> list[tuple[str, ...]]:
@@ -377,26 +287,9 @@ def test_what_lies_elsewhere_is_not_read(checkout: Path, tmp_path: Path) -> None
     assert all("is not read: " in note for note in reading.notes)
 
 
-def test_notes_variables_and_circles_of_other_scripts(checkout: Path) -> None:
-    """What is not there may be where it runs; what the user sets counts; a note says in which script."""
-    run = checkout / "run.sh"
-    unknown = read(run, "if [ -f data.parquet ]; then A=1; else A=2; fi\nshow $A\n").notes
-    assert any("a condition is unknown" in note for note in unknown)
-    found = read(run, "source lib/common.sh\nshow $OF_COMMON\n", OF_COMMON="mine")
-    assert shown(found)[-1] == ("mine",)
-    (note,) = read(run, "source lib/asks.sh\n").notes
-    assert note.startswith("asks.sh, line 2: a condition is unknown")
-    for text in ("source run.sh\n", "f() { source lib/f.sh; }\nf\n"):
-        with contextlib.suppress(UsageError):  # too large to be read
-            assert len(read(run, text).commands) <= 1
-
-
 def test_a_script_that_is_started_is_named(checkout: Path) -> None:
     for start, named in (
-        ('bash lib/train.sh a.b=1 "$@"', "lib/train.sh"),
         ("OWN=1 env sh -x ./lib/train.sh", "./lib/train.sh"),
-        ("exec lib/train.sh", "lib/train.sh"),
-        ("ssh host bash <<EOF\npython -m verl.trainer.main_ppo\nEOF", "what `ssh` runs"),
         ("sbatch <<EOF\npython -m verl.trainer.main_ppo\nEOF", "what `sbatch` runs"),
     ):
         put(checkout, {"run.sh": f"{HERE}{start}\n"})

@@ -1,29 +1,31 @@
-"""Copies of a checkout's files: only what is needed of a version of verl's, and what they count on around them."""
+"""Files that a run names are copied with what they import, no more than is needed, and import in the project."""
 
 import ast
+import re
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
-from extractor.importers.python_text.definitions import cut_needed_part, drop_imports, list_unused_imports
+from extractor.importers.python_text.definitions import cut_needed_part
 from extractor.importers.python_text.module_imports import Name, rewrite_imports
 from extractor.importers.runs import imported_project
+from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.copied_code.copying import Copied
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.values.tree import File, FileKind, Tree
-from tests.importers.conftest import put
+from tests.importers.conftest import imported, put, vextract
 from tests.releases import NEWEST, source_of
 
 REDIRECTED = {
-    "from a.b import c": "from new.a.b import c",
     "from a import b as d, e": "from new.a import b as d\nfrom new.a import e",
     "def f():\n    from a import (\n        b,\n    )\n    return b": "def f():\n    from new.a import b\n    return b",
     "x = 'äöü'\nif x:\n    from a import b, c": "x = 'äöü'\nif x:\n    from new.a import b\n    from new.a import c",
     "import a.b as c": "import new.a.b as c",
     "import a.b\nx = a.b.c(a.b.d)": "import new.a.b as a_b\nx = a_b.c(a_b.d)",
-    "x = 'ä'; import a.b": "x = 'ä'; import new.a.b as a_b",
     "from . import z": "from new.pack import z",
     "import os, a": "import os\nimport new.a as a",
     "from a import *": "from new.a import *",
@@ -38,19 +40,15 @@ def test_imports_are_redirected() -> None:
         assert rewrite_imports(before, "pack.module", moved) == after
 
 
-def checkout(folder: Path, files: dict[str, str]) -> RunFolders:
-    return RunFolders((put(folder, {"setup.py": "", **{path: dedent(text) for path, text in files.items()}}),))
-
-
-def recipient(places: RunFolders, settings: dict[str, Any], *more: File) -> TargetProject:
-    hooks = [File(f"pkg/custom/{name}.py", FileKind.HOOK, b"") for name in ("algorithms", "reward_manager", "__init__")]
-    tree = Tree.of([*hooks, *more])
-    return TargetProject(tree, "pkg", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
+def recipient(folder: Path, settings: dict[str, Any], *more: File) -> TargetProject:
+    hooks = [File(f"p/custom/{name}.py", FileKind.HOOK, b"") for name in ("algorithms", "reward_manager", "__init__")]
+    places = RunFolders((folder,))
+    return TargetProject(Tree.of([*hooks, *more]), "p", source_of(NEWEST[-1]), places, settings, NEWEST[-1])
 
 
 def scoring(folder: Path, files: dict[str, str], text: str) -> tuple[Copied, dict[str, str]]:
     """What comes of a function `score`, and the files that are copied with it."""
-    copying = recipient(checkout(folder, files), {}).copying()
+    copying = recipient(put(folder, {"setup.py": "", **files}), {}).copying()
     return copying.copy(dedent(text), ("score",)), copying.files
 
 
@@ -82,105 +80,42 @@ def test_packages_that_are_imported_and_not_used_need_not_be_there(tmp_path: Pat
     assert sorted(copied) == [f"custom/from_run/{name}.py" for name in ("algos", "helpers", "losses")]
 
 
-def test_what_a_module_hands_on_stays_in_it(tmp_path: Path) -> None:
-    helpers = "from sympy_like import parsed\n\ndef half(x):\n    return x / 2\n"
-    files = {"helpers.py": helpers, "before.py": "from helpers import half\n"}
-    for taken in ("from helpers import half, parsed", "from helpers import *"):
-        text = f"from before import half as other\n{taken}\n\ndef score(text):\n    return half(parsed(other(text)))\n"
-        found, copied = scoring(tmp_path, files, text)
-        assert found.packages == ("sympy_like",)
-        assert "from sympy_like import parsed" in copied["custom/from_run/helpers.py"]
-
-
 def test_what_is_copied_twice_serves_both(tmp_path: Path) -> None:
-    places = checkout(tmp_path, {"helpers.py": "from sympy_like import parsed\n\ndef half(x):\n    return x / 2\n"})
-    texts = ["from helpers import half\nhalf(1)\n", "from helpers import parsed\nparsed(1)\n"]
-    for order in (texts, texts[::-1]):
-        project = recipient(places, {})
-        for text in order:
-            copying = project.copying()
-            copying.copy(text, ())
-            project = replace(project, tree=project.add_hooks(copying.files, {}))
-        helpers = next(file for file in project.tree if file.path.endswith("helpers.py")).data.decode()
-        assert "import parsed" in helpers
-        assert "def half" in helpers
-
-
-HELPERS = """
-    import sympy_like
-    import ray
-
-    def half(x):
-        return x / 2
-
-    def third(x):
-        return half(x) / 1.5
-
-    def parsed(x):
-        return sympy_like.parse(x)
-
-    @ray.remote
-    class Judge:
-        pass
-    """
+    put(tmp_path, {"helpers.py": "from sympy_like import parsed\n\ndef half(x):\n    return x / 2\n"})
+    project = recipient(tmp_path, {})
+    for text in ("from helpers import half\nhalf(1)\n", "from helpers import parsed\nparsed(1)\n"):
+        copying = project.copying()
+        copying.copy(text, ())
+        project = replace(project, tree=project.add_hooks(copying.files, {}))
+    helpers = next(file for file in project.tree if file.path.endswith("helpers.py")).data.decode()
+    assert "import parsed" in helpers
+    assert "def half" in helpers
 
 
 def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path) -> None:
-    text = "from first import one\nfrom verl.helpers import third\n\ndef score(text):\n    return third(one())\n"
-    for use in ("from verl.helpers import half\nhalf(1)", "import verl.helpers as h\nh.half(1)"):
-        files = {"verl/helpers.py": HELPERS, "first.py": f"{use}\n\ndef one():\n    return 1\n"}
-        copying = recipient(checkout(tmp_path, files), {}).copying()
-        found = copying.copy(text, ("score",))
-        assert found.missing == found.packages == ()
-        helpers = copying.files["custom/from_run/verl/helpers.py"]
-        assert [part in helpers for part in ("def half", "def third", "ray", "sympy_like")] == [
-            True,
-            True,
-            False,
-            False,
-        ]
-        parses = "from verl.helpers import parsed\n\ndef score(text):\n    return parsed(text)\n"
-        assert copying.copy(parses, ("score",)).packages == ("sympy_like",)
-        assert "def third" in copying.files["custom/from_run/verl/helpers.py"]  # one file serves both
-        judges = "from verl.helpers import Judge\n\ndef score(text):\n    return Judge(text)\n"
-        assert copying.copy(judges, ("score",)).missing == ("verl.helpers: it imports ray: no project has it",)
-
-
-def test_a_long_chain_of_parts_is_looked_at_once(tmp_path: Path) -> None:
-    files = {
-        f"m{number}.py": f"from ray.util import queue\nfrom m{number + 1} import f{number + 1}\n\n\ndef f{number}():\n"
-        f"    return f{number + 1}()\n\n\n@queue.x\nclass Judge:\n    pass\n"
-        for number in range(25)
-    }
-    text = "from m0 import f0\n\ndef score(text):\n    return f0()\n"
-    for last, packages in (
-        ("def f25():\n    return 1\n", ()),
-        ("from nowhere_here.x import f25\n", ("nowhere_here",)),
+    helpers = "import sympy_like\nimport ray\n\ndef half(x):\n    return x / 2\n\ndef third(x):\n    return half(x)\n"
+    helpers += "\ndef parsed(x):\n    return sympy_like.parse(x)\n\n@ray.remote\nclass Judge:\n    pass\n"
+    copying = recipient(put(tmp_path, {"setup.py": "", "verl/helpers.py": helpers}), {}).copying()
+    for used, packages, missing in (
+        ("third", (), ()),
+        ("parsed", ("sympy_like",), ()),
+        ("Judge", (), ("verl.helpers: it imports ray: no project has it",)),
     ):
-        found, _ = scoring(tmp_path, {**files, "m25.py": last}, text)
-        assert (found.missing, found.packages) == ((), packages)
+        text = f"from verl.helpers import {used}\n\ndef score(text):\n    return {used}(text)\n"
+        found = copying.copy(text, ("score",))
+        assert (found.packages, found.missing) == (packages, missing)
+    copied = copying.files["custom/from_run/verl/helpers.py"]  # one file serves all
+    assert all(f"def {name}" in copied for name in ("half", "third", "parsed"))
+    assert "ray" not in copied
 
 
 def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path) -> None:
     path = "verl/utils/torch_functional.py"
     files = {path: "import ray\n\ndef mine(x):\n    return x\n\ndef other():\n    ray.x()\n"}
-    module = "verl.utils.torch_functional"
-    for use in (f"from {module} import mine", f"import {module} as F\nmine = F.mine"):
-        found, copied = scoring(tmp_path, files, f"{use}\n\ndef score(text):\n    return mine(text)\n")
-        assert found.missing == ()
-        assert "def mine" in copied[f"custom/from_run/{path}"]
-
-
-def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Path) -> None:
-    theirs = File(
-        "pkg/vendored/actor.py", FileKind.VENDORED, b"class ActorConfig: ...\n", "verl/workers/config/actor.py"
-    )
-    copying = recipient(checkout(tmp_path, {}), {}, theirs).copying()
-    found = copying.copy(
-        "from verl.workers.config import ActorConfig\n\ndef loss(config: ActorConfig): ...\n", ("loss",)
-    )
-    assert "from pkg.vendored.actor import ActorConfig" in found.text
-    assert not copying.files
+    use = "import verl.utils.torch_functional as F\n\ndef score(text):\n    return F.mine(text)\n"
+    found, copied = scoring(tmp_path, files, use)
+    assert found.missing == ()
+    assert "def mine" in copied[f"custom/from_run/{path}"]
 
 
 def test_what_is_not_needed_is_left_out_without_holes() -> None:
@@ -188,37 +123,149 @@ def test_what_is_not_needed_is_left_out_without_holes() -> None:
         ("import a\nimport b\n\n\ndef f():\n    return a.x\n\n\nb.login()\n", "import a\n\n\ndef f():"),
         ("import a\na.login()\n\ndef f():\n    return a.x\n", "import a\na.login()\n\ndef f():"),
         ("REG = {}\nREG.update(x=1)\nOTHER = {}\nOTHER.update(x=1)\n\ndef f():\n    return REG\n", "REG.update(x=1)"),
-        ("for x in (1, 2):\n    OTHER = x\n\ndef f():\n    return [x for x in (3, 4)]\n", "def f():"),
         ("def g():\n    return h()\n\n# of h\ndef h():\n    pass\n\ndef f():\n    pass\n", "def f():"),
     ):
         found = cut_needed_part(text, ["f"])
         assert kept in found
         assert not any(gone in found for gone in ("b.login", "OTHER", "def g", "def h", "# of h")), found
         ast.parse(found)
-    parts = ["a = 1", "def f():\n    return a", "# of b\nb = 2", "def g():\n    return b", "def h():\n    return f"]
-    text = "\n\n\n".join(parts) + "\n"
-    for name, needed in (("h", [parts[0], parts[1], parts[4]]), ("g", [parts[2], parts[3]])):
-        assert cut_needed_part(text, [name]) == "\n\n\n".join(needed) + "\n"
-
-
-def test_imports_that_share_a_line_or_are_exported_stay() -> None:
-    text = "import a; x = 1\nimport b\n__all__ = ['b']\nimport c.d\nc.d.e()\nimport f\n"
-    assert drop_imports(text, list_unused_imports(text)) == text.removesuffix("import f\n")
-
-
-def test_a_copy_of_pyext_is_not_needed_wherever_it_lies(tmp_path: Path) -> None:
-    pyext = "import inspect\nbefore = inspect.getargspec\n\nclass RuntimeModule:\n    pass\n"
-    for folder in ("helpers", "verl/utils/reward_score/code_utils"):
-        module = folder.replace("/", ".")
-        text = f"from {module}.pyext2 import RuntimeModule\n\ndef score(x):\n    return RuntimeModule.from_string(x)\n"
-        found, copied = scoring(tmp_path, {f"{folder}/pyext2.py": pyext}, text)
-        assert "from pkg.custom.from_run.runtime_module import RuntimeModule" in found.text
-        assert list(copied) == ["custom/from_run/runtime_module.py"]
 
 
 def test_variables_that_the_script_exports_and_copies_read_are_named(tmp_path: Path) -> None:
     text = b"import os\nURL, HOME = os.environ.get('URL', 'here'), os.environ['HOME']\nOTHER = os.getenv('OTHER')\n"
-    project = recipient(RunFolders((tmp_path,)), {}, File("pkg/custom/verl_reward.py", FileKind.HOOK, text))
+    project = recipient(tmp_path, {}, File("p/custom/verl_reward.py", FileKind.HOOK, text))
     (remark,) = imported_project.report_variables(project, {"URL": "there", "HOME": "/", "MORE": "1"})
     assert (remark.key, remark.what) == ("$URL", "to do")
-    assert remark.why.startswith("pkg/custom/verl_reward.py reads it, and the run's script exports it")
+    assert remark.why.startswith("p/custom/verl_reward.py reads it, and the run's script exports it")
+
+
+def test_places_are_those_of_the_repository(tmp_path: Path) -> None:
+    repo = put(tmp_path / "repo", {"examples/deep/run.sh": "", ".git/config": "", "reward.py": ""})
+    script = repo / "examples/deep/run.sh"
+    places = RunFolders.of(script, None)
+    assert places.folders[:3] == (script.parent, script.parent.parent, repo)
+    assert places.find("reward.py") == repo / "reward.py"
+    assert RunFolders.of(script, tmp_path).folders[0] == tmp_path
+    put(repo, dict.fromkeys(("examples/setup.py", "deep/fork/verl/__init__.py", ".venv/verl/__init__.py"), ""))
+    below = (repo / "src", repo / "deep/fork")
+    assert RunFolders.of(script, None).folders[:5] == (*places.folders[:3], *below)
+    on_path = places.add_python_path(f"relative:/no/such:{repo / 'deep'}")
+    assert on_path.folders == (*places.folders, repo / "deep")
+    put(repo, {"examples/reward.py": ""})
+    elsewhere = "/home/somebody/repo/examples/reward.py"
+    assert places.find_like(elsewhere) == repo / "examples/reward.py"
+    assert places.find(elsewhere) is places.find_like("/home/somebody/else.py") is None
+
+
+REWARD = """
+import statistics
+import ray
+from recipe.mine import tasks
+from verl.utils.reward_score import gsm8k
+import verl.utils.torch_functional as F
+
+
+@ray.remote
+class Worker:
+    def score(self):
+        return tasks.weight()
+
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    import verl.utils.py_functional
+
+    verl.utils.py_functional.append_to_dict({}, {})
+    F.masked_mean
+    return gsm8k.compute_score("#### 4", "4") * tasks.weight() * statistics.mean([1, 1])
+"""
+CALL = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("reward", "p/custom/verl_reward.py")
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(module.compute_score("", "", ""), "ray" in sys.modules, "verl" in sys.modules, hasattr(module, "Worker"))
+"""
+# Of verl itself it needs nothing to score.
+WEIGHTS = """
+from pyext import RuntimeModule
+
+
+def weight():
+    return RuntimeModule.from_string("made", "", "one = 1", "two = 2 * one").two
+
+
+def folder():
+    import verl
+
+    return verl.__file__
+"""
+LAUNCH = """ROOT=$PWD
+python -m verl.trainer.main_ppo \\
+  data.train_files=$ROOT/recipe/mine/run.sh data.val_files=/d/v.parquet \\
+  actor_rollout_ref.model.path=/m algorithm.adv_estimator=grpo actor_rollout_ref.rollout.n=4 \\
+  custom_reward_function.path=recipe/mine/reward.py data.custom_cls.path=gone.py data.custom_cls.name=Mine
+"""
+REPOSITORY = {
+    ".git/config": "",
+    "recipe/mine/reward.py": REWARD,
+    "recipe/mine/tasks/__init__.py": "from .weights import weight\n",
+    "recipe/mine/tasks/weights.py": WEIGHTS,
+    "recipe/mine/run.sh": LAUNCH,
+}
+
+
+def test_a_reward_function_imports_in_the_project(tmp_path: Path) -> None:
+    run, project = put(tmp_path / "repo", REPOSITORY) / "recipe/mine/run.sh", tmp_path / "p"
+    made = imported(project, run, "--verl", NEWEST[-1])
+    shown = subprocess.run([sys.executable, "-c", CALL], cwd=project, capture_output=True, text=True, check=True).stdout
+    assert shown.split() == ["2.0", "False", "False", "False"]
+    copied = project / "p/custom/from_run"
+    assert (copied / "runtime_module.py").is_file()
+    assert not (copied / "verl/__init__.py").exists()
+    assert made.report["run"]["settings"]["data.train_files"] == str(run)
+    assert made.remarks("to do") == {
+        "data.val_files": "not here: put it there, or python main.py data.val_files=...",
+        "actor_rollout_ref.model.path": "not here: put it there, or python main.py actor_rollout_ref.model.path=...",
+        "data.custom_cls.path": "not found: put it at p/custom/verl_dataset.py, or say --cwd",
+    }
+    assert any("has only what" in item["why"] for item in made.report["run"]["remarks"])
+    for flag in ("--cwd", "--config-dir"):
+        done = vextract("new", tmp_path / "one", "--from-verl-run", run, flag, tmp_path / "gone")
+        assert (done.code, "gone: no such directory" in done.err) == (2, True)
+
+
+def test_a_function_that_its_file_has_not_is_named(tmp_path: Path) -> None:
+    section = "reward.custom_reward_function"
+    for text, said in {
+        "def other(): ...\n": ["it has no score, which the run names: define it in p/custom/verl_reward.py"],
+        "try:\n    from math import sqrt as score\nexcept ImportError:\n    score = None\n": [],
+        "from math import *\n": [],
+    }.items():
+        put(tmp_path, {"reward.py": text})
+        project = recipient(tmp_path, {f"{section}.path": "reward.py", f"{section}.name": "score"})
+        assert [item.why for item in named.take_files(project).remarks if item.what == "to do"] == said, text
+
+
+ACTORS, CRITICS = "actor_rollout_ref.model.external_lib", "critic.model.external_lib"
+NAMED: tuple[tuple[dict[str, Any], list[str], dict[str, Any], str], ...] = (
+    # What a run names, what of that is imported, which settings stay, and what is to do.
+    ({ACTORS: "models.mine"}, ["models.mine"], {}, ""),
+    ({CRITICS: ["models.mine", "models.other"]}, ["models.mine", "models.other"], {}, ""),
+    ({ACTORS: "models.mine", CRITICS: f"${{{ACTORS}}}"}, ["models.mine"], {CRITICS: f"${{{ACTORS}}}"}, ""),
+    ({ACTORS: "gone.at_all"}, [], {ACTORS: "gone.at_all"}, "not in the run's checkout: pip install gone, or say"),
+    ({ACTORS: None}, [], {ACTORS: None}, ""),
+)
+
+
+def test_what_registers_models_comes_along(tmp_path: Path) -> None:
+    mine = "from transformers import AutoConfig\n\nfrom . import other\n\nother.N\n"
+    put(tmp_path, {"models/mine.py": mine, "models/other.py": "N = 1\n"})
+    for settings, imported_modules, left, said in NAMED:
+        taken = named.take_modules(recipient(tmp_path, settings))
+        files = {file.path: file.data.decode() for file in taken.tree}
+        hook = files.get("p/custom/verl_models.py", "")
+        assert re.findall(r"import p\.custom\.from_run\.(\S+)", hook) == imported_modules
+        assert ("p/custom/from_run/models/other.py" in files) is bool(imported_modules)
+        assert {**settings, **taken.settings} == {**dict.fromkeys(settings, "p.custom.verl_models"), **left}
+        to_do = [item.why for item in taken.remarks if item.what == "to do"]
+        assert (len(to_do), "".join(to_do).startswith(said)) == (bool(said), True)

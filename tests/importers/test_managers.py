@@ -1,6 +1,8 @@
-"""A reward manager that a run names and a project has not comes along with what it imports, and is called as it was."""
+"""Reward managers and scorers of a run's checkout come along, and what else it changed of verl is said."""
 
+import ast
 import importlib
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -10,12 +12,13 @@ import pytest
 from omegaconf import OmegaConf
 
 from extractor.importers.runs import setting_repairs
-from extractor.importers.runs.copied_code import managers, named
+from extractor.importers.runs.copied_code import managers, named, own_verl
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.run_folders import RunFolders
+from extractor.values.fingerprint import fingerprint, load_upstream_files
 from extractor.values.tree import File, FileKind, Tree
-from tests.importers.conftest import imported, imported_from, put, written
-from tests.releases import NEWEST, source_of
+from tests.importers.conftest import imported_from, put, written
+from tests.releases import ALL, NEWEST, source_of
 
 REGISTRY = """
 MANAGERS = {}
@@ -38,7 +41,7 @@ TREE = Tree.of(
     ]
 )
 KEY = "reward.reward_manager.name"
-FUNCTION = "reward.custom_reward_function"
+AGG = "actor_rollout_ref.actor.loss_agg_mode"
 # As forks of releases without a registry have one in their program: it takes less and returns less than today's.
 CLASS = """
 from verl.utils.reward_score.mine import half, plus_one
@@ -108,13 +111,6 @@ CALLED = {
         ROWS,
         [1.0, 2.0],
     ),
-    "whatever it is given": (
-        (("(self, data)", "(self, *args, **more)"), ("in data]", "in args[0].rows]")),
-        {},
-        ROWS,
-        [2],
-    ),
-    "the step": ((("(self, data)", "(self, data, step)"), ("in data]", "in data], [step]")), {}, [1, 3], [1.0, 2.0]),
 }
 
 
@@ -131,22 +127,6 @@ def test_a_class_is_called_with_what_it_takes(tmp_path: Path, imports: Path, cas
     assert manager(called_with, return_dict=True) == {"reward_tensor": expected, "reward_extra_info": {}}
 
 
-@pytest.mark.parametrize(
-    "given",
-    [
-        "scores, ['a text']",
-        "['a text'], scores",
-        "{'reward_tensor': scores}, {}",
-        "SimpleNamespace(batch={'outcome': scores.sum(-1), 'of_tokens': scores})",  # a DataProto for its own trainer
-    ],
-)
-def test_of_several_things_that_a_manager_returns_the_tensor_counts(tmp_path: Path, imports: Path, given: str) -> None:
-    returns = f"        scores = numpy.ones((1, 2))\n        return {given}\n"
-    imported = "import numpy\nfrom types import SimpleNamespace\n"
-    tree, _, _ = scored(in_program(tmp_path, f"{imported}{CLASS.partition('        return [half')[0]}{returns}"), {})
-    assert registered(tree, imports)(tokenizer=None, num_examine=0)([1]).tolist() == [[1.0, 1.0]]
-
-
 def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path) -> None:
     helper = "def half(number):\n    return number / 2\n"
     folder = "verl/workers/reward_manager"
@@ -158,23 +138,11 @@ def test_a_class_that_registers_itself_is_imported(tmp_path: Path, imports: Path
     assert registered(taken.tree, imports, "mine").__name__ == "Mine"
 
 
-def test_a_class_is_made_with_what_its_program_hands_it(tmp_path: Path, imports: Path) -> None:
-    own = CLASS.replace(
-        "compute_score=None):", "url, topk, compute_score=None, **more):\n        self.given = (url, topk, more)"
-    )
-    more = "url=config.retriever.url, topk=config.retriever.get('topk', 1)"
-    program = f"{own}{MAKES.replace('num_examine=0', f'num_examine=0, {more}')}\n# reward_fn="
-    tree, _, _ = scored(in_program(tmp_path, program), {KEY: "naive"})
-    config = OmegaConf.create({"retriever": {"url": "nowhere", "topk": 100}})
-    made = registered(tree, imports)(tokenizer=None, num_examine=0, config=config, cost=1)
-    assert made.given == ("nowhere", 100, {"cost": 1})
-
-
 def test_one_that_cannot_be_imported_here_is_named(tmp_path: Path) -> None:
     tree, settings, said = scored(in_program(tmp_path, WAITS), {KEY: "naive"})
     assert (tree, settings, said) == (TREE, {}, ["to do"])
-    for name in ("prime", "nobody-s"):  # what a project has otherwise, or nobody has, is left
-        assert managers.take_named(recipient(TREE, in_program(tmp_path), {KEY: name})) == CopyResult(TREE, [])
+    # what nobody has is left
+    assert managers.take_named(recipient(TREE, in_program(tmp_path), {KEY: "nobody-s"})) == CopyResult(TREE, [])
 
 
 def test_what_nobody_has_is_put_aside() -> None:
@@ -187,21 +155,17 @@ def test_what_nobody_has_is_put_aside() -> None:
     assert [(item.key, item.what) for item in taken.remarks] == [
         (item.key, "to do") for item in setting_repairs.remark_on_unknown(project)
     ]
-    assert list(setting_repairs.remark_on_unknown(recipient(Tree.of([]), RunFolders(()), {KEY: "prime"}))) == []
-
-
-def test_arguments_that_a_manager_does_not_take_are_left_out() -> None:
-    """Also where the plain one takes a manager's place."""
-    for name, asked, parameters, left in (
-        ("mine", "mine", "self, known=1", ["unknown"]),
-        ("mine", "mine", "self, **given", []),
-        ("naive", "remote", "self, tokenizer", ["known", "unknown"]),
+    modes = {"values": ["token-mean", "seq-mean-token-sum"], "is_compared": True}
+    schema = json.dumps({"schema": {AGG: modes}}).encode()
+    tree = Tree.of([*TREE, File("pkg_of_run/shipped.json", FileKind.TEMPLATE, schema)])
+    for mode, kept in (
+        ("token-mean-weighted", {AGG: "token-mean"}),
+        ("seq-mean-token-sum", {}),
+        (1, {AGG: "token-mean"}),
     ):
-        text = f'@register("{name}")\nclass Mine:\n    def __init__({parameters}):\n        pass\n'
-        tree = Tree.of([*TREE, File("pkg_of_run/vendored/mine.py", FileKind.VENDORED, text.encode(), "verl/none.py")])
-        keys = {f"reward.reward_kwargs.{argument}": 1 for argument in ("known", "unknown")}
-        found = managers.list_not_taken(recipient(tree, RunFolders(()), {KEY: asked, **keys}))
-        assert found == [f"reward.reward_kwargs.{argument}" for argument in left]
+        taken, aside = setting_repairs.put_aside(recipient(tree, RunFolders(()), {AGG: mode}), {AGG: "token-mean"})
+        assert (taken.settings, aside) == (kept, {AGG: mode} if kept else {})
+        assert all("only token-mean, seq-mean-token-sum" in remark.why for remark in taken.remarks)
 
 
 PROGRAM = """
@@ -241,9 +205,12 @@ def _default_compute_score(data_source, solution_str, ground_truth):
 PROJECT = {KEY: "env", "reward.custom_reward_function.path": None}
 
 
+def taken_from(places: RunFolders, settings: dict[str, Any]) -> CopyResult:
+    return managers.take_unnamed(recipient(TREE, places, settings), "verl.trainer.main_ppo", PROJECT)
+
+
 def scored(places: RunFolders, settings: dict[str, Any]) -> tuple[Tree, dict[str, Any], list[str]]:
-    program = "verl.trainer.main_ppo"
-    found = managers.take_unnamed(recipient(TREE, places, settings), program, PROJECT)
+    found = taken_from(places, settings)
     return found.tree, found.settings, [item.what for item in found.remarks]
 
 
@@ -253,32 +220,15 @@ def test_the_class_in_a_program_that_knows_other_rows_scores(tmp_path: Path, imp
     assert registered(tree, imports, "of_the_run")(tokenizer=None, num_examine=0)([1, 3]) == [0.5, 1.5]
 
 
-def test_a_class_that_has_a_function_of_its_own_is_not_given_verls(tmp_path: Path, imports: Path) -> None:
-    def default_compute_score(item: int) -> int:
-        raise AssertionError("verl's, which knows none of the checkout's rows")
-
-    program = PROGRAM.replace(
-        "tokenizer, num_examine):\n        pass",
-        "tokenizer, num_examine, compute_score=None):\n"
-        "        self.compute_score = compute_score or _select('countdown')",
-    ).replace('[_select("countdown")(item)', "[self.compute_score(item)")
-    assert program.count("compute_score") == 4
-    tree, _, _ = scored(in_program(tmp_path, program), {KEY: "naive"})
-    make = registered(tree, imports, "of_the_run")
-    assert make(tokenizer=None, num_examine=0, compute_score=default_compute_score)([1, 3]) == [0.5, 1.5]
-    assert make(tokenizer=None, num_examine=0, compute_score=lambda item: 8)([1]) == [8]
-
-
 INIT = "verl/utils/reward_score/__init__.py"
 
 
 def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: Path) -> None:
     places = in_program(tmp_path, "# reward_fn=", **{f"src/{INIT}": SCORERS})
-    for manager in ("naive", "dapo", None):
-        tree, changed, _ = scored(places, {KEY: manager})
-        assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
-        left = named.take_files(recipient(tree, places, changed))
-        assert left == CopyResult(tree, [], {}), "it is here, and is its own copy"
+    tree, changed, _ = scored(places, {KEY: "dapo"})
+    assert changed == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+    left = named.take_files(recipient(tree, places, changed))
+    assert left == CopyResult(tree, [], {}), "it is here, and is its own copy"
     written(tree, imports)
     score = importlib.import_module("pkg_of_run.custom.verl_reward").compute_score
     assert score("countdown", "4", "4", extra_info={}, more=1) == 1.0
@@ -290,46 +240,77 @@ def test_scorers_that_know_other_rows_are_the_function(tmp_path: Path, imports: 
     assert scored(places, {KEY: "naive"}) == (TREE, {}, [])
 
 
-def test_a_class_that_reads_the_config_gets_it_with_what_no_release_has(tmp_path: Path, imports: Path) -> None:
-    reads = CLASS.replace("compute_score=None):", "compute_score=None, config=None):\n        self.config = config", 1)
-    tree, _, _ = scored(in_program(tmp_path, reads), {KEY: "naive"})
-    written(tree, imports)
-    put(imports, {"config/unknown.yaml": "# kept\ntrainer.kind: best\n"})
-    config = OmegaConf.create({"trainer": {"logger": []}})
-    made = registered(tree, imports)(tokenizer=None, num_examine=0, config=config)
-    assert (made.config.trainer.kind, "kind" in config.trainer) == ("best", False)
+NAIVE = "verl/workers/reward_manager/naive.py"
+ACTOR, LOSSES = "verl/workers/actor/dp_actor.py", "verl/trainer/ppo/core_algos.py"
+GSM8K = "verl/utils/reward_score/gsm8k.py"
+CHANGED_CLASS = """
+from verl.workers.reward_manager.registry import register
 
 
-def test_managers_that_score_as_the_plain_one_does_are_that() -> None:
-    for name in ("prime", "remote"):
-        changed, remarks = setting_repairs.repair_settings(recipient(TREE, RunFolders(()), {KEY: name}), {}, {}, ())
-        assert (changed, [item.what for item in remarks]) == ({KEY: "naive"}, ["changed"])
-
-
-def test_a_manager_that_a_release_calls_by_two_names_is_the_one_that_is_meant(tmp_path: Path) -> None:
-    """0.7.0 has a setting that follows another, and a run both, of which it states one; or its class is copied."""
-    launch = "python3 -m verl.trainer.main_ppo actor_rollout_ref.model.path=a/b algorithm.adv_estimator=grpo"
-    main = {"verl/trainer/main_ppo.py": MAIN_WITH_A_CLASS, "verl/trainer/config/ppo_trainer.yaml": "data: {}\n"}
-    for words, files, options, name in (
-        ("reward_model.reward_manager=dapo", {}, ("--run-verl", "0.8.0"), "dapo"),
-        ("reward_manager.name=dapo", {}, ("--run-verl", "0.7.0"), "dapo"),
-        ("", main, (), "of_the_run"),
-    ):
-        run = put(tmp_path / f"fork-{words}", {**files, "run.sh": f"{launch} {words}\n"}) / "run.sh"
-        made = imported(tmp_path / f"mine-{words}", run, "--package", "mine", "--verl", "0.7.0", *options)
-        assert f"reward_manager: {name}\n" in made.recipe
-        assert "name:" not in made.recipe
-
-
-MAIN_WITH_A_CLASS = """
-class RewardManager:
-    def __init__(self, tokenizer, num_examine):
-        self.tokenizer = tokenizer
+@register("naive")
+class Shorter:
+    def __init__(self, tokenizer, num_examine, size, end, judge=None, compute_score=None):
+        self.given = (size, end, judge)
 
     def __call__(self, data, return_dict=False):
-        return 7.0
-
-
-def main_task(config):
-    reward_fn = RewardManager(tokenizer=None, num_examine=0)
+        return [item / self.given[0] for item in data]
 """
+CHANGED_PROGRAM = """
+def main(config, tokenizer):
+    reward_manager_cls = choose(config)
+    judge = start_a_judge(config)
+    reward_fn = reward_manager_cls(
+        tokenizer=tokenizer, num_examine=0, size=config.own.get("more", 0), end="<end>", judge=judge
+    )
+"""
+
+
+def test_every_file_of_a_release_is_known() -> None:
+    for release in ALL:
+        source = source_of(release)
+        watched = [path for path in load_upstream_files() if path in source.files]
+        assert {ACTOR, LOSSES, NAIVE} - set(watched) <= {ACTOR}, "the actor goes after 0.7.1"
+        for path in watched:
+            assert fingerprint(ast.parse(source.read(path))) in load_upstream_files()[path], (release, path)
+
+
+def test_changed_files_are_named_in_one_line(tmp_path: Path) -> None:
+    source = source_of("0.4.0")
+    texts = {path: source.read(path) for path in (ACTOR, LOSSES, GSM8K)}
+    places = checkout(tmp_path, **texts)
+    assert own_verl.remark_on_changed(recipient(TREE, places, {}), ()) == []
+    said = {path: f"{text}\nFURTHER = 1\n" for path, text in texts.items()}
+    places = checkout(tmp_path, **said, **{"verl/trainer/ppo/own.py": "A = 1\n"})
+    project = recipient(TREE, places, {})
+    assert sorted(own_verl.find_changed(project)) == sorted(texts)
+    (remark,) = own_verl.remark_on_changed(project, ("verl/utils/reward_score/",))
+    assert remark.what == "not carried over"
+    assert "trainer/ppo/core_algos.py, workers/actor/dp_actor.py" in remark.why
+    assert "gsm8k" not in remark.why
+
+
+def test_a_changed_class_scores_as_its_program_makes_it(tmp_path: Path, imports: Path) -> None:
+    places = checkout(tmp_path, **{NAIVE: CHANGED_CLASS, "verl/trainer/main_ppo.py": CHANGED_PROGRAM})
+    taken = taken_from(places, {KEY: "naive"})
+    assert taken.settings == {KEY: "of_the_run"}
+    assert taken.places[0] == NAIVE
+    assert [item.what for item in taken.remarks] == ["changed", "to do"]
+    assert "judge" in taken.remarks[1].why
+
+    put(imports, {"config/unknown.yaml": "own.more: 2\n"})
+    cls = registered(taken.tree, imports, "of_the_run")
+    manager = cls(tokenizer=None, num_examine=0, config=OmegaConf.create({"own": {}}))
+    assert manager.given == (2, "<end>", None)
+    assert manager([1, 2]) == [0.5, 1.0]
+
+
+def test_a_scorer_that_was_changed_comes_along(tmp_path: Path) -> None:
+    source = source_of(NEWEST[-1])
+    path = "verl/utils/reward_score/__init__.py"
+    texts = {path: source.read(path), GSM8K: source.read(GSM8K)}
+    assert taken_from(checkout(tmp_path, **texts), {}).settings == {}
+    texts[GSM8K] += "\n\ndef half(score):\n    return score / 2\n"
+    taken = taken_from(checkout(tmp_path, **texts), {})
+    assert taken.settings == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
+    copied = {file.path: file.data.decode() for file in taken.tree}
+    assert "def half" in copied[f"pkg_of_run/custom/from_run/{GSM8K}"]

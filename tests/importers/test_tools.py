@@ -65,18 +65,6 @@ def test_tools_come_along(tmp_path: Path, pkg: Path, monkeypatch: pytest.MonkeyP
     assert (added.name, added.fn(1, 2)) == ("add", "3")
 
 
-def test_tools_that_are_not_there_are_told(tmp_path: Path) -> None:
-    old = "".join(LAUNCH.splitlines(keepends=True)[:-1]).rstrip(" \\\n")
-    loops = "actor_rollout_ref.rollout.agent.agent_loop_config_path"
-    put(tmp_path, {"run.sh": LAUNCH.rstrip() + f" {loops}=agents.yaml\n", "old.sh": old})
-    report = imported(tmp_path / "mine", tmp_path / "run.sh", "--run-verl", "0.9.1").read("from_run.md")
-    where = "not found: put it at mine/custom/verl_functions.py, or say --cwd"
-    assert f"| `{MULTI_TURN}.function_tool_path` | `own/functions.py` | {where} |" in report
-    assert f"| `{loops}` | `agents.yaml` | the run's agent loops stay behind" in report.partition("\n## Different")[0]
-    earlier = imported(tmp_path / "old", tmp_path / "old.sh", "--verl", "0.7.1", "--run-verl", "0.7.1")
-    assert "custom/env_wrapper.py" in earlier.read("from_run.md")
-
-
 def test_an_export_takes_tools_back(tmp_path: Path) -> None:
     """To verl's own agent loop for tools, whose files import verl's modules under the project's names."""
     made = vextract("new", tmp_path / "pkg", "--package", "pkg", "--with", "tools")
@@ -91,8 +79,6 @@ def test_an_export_takes_tools_back(tmp_path: Path) -> None:
     script = (tmp_path / "out/run.sh").read_text()
     for line in (
         "actor_rollout_ref.rollout.agent.default_agent_loop=tool_agent",
-        "actor_rollout_ref.rollout.mode=async",
-        f"{MULTI_TURN}.enable=true",
         f"{MULTI_TURN}.tool_config_path='$HERE/tools.yaml'",
         "data.function_tool_path='$HERE/add.py'",
     ):

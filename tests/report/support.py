@@ -83,15 +83,10 @@ class Opened:
         found = self.chart(name).locator("path.curve")
         return [int(path.get_attribute("data-run")) for path in found.all() if path.get_attribute("d")]
 
-    def move_over(self, name: str, share: float, drag_to: float | None = None) -> None:
-        """Put the mouse into a chart, at this share of its width from its y axis; or drag from there to another."""
+    def move_over(self, name: str, share: float) -> None:
+        """Put the mouse into a chart, at this share of its width from its y axis."""
         box = self.chart(name).locator(":scope > svg").bounding_box()
-        left, width = box["x"] + 52, box["width"] - 52 - 14
-        self.page.mouse.move(left + share * width, box["y"] + 80)
-        if drag_to is not None:
-            self.page.mouse.down()
-            self.page.mouse.move(left + drag_to * width, box["y"] + 90, steps=4)
-            self.page.mouse.up()
+        self.page.mouse.move(box["x"] + 52 + share * (box["width"] - 52 - 14), box["y"] + 80)
 
     def tip(self, name: str) -> list[str]:
         """The lines of a chart's read-out; none if it is hidden."""

@@ -1,47 +1,22 @@
 """The page about runs: complete, safe to open, and the same for the same files."""
 
 import json
+import math
 import re
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
-import yaml
 
 from extractor.cli.app import run
-from extractor.usecases.report.curves import NUMBERS, make_buckets
+from extractor.usecases.report.curves import NUMBERS
 from extractor.usecases.report.runs import read_runs
-
-NASTY = "</script><img src=x onerror=alert(1)> {{ 7 * 7 }} é 🦙 \u2028 \x00"
+from tests.report.support import NASTY, write_run
 
 
 def main(arguments: list[str]) -> int:
     return run(["report", *arguments])
-
-
-def make_run(path: Path, lr: float = 1.0, *, validation: bool = True, close: bool = True) -> Path:
-    """Write what a run of 30 steps records; the records of an earlier one in the directory get a number."""
-    for old in path.glob("*.*") if path.exists() else ():
-        old.rename(old.with_name(f"{old.stem}.1{old.suffix}"))
-    path.mkdir(parents=True, exist_ok=True)
-    rows, samples = [], []
-    for step in range(1, 31):
-        metrics = {"critic/rewards/mean": lr * step, "critic/rewards/min": -1.0, "critic/rewards/max": 99.0}
-        metrics |= {"actor/grad_norm": None if step == 3 else 1 / step, "actor/lr": lr}
-        metrics |= {"timing_s/step": 1.0, "timing_s/gen": 0.25, "timing_s/testing": 0.5}
-        if validation and step % 10 == 0:
-            metrics["val-core/d/acc/mean@1"] = step / 30
-            row = {"prompt": NASTY, "response": f"{NASTY} {step}", "ground_truth": {"a": 1}, "score": None}
-            samples.append({"step": step, **row, "data_source": "d", "components": {"acc": 0.5, "why": NASTY}})
-        rows.append({"step": step, "time": 1000.0 + step, **metrics})
-    write_rows(path, rows)
-    (path / "generations.jsonl").write_text("".join(json.dumps(row) + "\n" for row in samples))
-    config = {"trainer": {"project_name": "p", "experiment_name": path.name}, "server": {"api_key": "hunter2"}}
-    (path / "config.yaml").write_text(yaml.safe_dump({**config, "optim": {"lr": lr, "name": NASTY}}))
-    start = {"time": 1000.0, "step": 0, "total_steps": 30, "commit": "abc", "packages": {"torch": "2.13.0"}}
-    end = {"end": {"outcome": "finished"}} if close else {}
-    (path / "environment.json").write_text(json.dumps({"starts": [{**start, **end}]}))
-    return path
 
 
 def page_of(*runs: Path, output: Path) -> str:
@@ -58,72 +33,70 @@ def charts_of(data: Any) -> dict[str, Any]:
 
 
 def test_a_page_holds_what_the_run_has_recorded(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "one")
+    run = write_run(tmp_path / "one", 60, 0.02)
     assert main([str(run)]) == 0
     page = (run / "report.html").read_text(encoding="utf-8")
     data = data_of(page)
-    assert [group["title"] for group in data["groups"]] == ["Reward", "Validation", "Actor", "Timing"]
+    assert [group["title"] for group in data["groups"]] == ["Reward", "Validation", "Actor", "Lengths", "Timing"]
     charts = charts_of(data)
     (reward,) = charts["critic/rewards"]["lines"]
     assert charts["critic/rewards"]["band"]
-    assert reward["v"] == list(range(1, 31))
-    assert reward["lo"] == [-1] * 30
-    assert reward["hi"] == [99] * 30
-    assert charts["actor/grad_norm"]["lines"][0]["v"][1:4] == [0.5, None, 0.25]
-    (validation,) = charts["val-core/d/acc/mean@1"]["lines"]
-    axes = data["runs"][0]["axes"]
-    assert axes[validation["axis"]]["step"] == [10, 20, 30]
-    assert axes[reward["axis"]]["time"] == sorted(axes[reward["axis"]]["time"])
-    assert dict(data["groups"][2]["constant"]) == {"actor/lr": "1"}
-    for text in ("p / one", "step 30 of 30, finished", "best 30 at 30", "optim.lr", "git commit", "torch"):
+    assert reward["v"] == pytest.approx([1 - math.exp(-0.02 * step) for step in range(1, 61)], rel=1e-3)
+    assert reward["lo"] == pytest.approx([value - 0.5 for value in reward["v"]], rel=1e-2)
+    assert charts["actor/grad_norm"]["lines"][0]["v"][48:51] == [0.020408, None, 0.019608]
+    (validation,) = charts["val-core/data/acc/mean@1"]["lines"]
+    assert data["runs"][0]["axes"][validation["axis"]]["step"] == [10, 20, 30, 40, 50, 60]
+    assert dict(data["groups"][3]["constant"]) == {"prompt_length/clip_ratio": "0"}
+    for text in ("step 60 of 60, finished", "optim.lr", "python main.py"):
         assert text in page
     (split,) = data["samples"]
-    assert (split["split"], split["steps"]) == ("validation", [10, 20, 30])
-    (sample,) = split["prompts"]
-    assert sample["prompt"] == NASTY
-    assert sample["truth"] == '{"a": 1}'
-    assert [row["step"] for row in sample["runs"][0]] == [10, 20, 30]
-    assert sample["runs"][0][0]["score"] is None
-    assert sample["runs"][0][0]["parts"] == [["acc", 0.5], ["why", NASTY]]
+    assert (split["split"], split["steps"]) == ("validation", [10, 20, 30, 40, 50, 60])
+    _, sample = split["prompts"]
+    assert (sample["prompt"], sample["truth"]) == (NASTY, "nothing")
+    row = sample["runs"][0][0]
+    assert (row["step"], row["score"], row["parts"][1]) == (10, 0, ["note", NASTY])
 
 
 def test_nothing_that_a_model_writes_becomes_part_of_the_page(tmp_path: Path) -> None:
-    page = page_of(make_run(tmp_path / "one"), output=tmp_path / "page.html")
+    run = write_run(tmp_path / "one", 30, 0.02)
+    with (run / "config.yaml").open("a") as config:
+        config.write("server: {api_key: hunter2}\n")
+    with (run / "generations.jsonl").open("a") as samples:
+        samples.write(
+            json.dumps({"step": 30, "prompt": f"{NASTY} {{{{ 7 * 7 }}}} é \u2028 \x00", "response": "r"}) + "\n"
+        )
+    page = page_of(run, output=tmp_path / "page.html")
     assert "<img" not in page
-    assert "49" not in re.findall(r"> (\d+) é", page)
+    assert "49" not in re.findall(r" (\d+) é", page)
     assert page.count("</script>") == 2
     assert {link[0] for link in re.findall(r'(?:src|href)="([^"]*)"', page)} == {"#"}
     assert "hunter2" not in page
 
 
 def test_runs_are_compared(tmp_path: Path) -> None:
-    page = page_of(make_run(tmp_path / "a"), make_run(tmp_path / "b", lr=2.0), output=tmp_path / "page.html")
+    runs = [write_run(tmp_path / "a", 30, 0.02), write_run(tmp_path / "b", 30, 0.04, lr="1e-5")]
+    page = page_of(*runs, output=tmp_path / "page.html")
     data = data_of(page)
     assert [run["name"] for run in data["runs"]] == ["a", "b"]
-    lines = charts_of(data)["critic/rewards"]["lines"]
-    assert [(line["run"], line["v"][-1]) for line in lines] == [(0, 30), (1, 60)]
-    assert "actor/lr" in charts_of(data)
-    differing = re.findall(r'<tr class="differs"><th scope="row">([^<]*)</th>', page)
-    assert "optim.lr" in differing
-    assert "server.api_key" not in differing
+    assert [line["run"] for line in charts_of(data)["critic/rewards"]["lines"]] == [0, 1]
+    assert re.findall(r'<tr class="differs"><th scope="row">([^<]*)</th>', page) == ["optim.lr"]
     assert all(data["samples"][0]["prompts"][0]["runs"])
 
 
 def test_a_run_that_goes_on_without_validation(tmp_path: Path) -> None:
-    run = make_run(tmp_path / "one", validation=False, close=False)
+    run = write_run(tmp_path / "one", 30, 0.02, bare=True)
     with (run / "metrics.jsonl").open("a") as file:
         file.write('{"step": 31, "critic/rewards/me')
     page = page_of(run, output=tmp_path / "page.html")
-    assert "step 30 of 30, not ended" in page
     assert "No samples are recorded" in page
     assert page_of(run, output=tmp_path / "2.html") == page, "the same runs give the same bytes"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["2.html", "one", "page.html"]
 
 
 def test_an_empty_run_and_one_that_only_has_metrics(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    write_rows(tmp_path / "empty", [])
-    (tmp_path / "bare").mkdir()
-    (tmp_path / "bare/metrics.jsonl").write_text('{"step": 1, "loss": NaN}\n{"step": 2, "loss": 0.5}\n[]\n')
+    for name, text in (("empty", ""), ("bare", '{"step": 1, "loss": NaN}\n{"step": 2, "loss": 0.5}\n[]\n')):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "metrics.jsonl").write_text(text)
     assert "Nothing is logged yet" in page_of(tmp_path / "empty", output=tmp_path / "page.html")
     assert "has no metrics yet" in capsys.readouterr().err
     page = page_of(tmp_path / "empty", tmp_path / "bare", output=tmp_path / "page.html")
@@ -133,7 +106,7 @@ def test_an_empty_run_and_one_that_only_has_metrics(tmp_path: Path, capsys: pyte
 
 
 def test_what_is_no_run_is_an_error_with_a_hint(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    make_run(tmp_path / "project/one")
+    write_run(tmp_path / "project/one", 3, 0.1)
     for path, wanted in ((tmp_path / "project", "has no metrics.jsonl"), (tmp_path / "project/two", "does not exist")):
         assert main([str(path)]) == 2
         error = capsys.readouterr().err
@@ -141,13 +114,6 @@ def test_what_is_no_run_is_an_error_with_a_hint(tmp_path: Path, capsys: pytest.C
         assert f"hint: runs near it: {tmp_path / 'project/one'}" in error
     assert main([str(tmp_path / "project/one"), "-o", str(tmp_path / "nowhere/page.html")]) == 2
     assert "hint: name a file in another place" in capsys.readouterr().err
-
-
-def test_an_earlier_run_in_the_same_directory(tmp_path: Path) -> None:
-    make_run(tmp_path / "one", lr=2.0)
-    run = make_run(tmp_path / "one", lr=1.0)
-    page = page_of(run, run / "metrics.1.jsonl", output=tmp_path / "page.html")
-    assert [line["v"][0] for line in charts_of(data_of(page))["actor/lr"]["lines"]] == [1, 2]
 
 
 def test_the_time_between_an_end_and_the_next_start_does_not_count(tmp_path: Path) -> None:
@@ -168,9 +134,9 @@ def test_a_long_run_keeps_its_extremes_and_the_page_its_size(tmp_path: Path) -> 
         for step in range(1, steps + 1):
             row = {"step": step, "spike": 1000.0 if step == 1234 else 1.0}
             file.write(json.dumps(row | {f"m/{i}": step * i / 7 for i in range(150)}) + "\n")
-    with (tmp_path / "generations.jsonl").open("w") as file:
-        for step in range(0, steps, 10):
-            file.write(json.dumps({"step": step, "prompt": "q", "response": "long " * 20_000, "score": 1.0}) + "\n")
+    texts = {"prompt": "q", "response": "long " * 20_000, "score": 1.0}
+    samples = [json.dumps({"step": step, **texts}) + "\n" for step in range(0, steps, 10)]
+    (tmp_path / "generations.jsonl").write_text("".join(samples))
     page = page_of(tmp_path, output=tmp_path / "page.html")
     assert len(page) < 3_000_000
     data = data_of(page)
@@ -179,50 +145,28 @@ def test_a_long_run_keeps_its_extremes_and_the_page_its_size(tmp_path: Path) -> 
     assert line["lo"] == [1] * len(line["lo"])
     assert sum(len(line["v"]) * 3 for chart in charts_of(data).values() for line in chart["lines"]) <= NUMBERS
     rows = data["samples"][0]["prompts"][0]["runs"][0]
-    assert rows[0]["step"] == 0
-    assert rows[-1]["step"] == steps - 10
+    assert (rows[0]["step"], rows[-1]["step"]) == (0, steps - 10)
     assert "characters left out" in rows[0]["response"]
-    assert "1000 at 1234" in page
-
-
-def write_rows(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.mkdir(exist_ok=True)
-    (path / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
 
 
 def test_what_is_told_of_values(tmp_path: Path) -> None:
     rows = [{"step": step, "loss": None if step > 3 else step, "dead": None} for step in range(1, 7)]
-    for row in rows:
-        row["critic/rewards/frac_zero_std"] = row["step"] / 9
-    data = data_of(page_of(write_rows(tmp_path / "run", rows), output=tmp_path / "page.html"))
+    text = "".join(json.dumps(row | {"critic/rewards/frac_zero_std": row["step"] / 9}) + "\n" for row in rows)
+    (tmp_path / "metrics.jsonl").write_text(text)
+    data = data_of(page_of(tmp_path, output=tmp_path / "page.html"))
     assert charts_of(data)["loss"]["gaps"] == ["3 values are not finite, the first at step 4."]
     assert data["groups"][-1]["constant"] == [["dead", "never finite"]]
     (note,) = charts_of(data)["critic/rewards/frac_zero_std"]["notes"]
     assert "learn nothing" in note
 
 
-def test_samples_of_training_stand_at_their_steps(tmp_path: Path) -> None:
-    run = write_rows(tmp_path / "run", [{"step": 400}])
-    with (run / "generations.jsonl").open("w") as file:
-        for step in range(1, 401):
-            for index in range(20):
-                row = {"prompt": f"{step} {index}", "response": "r" * 100, "score": 1.0, "split": "train"}
-                file.write(json.dumps({"step": step, **row}) + "\n")
-        file.write(json.dumps({"step": 400, "prompt": "v", "response": "w"}) + "\n")
-    validation, training = data_of(page_of(run, output=tmp_path / "page.html"))["samples"]
-    assert [prompt["prompt"] for prompt in validation["prompts"]] == ["v"]
-    assert training["split"] == "train"
-    assert training["left_out"] == ["some steps, evenly through the run"]
-    assert len(training["steps"]) == 100
-    assert {training["steps"][0], training["steps"][-1]} == {1, 400}
-    assert len(training["prompts"]) == 100 * 8
-    assert training["prompts"][-1]["prompt"] == "400 7"
-    assert training["prompts"][-1]["runs"][0][0]["step"] == 400
-
-
-def test_buckets_cover_all_points_once() -> None:
-    for count, limit in ((0, 5), (1, 5), (5, 5), (6, 5), (1001, 1000)):
-        parts = make_buckets(count, limit)
-        assert [point for part in parts for point in part] == list(range(count))
-        assert len(parts) <= limit
+def test_the_committed_pictures_are_whole() -> None:
+    """Those of README and the site, which scripts/pictures.py makes: small, and asking for nothing else."""
+    table, report = (Path(__file__).parents[2] / "docs/pictures" / name for name in ("live-table.svg", "report.png"))
+    svg = ElementTree.parse(table).getroot()
+    text = "".join(part.text or "" for part in svg.iter("{http://www.w3.org/2000/svg}text")).replace("\xa0", " ")
+    assert re.search(r"step\s*6\d/100", text)
+    assert "reward" in text
+    assert "url(http" not in table.read_text(encoding="utf-8")
+    assert report.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+    assert max(path.stat().st_size for path in (table, report)) < 200_000

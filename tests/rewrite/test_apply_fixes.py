@@ -58,8 +58,6 @@ def test_a_loop_is_dropped_by_its_first_line() -> None:
     source = "def go(rows):\n    made = []\n    for row in rows:\n        made.append(row)\n    return made\n"
     emitted = emit(source, kept=(0,), fixes=(fix(Edit("drop_statement", "go", "for row in rows")),))
     assert body(emitted) == "def go(rows):\n    made = []\n    return made\n"
-    with pytest.raises(CheckFailed, match="found"):
-        emit(source, kept=(0,), fixes=(fix(Edit("drop_statement", "go", "for row in others")),))
 
 
 def test_a_wrong_count_never_passes() -> None:

@@ -46,6 +46,9 @@ SOURCE = textwrap.dedent(
 
 
 def test_attached_comment_goes_with_its_statement() -> None:
+    assert "\none = 1; three = 3\n" in drop_statements(SOURCE, frozenset({0, 1, 5, 7})).text
+    assert drop_statements(SOURCE, frozenset()).text == '# Copyright of somebody\n"""What this is."""\n'
+    assert drop_statements(SOURCE, frozenset(range(9))).text is SOURCE
     left = drop_statements(SOURCE, frozenset({0, 1, 2, 4, 5, 6, 7, 8}))
     assert "says hello" not in left.text
     assert "trailing thought" not in left.text
@@ -70,18 +73,6 @@ def test_a_section_comment_goes_with_its_last_statement() -> None:
         # the end
         '''
     ).replace("LIMIT = 3  # why three\n\n\nclass", "LIMIT = 3  # why three\n\n\n# ---- numbers ----\n\n\nclass")
-
-
-def test_some_statements_of_a_line() -> None:
-    assert "\none = 1; three = 3\n" in drop_statements(SOURCE, frozenset({0, 1, 5, 7})).text
-
-
-def test_the_docstring_and_the_licence_always_stay() -> None:
-    assert drop_statements(SOURCE, frozenset()).text == '# Copyright of somebody\n"""What this is."""\n'
-
-
-def test_nothing_to_drop_is_the_text_itself() -> None:
-    assert drop_statements(SOURCE, frozenset(range(9))).text is SOURCE
 
 
 @given(st.frozensets(st.integers(0, 8)))

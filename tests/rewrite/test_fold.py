@@ -79,17 +79,6 @@ elif y:
     a = 3
 else:
     a = 4
-=== the first of several
-from .switches import CRITIC
-if CRITIC:
-    a = 2
-elif y:
-    a = 3
----
-a = 2
----
-if y:
-    a = 3
 === expressions
 from .switches import CRITIC
 a = f(x if CRITIC else "ä", CRITIC and g(y))

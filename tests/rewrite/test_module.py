@@ -51,10 +51,6 @@ def test_whole_output() -> None:
     assert emitted.warnings == ("verl/deep/pack/thing.py:13: the string 'verl.nowhere.at_all' names nothing vendored",)
 
 
-def test_twice_is_the_same() -> None:
-    assert emit(SOURCE).text == emit(SOURCE).text
-
-
 def test_line_ends_and_a_shebang() -> None:
     text = emit("from verl import Batch\r\nimport os\r\n\r\nx = Batch\r\n").text
     assert text.count("\r\n") == text.count("\n")

@@ -3,10 +3,9 @@
 import json
 
 from extractor.pipeline.render.registered import collect_registered_words
-from extractor.pipeline.render.schema import group_names, map_aliases, read_schema, select_schema, write_shipped
+from extractor.pipeline.render.schema import map_aliases, select_schema, write_shipped
 from extractor.values.setting_types import read_types_and_words
 
-FIELDS = {"also", "null_or", "values", "range", "hint", "only_with", "still_with", "needs", "without", "path", "reader"}
 LR, STEPS = "actor_rollout_ref.actor.optim.lr", "actor_rollout_ref.actor.optim.lr_warmup_steps"
 CODE = '''
 class Known(str, Enum):
@@ -23,14 +22,6 @@ def gae(batch, lam):
 def own(config):
     return config.get("gamma")
 '''
-
-
-def test_the_schema_has_known_fields_only() -> None:
-    assert {name for known in read_schema().values() for name in known} == FIELDS
-    for known in read_schema().values():
-        switches = known.get("only_with", [])
-        for switch in [switches] if isinstance(switches, str) else switches:
-            assert switch.count("=") == 1
 
 
 def test_a_project_is_told_of_its_own_settings() -> None:
@@ -54,10 +45,6 @@ def test_a_project_is_told_of_its_own_settings() -> None:
     assert "only_with" not in select_schema([ratio], {}, {}, {})[ratio]
     assert "only_with" in select_schema([ratio, STEPS], {}, {}, {})[ratio]
     assert map_aliases([LR]) == {"learning_rate": LR, "lr": LR}
-
-
-def test_settings_are_listed_by_section() -> None:
-    assert group_names(["top", "a.b.y", "a.b.x"]) == {"": "top", "a.b": "x y"}
 
 
 def test_what_registered_functions_read() -> None:

@@ -131,7 +131,6 @@ def test_before_and_after(name: str) -> None:
         ("def f():\n    from ray.util import queue as q\n    return q.Queue()\n", 3),
         ("import ray\n\n\ndef f(handle):\n    return handle.step.remote()\n\n\nray.get(1)\n", 5),
         ("import ray\n\n\n@ray.remote\nclass Actor: ...\n", 5),
-        ("import ray\n\nHandle = ray.ObjectRef\n", 3),
         ("try:\n    import ray\n\n    HAS = True\nexcept ImportError:\n    HAS = False\nprint(HAS)\n", 2),
     ],
 )

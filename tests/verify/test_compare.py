@@ -1,17 +1,19 @@
+"""What is compared of a project with upstream, what is told of differences, and how much of the code ran."""
+
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from extractor.pipeline.source import Source
+from extractor.usecases.verify import project_files
 from extractor.usecases.verify.compare import find_difference
-from extractor.usecases.verify.parity import ParityVerdict, compare
+from extractor.usecases.verify.parity import ParityVerdict, check_coverage, compare, find_declared_by_both
+from tests.verify.projects import small
 
 
 def tensor(*values: float, dtype: str = "torch.float32", shape: list[int] | None = None) -> list[Any]:
     return ["t", dtype, [len(values)] if shape is None else shape, [float(value) for value in values]]
-
-
-def number(value: float) -> list[Any]:
-    return ["v", value]
 
 
 NAN = float("nan")
@@ -22,22 +24,14 @@ NAN = float("nan")
     [
         (tensor(1, 2, 3), tensor(1, 2.5, 3), "float32[3]: 1 of 3 elements differ, by at most 0.5"),
         (tensor(0.0, 1), tensor(-0.0, 1), "float32[2]: 1 of 2 elements differ, by at most 0"),
-        (tensor(1.0, shape=[]), tensor(2.0, shape=[]), "1.0 upstream, 2.0 here"),
         (tensor(1, 2), tensor(1, 2, shape=[2, 1]), "float32[2] upstream, float32[2, 1] here"),
         (tensor(1, 2), tensor(1, 2, dtype="torch.float64"), "float32[2] upstream, float64[2] here"),
         (tensor(1, NAN), tensor(1, 2), "float32[2]: 1 of 2 elements differ, by at most nan"),
-        (number(0.1), number(0.2), "0.1 upstream, 0.2 here"),
-        (number(1.0), ["v", 1], "1.0 upstream, 1 here"),
-        (["v", "a"], ["v", "b"], "'a' upstream, 'b' here"),
-        (["s", "list", [number(1.0)]], ["s", "tuple", [number(1.0)]], "list of 1 upstream, tuple of 1 here"),
+        (["v", 1.0], ["v", 1], "1.0 upstream, 1 here"),
+        (["s", "list", [["v", 1.0]]], ["s", "tuple", [["v", 1.0]]], "list of 1 upstream, tuple of 1 here"),
         (["s", "list", [["v", 1], ["v", 2]]], ["s", "list", [["v", 1], ["v", 3]]], "[1]: 2 upstream, 3 here"),
         (["d", [["a", ["v", 1]]]], ["d", [["b", ["v", 1]]]], "a is missing here"),
         (["d", [["a", ["v", 1]]]], ["d", [["a", ["v", 2]]]], "a: 1 upstream, 2 here"),
-        (
-            ["d", [["a", ["v", 1]], ["b", ["v", 1]]]],
-            ["d", [["b", ["v", 1]], ["a", ["v", 1]]]],
-            "the order of the keys",
-        ),
     ],
 )
 def test_the_difference_in_words(left: list[Any], right: list[Any], words: str) -> None:
@@ -81,3 +75,61 @@ def test_fixes_without_a_counterpart_and_families_as_a_whole() -> None:
     nowhere = {"family": result(error="E")}
     assert [case.verdict for case in compare({}, nowhere, {})] == [ParityVerdict.OURS_ONLY]
     assert len(compare(upstream, {"family": result(absent="verl.m")}, {})) == 1, "what is not vendored counts once"
+
+
+TEXT = '''"""Words."""
+
+
+def used(x):
+    """Words."""
+    if x:
+        return 1
+    return 2
+
+
+def unused():
+    return 3
+
+
+def _private():
+    return 4
+
+
+class Thing:
+    def method(self):
+        return 5
+
+    def nothing(self):
+        pass
+'''
+
+
+def test_functions_count_as_covered_where_a_line_of_them_ran(tmp_path: Path) -> None:
+    project = small(tmp_path / "p", {"toy/core.py": TEXT})
+    path = str((project / "toy/core.py").resolve())
+    check = check_coverage(project_files.read_project(project), {path: [1, 4, 6, 7, 11, 15, 19, 20, 21]})
+    assert check.details == ("toy/core.py: 2 of 3 functions, 50% of lines; not covered: unused",)
+    assert "ran 50% of the lines of the functions in 1 vendored file, in 2 of 3 public functions" in check.summary
+    check = check_coverage(project_files.read_project(project), {})
+    assert check.ok
+    assert check.details == ("toy/core.py: 0 of 3 functions, 0% of lines; not covered: used, unused, Thing.method",)
+
+
+OURS = """
+LIMIT = 3
+def kept(a, b=2): ...
+def of_the_owner(c=4): ...
+class Config:
+    rate: float = 0.5
+    more: int
+    def check(self, strict=True): ...
+"""
+
+
+def test_what_an_owner_adds_is_not_compared(tmp_path: Path) -> None:
+    project = small(tmp_path / "project", {"toy/core.py": OURS, "toy/own.py": "def f(a=1): ..."})
+    theirs = OURS.replace("def of_the_owner(c=4): ...", "def gone(c=4): ...").encode()
+    source = Source("0.6.1", "wheel", "0" * 64, {"verl/core.py": theirs}, "")
+    assert find_declared_by_both(project_files.read_project(project), source) == {
+        "verl.core": ["Config", "Config.check", "Config.rate", "LIMIT", "kept"]
+    }

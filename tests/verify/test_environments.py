@@ -1,6 +1,5 @@
 """`verify` in environments as people make them: the project itself is installed in its own."""
 
-import os
 import subprocess
 import sys
 import sysconfig
@@ -8,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.verify import interpreter, project_files
+from extractor.usecases.verify import interpreter, project_files, requirements, run_verify
 from extractor.usecases.verify.closed_imports import check_importable
 from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.errors import CheckFailed
@@ -20,22 +19,15 @@ FILES = {
     "toy/other.py": "y = 1\n",
     "main.py": "x = 1\n",
 }
-# As `make setup` and uv do it, as `pip install .`, and the two other ways of setuptools to install a link.
-WAYS = [
-    ("-e",),
-    pytest.param((), marks=pytest.mark.thorough),
-    pytest.param(("--config-settings=editable_mode=strict", "-e"), marks=pytest.mark.thorough),
-    pytest.param(("--config-settings=editable_mode=compat", "-e"), marks=pytest.mark.thorough),
-]
 
 
-def environment(project: Path, *how: str, install: bool = True) -> Path:
-    """An environment in the project, with the packages of this one and the project itself; the environment's own."""
+def environment(project: Path, how: tuple[str, ...] | None) -> Path:
+    """An environment in the project, with the packages of this one, into which pip installs it so; its own packages."""
     folder = project / ".venv"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(folder), "platbase": str(folder)}))
     (packages / "borrowed.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
-    if install:
+    if how is not None:
         pip = [sys.executable, "-m", "pip", "--python", str(folder / "bin/python"), "install", "-q"]
         options = ["--no-deps", "--no-build-isolation", "--disable-pip-version-check"]
         subprocess.run([*pip, *options, *how, str(project)], check=True)
@@ -47,10 +39,10 @@ def importable(project: Path) -> Check:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", WAYS)
+@pytest.mark.parametrize("how", [("-e",), pytest.param((), marks=pytest.mark.thorough)])
 def test_a_project_that_is_installed_in_its_environment(tmp_path: Path, how: tuple[str, ...]) -> None:
     project = small(tmp_path / "a project, schön", FILES)
-    environment(project, *how)
+    environment(project, how)
     check = importable(project)
     assert check.ok, check.details
     assert interpreter.choose(project, None) == str(project / ".venv/bin/python")
@@ -64,7 +56,7 @@ def test_a_project_that_is_installed_in_its_environment(tmp_path: Path, how: tup
 def test_an_error_in_the_environment_is_not_the_projects(tmp_path: Path) -> None:
     """The environment lies in the project's directory: what breaks in it is shown where the project uses it."""
     project = small(tmp_path / "p", {**FILES, "toy/other.py": "import yaml\ny = 1\n"})
-    packages = environment(project, install=False)
+    packages = environment(project, None)
     (packages / "yaml.py").write_text("raise ImportError('two\\nlines')\n", encoding="utf-8")
     check = importable(project)
     assert check.details[-1] == "toy.other: ImportError: two lines (toy/other.py:1)"
@@ -102,18 +94,6 @@ def test_which_environment_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert interpreter.choose(project, None) == uvs
 
 
-def test_a_python_named_by_a_relative_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The driver runs elsewhere."""
-    project = small(tmp_path / "p", FILES)
-    monkeypatch.chdir(tmp_path)
-    for name in ("torch", "yaml"):  # in the way of none
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "__init__.py").write_text("raise SystemExit(1)\n", encoding="utf-8")
-    chosen = interpreter.choose(project, os.path.relpath(sys.executable))
-    assert Path(chosen).is_absolute()
-    assert check_importable(project_files.read_project(project), chosen).ok
-
-
 def test_only_what_is_required_can_be_imported(tmp_path: Path, python: str) -> None:
     check = check_importable(project_files.read_project(small(tmp_path / "p", FILES)), python)
     assert check.status is CheckStatus.OK
@@ -123,3 +103,38 @@ def test_only_what_is_required_can_be_imported(tmp_path: Path, python: str) -> N
     assert check.status is CheckStatus.FAILED
     for name in ("ray", "verl", "pytest", "vllm"):
         assert f"toy.{name}s: ModuleNotFoundError: No module named '{name}' (toy/{name}s.py:1)" in check.details
+
+
+def test_a_named_python_must_exist(tmp_path: Path) -> None:
+    with pytest.raises(CheckFailed, match="cannot be started") as caught:
+        interpreter.choose(tmp_path, str(tmp_path / "none"))
+    assert "--python" in caught.value.hint
+
+
+def test_a_python_without_torch_fails_with_a_hint(tmp_path: Path) -> None:
+    bare = tmp_path / "python"
+    bare.write_text("#!/bin/sh\nexit 3\n", encoding="utf-8")
+    bare.chmod(0o755)
+    report = run_verify(small(tmp_path / "p", {"toy/core.py": "x = 1\n"}), source=None, python=str(bare))
+    assert not report.ok
+    failed = {check.name: check for check in report.checks}
+    assert failed["importable"].status is CheckStatus.FAILED
+    assert "does not have torch" in failed["importable"].summary
+    assert failed["parity"].status is CheckStatus.SKIPPED
+
+
+def test_a_script_that_dies_is_reported_with_what_it_printed(tmp_path: Path) -> None:
+    with pytest.raises(CheckFailed, match="running this ended with exit code 1 and without a result") as caught:
+        interpreter.run_jobs(sys.executable, "none", {"this": {}}, tmp_path, 60)
+    assert "KeyError: 'none'" in caught.value.hint
+
+
+def test_requirements_as_import_names(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text(
+        '[project]\ndependencies = ["Hydra-Core>=1", "torch"]\noptional-dependencies = {dev = ["pytest"]}\n',
+        encoding="utf-8",
+    )
+    assert requirements.read(tmp_path) == ({"hydra", "torch"}, {"pytest"}, set())
+    assert requirements.import_name("hydra-core") == "hydra"
+    assert requirements.import_name("qwen-vl-utils") == "qwen_vl_utils"
+    assert requirements.read(tmp_path / "none") == (set(), set(), set())

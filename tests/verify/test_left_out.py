@@ -41,12 +41,9 @@ LINES = (
     ({"start": "engine.stop()"}, 11),
     ({"start": "getattr(engine, 'stop')"}, 11),
     ({"start": "getattr(engine, 'st' + kind)"}, 0),
-    ({"start": "getattr(engine, 'sto' + kind)"}, 11),
     ({"start": "getattr(engine, f'{kind}top')"}, 11),
-    ({"start": "partial(engine, stop=1)"}, 11),
     ({"start": "torch.stop(engine)"}, 0),
     ({"run": "self.stop()"}, 4),
-    ({"run": "super().stop()"}, 4),
     ({"go": "self.stop()"}, 0),
     ({"go": "self.engine.stop()"}, 9),
     # A method that the owner has written anew is there.

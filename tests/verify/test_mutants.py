@@ -11,7 +11,6 @@ DATASET, PROTOCOL = "verl.utils.dataset.rl_dataset:RLHFDataset", "verl.protocol:
 ANYWHERE = (
     (f"{CORE}:compute_grpo_outcome_advantage", "constant", "2", 1),  # a group of two
     (f"{PROTOCOL}.select", "default", "True", 1),
-    (f"{PROTOCOL}.repeat", "default", "3", 1),
     (f"{PROTOCOL}.repeat", "default", "False", 1),
     ("verl.utils.torch_functional:postprocess_data", "constant", "3", 2),  # the split of "middle"
 )

@@ -30,18 +30,7 @@ def families(check: Check, verdict: str) -> set[str]:
 
 
 # Cases that are equal: fewer would mean that something is no longer compared.
-LEAST = {
-    "0.4.0": 900,
-    "0.4.1": 900,
-    "0.5.0": 900,
-    "0.6.0": 1000,
-    "0.6.1": 1200,
-    "0.7.0": 1200,
-    "0.7.1": 1300,
-    "0.8.0": 1500,
-    "0.9.0": 1600,
-    "0.9.1": 1600,
-}
+LEAST = dict(zip(ALL, (900, 900, 900, 1000, 1200, 1200, 1300, 1500, 1600, 1600), strict=True))
 # Cases of what the release cannot do: split a batch, describe its metadata, take a reward manager.
 LACKING = {"0.4.0": {"protocol.combine", "protocol.make"}, "0.5.0": {"protocol.make"}}
 LACKING["0.4.1"] = {*LACKING["0.4.0"], "reward"}

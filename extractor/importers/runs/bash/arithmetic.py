@@ -55,9 +55,12 @@ def evaluate(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> 
     if tree is None:
         raise NotKnown(text)
     try:
-        return _evaluate(tree, lookup, depth)
+        value = _evaluate(tree, lookup, depth)
     except (ZeroDivisionError, RecursionError):
         raise NotKnown(text) from None
+    if not -_LARGEST <= value < _LARGEST:
+        raise NotKnown(text)
+    return value
 
 
 def _evaluate(node: ast.AST, lookup: Callable[[str], str | None], depth: int) -> int:
