@@ -217,7 +217,7 @@ def test_features_that_are_used_stay_and_others_go(run: Run, tmp_path: Path) -> 
     hook = root / "toy/custom/reward_manager.py"
     hook.write_text(hook.read_text() + "\n\ndef judge(text):\n    from ..rewards.verified_code import score_code\n")
     (root / "runs.sh").write_text("python main.py --multirun algorithm.adv_estimator=grpo,rloo\n")
-    (root / "script.py").write_text("from toy import LocalRollouts, load_config\n")
+    (root / "script.py").write_text("from toy import LocalRolloutManager, load_config\n")
     plots = root / "toy/tracking/plots.py"
     plots.write_text(plots.read_text() + "\nMINE = 1\n")
 
