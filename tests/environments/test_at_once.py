@@ -1,49 +1,37 @@
 """Episodes with an engine that writes beside what it is writing already: none waits for another."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from tests.environments.support import OneProcess, Project, Scripted, prompts_of, rollouts_of
 
-PROMPT = "<user>?<assistant>"
-TURNS = 3
+EPISODES = TURNS = 3
 
 
 class AtOnce(Scripted):
     """The scripted engine, which also writes each turn as soon as it is asked for."""
 
-    def __init__(self, package: Project, write: Any, delay: Callable[[int], float]) -> None:
-        super().__init__(package, write)
-        self.delay = delay
-        self.seeds: dict[tuple[int, int], int] = {}
-        self.error: Exception | None = None
+    error: Exception | None = None
 
     @contextlib.contextmanager
-    def writer(self, meta_info: dict[str, Any]) -> Iterator[_Writer]:
-        yield _Writer(self)
+    def writer(self, meta_info: dict[str, Any]) -> Iterator[Any]:
+        self.seeds: set[int] = set()
+        yield SimpleNamespace(write=self._write_turn, leave=lambda: None, check=self._check)
 
-
-class _Writer:
-    def __init__(self, engine: AtOnce) -> None:
-        self.engine = engine
-
-    async def write(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Any:
-        self.engine.seeds[episode, len(context)] = seed
-        await asyncio.sleep(self.engine.delay(episode))
-        tokens = self.engine.write([context])[0][:max_tokens]
+    async def _write_turn(self, episode: int, context: list[int], max_tokens: int, seed: int) -> Any:
+        self.seeds.add(seed)
+        await asyncio.sleep(0.02 * episode)
+        tokens = self.write([context])[0][:max_tokens]
         return tokens, [-float(token) for token in tokens]
 
-    def leave(self) -> None: ...
-
-    def check(self) -> None:
-        if self.engine.error is not None:
-            raise self.engine.error
+    def _check(self) -> None:
+        if self.error is not None:
+            raise self.error
 
 
 class Env:
@@ -60,19 +48,18 @@ class Env:
 
 @pytest.fixture
 def played(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """A function from environments, and how long each episode's turns take, to the batch and the engine."""
+    """A function from a class of environments to the batch and the engine."""
 
-    def play(make_env: Any, delays: list[float], *overrides: str, error: Exception | None = None) -> Any:
-        monkeypatch.setattr(episodic.module("custom.env_wrapper"), "make_env", make_env)
+    def play(kind: type[Env], *overrides: str, error: Exception | None = None) -> Any:
+        monkeypatch.setattr(episodic.module("custom.env_wrapper"), "make_env", lambda settings: kind())
         config = episodic.config("local.env.max_turn_tokens=null", *overrides)
         seven = tokenizer("7<eos>")["input_ids"]
-        engine = AtOnce(episodic, lambda contexts: [seven] * len(contexts), delays.__getitem__)
+        engine = AtOnce(episodic, lambda contexts: [seven] * len(contexts))
         engine.error = error
         rollouts = rollouts_of(episodic, config, tokenizer, OneProcess(), engine)
-        infos = [{"place": place} for place in range(len(delays))]
-        prompts = prompts_of(episodic, [tokenizer(PROMPT)["input_ids"]] * len(delays), infos)
-        draws = episodic.module("run.seeds").drawing_from(1)
-        with draws:
+        infos = [{"place": place} for place in range(EPISODES)]
+        prompts = prompts_of(episodic, [tokenizer("<user>?<assistant>")["input_ids"]] * EPISODES, infos)
+        with episodic.module("run.seeds").drawing_from(1):
             return rollouts.generate(prompts), engine
 
     return play
@@ -91,7 +78,7 @@ def test_a_slow_environment_holds_no_other_up(played: Any) -> None:
                 over.set()
             return result
 
-    batch, engine = played(lambda settings: Waits(), [0.0] * 3)
+    batch, engine = played(Waits)
     assert batch.non_tensor_batch["env_end"].tolist() == ["terminated"] * 3, batch.non_tensor_batch["env_error"]
     assert batch.non_tensor_batch["turns"].tolist() == [TURNS] * 3
     assert engine.calls == []  # no turn was written with others'
@@ -99,10 +86,10 @@ def test_a_slow_environment_holds_no_other_up(played: Any) -> None:
 
 def test_turns_taken_together_give_the_same(played: Any) -> None:
     """That what is drawn depends on no clock is tested with a server."""
-    alone, engine = played(lambda settings: Env(), [0.0, 0.02, 0.04])
-    assert len({*engine.seeds.values()}) == 3 * TURNS
-    together, engine = played(lambda settings: Env(), [0.0] * 3, "local.env.turn_by_turn=true")
-    assert [len(contexts) for contexts, _ in engine.calls] == [3] * TURNS
+    alone, engine = played(Env)
+    assert len(engine.seeds) == EPISODES * TURNS
+    together, engine = played(Env, "local.env.turn_by_turn=true")
+    assert [len(contexts) for contexts, _ in engine.calls] == [EPISODES] * TURNS
     assert set(together.batch.keys()) == set(alone.batch.keys())
     for name in sorted(together.batch.keys()):
         assert together.batch[name].equal(alone.batch[name]), name
@@ -122,5 +109,5 @@ def test_the_engines_error_ends_all_episodes(played: Any, episodic: Project) -> 
 
     error = episodic.module("workers.rollout_interface").RolloutError("it has ended", "start it again")
     with pytest.raises(type(error), match="it has ended"):
-        played(lambda settings: Hangs(), [0.0, 0.0], error=error)
-    assert sorted(given_up) == [0, 1]
+        played(Hangs, error=error)
+    assert sorted(given_up) == [0, 1, 2]

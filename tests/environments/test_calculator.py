@@ -17,7 +17,6 @@ FRAME = ('<tool_call>{"name": "add", "arguments": {"a": ', ', "b": ', "}}</tool_
 TOOL = '''
 from calculator.vendored.tools.function_tool import function_tool
 
-
 @function_tool
 def add(a: int, b: int) -> str:
     """Add two numbers.
@@ -48,25 +47,18 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None):
     answer = share(turns[1], ground_truth) if len(turns) == 2 else 0.0
     return {{"score": 0.6 * call + 0.4 * answer, "acc": float(answer == 1)}}
 """
-LEARNED = 60
+SHOWN = LEARNED = 60
 
 
-# The toy model of a project with vLLM has other heads, and copies sooner from demonstrations and later from rewards.
-@pytest.mark.parametrize(
-    ("engine", "shown", "least"), [("hf", 60, 0.85), pytest.param("vllm", 30, 0.4, marks=pytest.mark.vllm)]
-)
-def test_held_out_sums_come_out_right(verl: None, tmp_path: Path, engine: str, shown: int, least: float) -> None:
+def test_held_out_sums_come_out_right(verl: None, tmp_path: Path) -> None:
     """300 demonstrations, then rewards: of 100 other sums more are right after than before."""
-    if engine == "vllm":
-        pytest.importorskip("vllm")
-    configuration = Configuration("0.9.1", engine, features=("tools", "sft"), package="calculator")
-    root = make(configuration, tmp_path / "project").root
+    root = make(Configuration("0.9.1", features=("tools", "sft"), package="calculator"), tmp_path / "project").root
     model = _save_model(root)
     _write_data(root)
     _run(
         root,
         "shown",
-        shown,
+        SHOWN,
         *("--config-name", "sft", f"actor_rollout_ref.model.path={model}", "data.train_files=shown.jsonl"),
         *("data.train_batch_size=100", "data.max_length=64", "actor_rollout_ref.actor.optim.lr=5e-3"),
         "trainer.test_freq=-1",
@@ -76,7 +68,7 @@ def test_held_out_sums_come_out_right(verl: None, tmp_path: Path, engine: str, s
         root,
         "learned",
         LEARNED,
-        f"actor_rollout_ref.model.path=shown/global_step_{shown}/actor",
+        f"actor_rollout_ref.model.path=shown/global_step_{SHOWN}/actor",
         *("data.train_files=train.jsonl", "data.val_files=val.jsonl", "data.max_prompt_length=12"),
         *(f"{MULTI_TURN}.enable=true", f"{MULTI_TURN}.function_tool_path=calculator_tools.py"),
         *(f"{MULTI_TURN}.max_assistant_turns=2", "data.max_response_length=20", "local.env.max_turn_tokens=8"),
@@ -85,9 +77,7 @@ def test_held_out_sums_come_out_right(verl: None, tmp_path: Path, engine: str, s
         *("trainer.val_before_train=true", f"trainer.test_freq={LEARNED}"),
     )
     right = [row[key] for row in rows for key in row if key.startswith("val-core/") and "/acc/" in key]
-    seconds = sum(row.get("timing_s/step", 0) for row in rows)
-    print(f"{engine}: {right[0]:.2f} of held-out sums, then {right[-1]:.2f}; {seconds:.0f} s of steps with rewards")
-    assert right[0] + 0.15 <= right[-1] >= least
+    assert right[0] + 0.15 <= right[-1] >= 0.85
     assert rows[-1]["env/tool_calls/mean"] > 0.99
     forget("calculator")
 

@@ -1,6 +1,7 @@
 """Tools of MCP servers: real servers of the official package, over a program's pipes and over HTTP."""
 
 import asyncio
+import contextlib
 import json
 import socket
 import subprocess
@@ -22,7 +23,7 @@ import asyncio
 import os
 import sys
 from typing import Optional
-from mcp.server.mcpserver import Image, MCPServer
+from mcp.server.mcpserver import MCPServer
 
 server = MCPServer("sums", log_level="CRITICAL")
 
@@ -49,19 +50,13 @@ async def odd(how: str) -> str:
     await asyncio.sleep(30)
 
 
-@server.tool()
-def picture() -> Image:
-    """Draw."""
-    return Image(data=b"123", format="png")
-
-
 kind, *port = sys.argv[1:]
 server.run(kind, **({"port": int(port[0])} if port else {}))
 '''
 ENTRY = """
 tools:
   - class_name: verl.tools.mcp_base_tool.MCPBaseTool
-    config: {{type: mcp, timeout: {timeout}, rate_limit: {rate}}}
+    config: {{type: mcp, timeout: {timeout}, rate_limit: 100}}
     mcp:
       mcp_servers_config_path: {servers}
       tool_selected_list: [{selected}]
@@ -84,23 +79,18 @@ def address(project: Project) -> Iterator[str]:
         port = free.getsockname()[1]
     program = [sys.executable, "server.py", "streamable-http", str(port)]
     with subprocess.Popen(program, cwd=project.root, stderr=subprocess.DEVNULL) as process:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and process.poll() is None:
-            try:
-                socket.create_connection(("127.0.0.1", port)).close()
+        for _ in range(600):
+            with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)):
                 break
-            except OSError:
-                time.sleep(0.1)
+            time.sleep(0.1)
         yield f"http://127.0.0.1:{port}/mcp"
         process.kill()
 
 
-def settings_of(
-    project: Project, folder: Path, server: dict[str, Any], selected: str = "", timeout: float = 20, rate: float = 100
-) -> list[str]:
+def settings_of(folder: Path, server: dict[str, Any], selected: str = "", timeout: float = 20) -> list[str]:
     """The settings that name a server's tools, in verl's keys."""
     (folder / "servers.json").write_text(json.dumps({"mcpServers": {"sums": server}}))
-    text = ENTRY.format(servers=folder / "servers.json", selected=selected, timeout=timeout, rate=rate)
+    text = ENTRY.format(servers=folder / "servers.json", selected=selected, timeout=timeout)
     (folder / "tools.yaml").write_text(text)
     return [
         f"{MULTI_TURN}.enable=true",
@@ -126,9 +116,9 @@ def answer(tool: Any, **arguments: Any) -> str:
 def test_its_tools_answer(project: Project, address: str, tmp_path: Path) -> None:
     """Schemas are the server's, whole; what breaks costs its own call, and the server is started again."""
     for server in ({"url": address, "auth_token": "x"}, program(project)):
-        config = project.config(*settings_of(project, tmp_path, server, timeout=5))
+        config = project.config(*settings_of(tmp_path, server, timeout=5))
         tools = {tool.name: tool for tool in project.module("episodes.tools").load_tools(config)}
-        assert list(tools) == ["add", "told", "odd", "picture"]
+        assert list(tools) == ["add", "told", "odd"]
         schema = tools["add"].tool_schema.model_dump(exclude_unset=True, exclude_none=True)
         properties = schema["function"]["parameters"]["properties"]
         assert properties["a"] == {"title": "A", "type": "integer"}
@@ -140,12 +130,11 @@ def test_its_tools_answer(project: Project, address: str, tmp_path: Path) -> Non
             ("odd", {"how": "raise"}, "Error executing tool odd"),
             ("odd", {"how": "hang"}, "longer than 5 s"),
             ("add", {"a": "x"}, "integer"),
-            ("picture", {}, "answers by image"),
         ):
             with pytest.raises(Exception, match=said):
                 answer(tools[name], **arguments)
         assert answer(tools["add"], a=5, b=4) == "9"
-    config = project.config(*settings_of(project, tmp_path, program(project)))
+    config = project.config(*settings_of(tmp_path, program(project)))
     tools = {tool.name: tool for tool in project.module("episodes.tools").load_tools(config)}
     with pytest.raises(Exception, match="closed"):
         answer(tools["odd"], how="die")
@@ -153,10 +142,10 @@ def test_its_tools_answer(project: Project, address: str, tmp_path: Path) -> Non
 
 
 def test_episodes_call_them(project: Project, tmp_path: Path) -> None:
-    """The schemas are in the prompts of rollouts, and of the dataset, which reads the file by itself."""
+    """Their schemas are in the prompts."""
     model, tokenizer = support.save_ascii_model(project, tmp_path / "toy", shows_tools=True)
     sizes = (f"actor_rollout_ref.model.path={model}", "data.max_prompt_length=40", "data.max_response_length=200")
-    config = project.config(*settings_of(project, tmp_path, program(project), selected="add"), *sizes)
+    config = project.config(*settings_of(tmp_path, program(project), selected="add"), *sizes)
     project.module("episodes.tools").check_tools(config)
     turns = ['<tool_call>{"name": "add", "arguments": {"a": 3, "b": 4}}</tool_call><eos>', "7<eos>"]
     engine = support.scripted(project, tokenizer, [turns])
@@ -164,29 +153,12 @@ def test_episodes_call_them(project: Project, tmp_path: Path) -> None:
     batch = support.rollouts_of(project, config, tokenizer, OneProcess(), engine).generate(prompts)
     assert parts(batch, tokenizer)[1] == (0, "<tool>7<assistant>")
     assert tokenizer.decode(engine.calls[0][0][0]) == "[add]<user>question 0<assistant>"
-    datasets = project.module("data.datasets")
-    rows = [{"prompt": "3+4", "ground_truth": "7"}]
-    data = datasets.dataset_of_rows(rows, "train", datasets.data_section(config), tokenizer)
-    assert tokenizer.decode(data.__getitems__([0])[0]["raw_prompt_ids"]) == "[add]<user>3+4<assistant>"
-
-
-def test_calls_keep_to_the_rate(project: Project, tmp_path: Path) -> None:
-    config = project.config(*settings_of(project, tmp_path, program(project), selected="add", rate=4))
-    (tool,) = project.module("episodes.tools").load_tools(config)
-
-    async def calls() -> float:
-        before = time.monotonic()
-        await asyncio.gather(*(tool.execute("", {"a": 1, "b": n}) for n in range(12)))
-        return time.monotonic() - before
-
-    assert 1.7 < asyncio.run(calls()) < 15  # twelve at four in a second, of which a second's worth comes at once
 
 
 def test_what_cannot_be_used_is_refused(project: Project, tmp_path: Path) -> None:
     for server, selected, said in (
         ({"command": str(tmp_path / "none")}, "", "the MCP server 'sums': FileNotFoundError"),
-        ({"url": "http://127.0.0.1:9/mcp"}, "", "the MCP server 'sums': "),
         (program(project), "subtract", "no MCP server of .*servers.json has subtract"),
     ):
-        settings = tuple(settings_of(project, tmp_path, server, selected=selected))
+        settings = tuple(settings_of(tmp_path, server, selected=selected))
         support.check_refused(project, project.module("episodes.tools").check_tools, {settings: said})

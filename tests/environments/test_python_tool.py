@@ -32,8 +32,7 @@ class Episode:
 @pytest.fixture
 def run(project: Project) -> Run:
     """A function that runs code in an episode, by default the same."""
-    tool = project.module("episodes.python_tool").PythonTool(CONFIG)
-    only = Episode()
+    tool, only = project.module("episodes.python_tool").PythonTool(CONFIG), Episode()
 
     def called(code: str, episode: Any = only) -> str:
         response, _, _ = asyncio.run(tool.execute("", {"code": code}, agent_data=episode))
@@ -42,27 +41,26 @@ def run(project: Project) -> Run:
     return called
 
 
-def test_state_is_kept_in_an_episode_and_seen_in_no_other(run: Run) -> None:
+def test_state_is_kept_in_an_episode_and_seen_in_no_other(project: Project, run: Run) -> None:
     other = Episode()
     assert run("def double(x):\n    return 2 * x\n\nx = double(4)") == ""
     assert run("print('so')\nx + 1") == "so\n9"
     assert "NameError: name 'x' is not defined" in run("x", other)
     assert run("x = 'mine'", other) == ""
-    assert run("x") == "8"
-
-
-def test_an_error_keeps_the_state(run: Run) -> None:
-    run("x = 5")
     assert run("1 / 0").splitlines()[-1] == "ZeroDivisionError: division by zero"
-    assert run("print(").splitlines()[-1] == "SyntaxError: '(' was never closed"
-    assert run("x") == "5"
+    assert run("print('a' * 10**6)") == "a" * 1024 + "\n(the rest is left out)"
+    assert run("x") == "8"
+    if project.module("rewards.sandbox").isolation().holds:
+        assert "Error" in run(f"open({str(project.root / 'main.py')!r})")
+        assert "Error" in run("import socket\nsocket.create_connection(('127.0.0.1', 22))")
+    with pytest.raises(ValueError, match="no setting secnds"):
+        project.module("episodes.python_tool").PythonTool({**CONFIG, "secnds": 1})
 
 
 ENDED = {
     "while True:\n    pass": "the code took longer than 2 s",
     "b = bytearray(10**9)": "it had no more memory",
     "exit(3)": "exit code 3",
-    "import os\nos._exit(4)": "exit code 4",
     "import ctypes\nctypes.string_at(0)": "exit code -11",
 }
 
@@ -76,11 +74,6 @@ def test_what_ends_it_costs_its_own_call(run: Run) -> None:
         assert run("'x' in globals(), 1 + 1") == "(False, 2)"
 
 
-def test_output_is_cut(run: Run) -> None:
-    assert run("x = 1\nprint('a' * 10**6)") == "a" * 1024 + "\n(the rest is left out)"
-    assert run("x") == "1"
-
-
 def test_forks_are_limited_and_end_with_it(run: Run) -> None:
     """A process that the code has forked answers no further call."""
     run("import os, time\nx = 0")
@@ -91,24 +84,13 @@ def test_forks_are_limited_and_end_with_it(run: Run) -> None:
     assert "BlockingIOError" in said or "The interpreter has ended" in said
 
 
-def test_nothing_of_the_trainers_is_seen(project: Project, run: Run) -> None:
-    held = project.module("rewards.sandbox").isolation()
-    if not held.holds:
-        pytest.skip("nothing isolates programs here")
-    assert "Error" in run(f"open({str(project.root / 'main.py')!r})")
-    assert "Error" in run("import socket\nsocket.create_connection(('127.0.0.1', 22))")
-
-
-def test_settings_that_nothing_reads_are_refused(project: Project) -> None:
-    with pytest.raises(ValueError, match="no setting secnds"):
-        project.module("episodes.python_tool").PythonTool({**CONFIG, "secnds": 1})
-
-
-def test_episodes_have_an_interpreter_each_until_they_end(project: Project, tmp_path: Path) -> None:
+def test_episodes_have_an_interpreter_each_until_they_end(
+    project: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """By the loop: two calls of an episode share one; when a rollout is over there is none."""
     file = tmp_path / "tools.yaml"
     file.write_text(json.dumps({"tools": [{"class_name": "kit.episodes.python_tool.PythonTool", "config": CONFIG}]}))
-    path, tokenizer = support.save_ascii_model(project, tmp_path / "toy")
+    model = support.save_ascii_model(project, tmp_path / "toy")
 
     def call(code: str) -> str:
         return f"<tool_call>{json.dumps({'name': 'python', 'arguments': {'code': code}})}</tool_call><eos>"
@@ -116,12 +98,11 @@ def test_episodes_have_an_interpreter_each_until_they_end(project: Project, tmp_
     turns = [[call("x = 20"), call("x + 1"), "21<eos>"], [call("x"), "none<eos>"]]
     started: list[Any] = []
     interpreter = project.module("episodes.interpreter").Interpreter
-    with pytest.MonkeyPatch.context() as patch:
-        begin = interpreter._start
-        patch.setattr(interpreter, "_start", lambda self: (begin(self), started.append(self.process)))
-        batch = support.played(project, (path, tokenizer), turns, f"{MULTI_TURN}.tool_config_path={file}")
-    assert [text for own, text in parts(batch, tokenizer) if not own][1] == "<tool>21<assistant>"
-    assert "NameError" in parts(batch, tokenizer, 1)[1][1]
+    begin = interpreter._start
+    monkeypatch.setattr(interpreter, "_start", lambda self: (begin(self), started.append(self.process)))
+    batch = support.played(project, model, turns, f"{MULTI_TURN}.tool_config_path={file}")
+    assert [text for own, text in parts(batch, model[1]) if not own][1] == "<tool>21<assistant>"
+    assert "NameError" in parts(batch, model[1], 1)[1][1]
     gc.collect()
     deadline = time.monotonic() + 10
     while any(process.poll() is None for process in started) and time.monotonic() < deadline:

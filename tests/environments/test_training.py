@@ -1,21 +1,23 @@
-"""Episodes in training: what is learned from, and that it does not matter how many processes play them."""
+"""Episodes in training: what is learned from, by how many processes; an environment of one's own; one that hangs."""
 
 import json
 import shutil
+import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.environments.support import Project, multi_turn, rollouts_of
-from tests.project.running import forked, python
+from tests.environments.support import MULTI_TURN, Project, multi_turn, rollouts_of
+from tests.processes.launching import TORCHRUN
+from tests.project.running import forked, overrides, python, started, train
 from tests.project.support import make
 from tests.releases import NEWEST
 
 # Full precision is meant where torch says that it casts nothing.
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
-TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2")
 
 
 @pytest.fixture(scope="module")
@@ -67,18 +69,11 @@ def batch(episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: A
     return rollouts.generate(prompts)
 
 
-@pytest.fixture
-def model(model_path: str) -> Any:
-    """The policy's model, as transformers loads it."""
+def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[], Any], model_path: str) -> None:
     import torch
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
-
-
-def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[], Any], model: Any) -> None:
-    import torch
-
+    model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
     log_probs = policy().compute_log_prob(batch).batch["old_log_probs"]
     for row, mask in enumerate(batch.batch["attention_mask"].bool()):
         ids = batch.batch["input_ids"][row][mask][None]
@@ -113,32 +108,6 @@ def test_only_the_models_tokens_are_learned_from(batch: Any, policy: Callable[[]
     assert not all(torch.equal(plain[name], before[name]) for name in plain)
 
 
-def test_the_environments_tokens_are_no_labels(batch: Any, policy: Callable[[], Any]) -> None:
-    """Another token in the place of an observation's last one, with nothing after it: the gradient is the same."""
-    import torch
-
-    last = batch.batch["attention_mask"][:, 8:].sum(-1) - 1
-    rows = torch.arange(len(last))
-    batch.batch["response_mask"][rows, last] = 0  # as if the environment had written it
-    batch.batch["advantages"] = batch.batch["response_mask"].float()
-
-    def gradients(token: int) -> list[Any]:
-        changed = batch.select(deepcopy=True)
-        changed.batch["responses"][rows, last] = token
-        changed.batch["input_ids"][rows, 8 + last] = token
-        model = policy()
-        model.optimizer.step = lambda *_, **__: None
-        model.scheduler.step = lambda *_, **__: None
-        model.optimizer.zero_grad = lambda *_, **__: None
-        changed.batch["old_log_probs"] = model.compute_log_prob(changed).batch["old_log_probs"]
-        model.update(changed)
-        return [parameter.grad.clone() for parameter in model.module.parameters()]
-
-    one, other = gradients(5), gradients(11)
-    assert all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
-    assert any(gradient.abs().max() > 0 for gradient in one)
-
-
 def test_a_single_turn_is_what_the_engine_writes(
     episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any
 ) -> None:
@@ -169,8 +138,7 @@ EPISODES = (
 
 
 def run(root: Path, *settings: str, launcher: tuple[str, ...] = ()) -> None:
-    start = python if launcher else forked
-    done = start(root, *launcher, "main.py", "trainer.logger=[console]", *settings)
+    done = (python if launcher else forked)(root, *launcher, "main.py", "trainer.logger=[console]", *settings)
     assert done.returncode == 0, done.stderr[-3000:]
 
 
@@ -182,14 +150,9 @@ def rows_of(path: Path) -> list[dict[str, Any]]:
 def trained(episodic: Project, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of the recipe with a quarter of its episodes per step: the directory of a copy of the project."""
     root = Path(shutil.copytree(episodic.root, tmp_path_factory.mktemp("trained") / "project"))
-    run(
-        root,
-        *EPISODES,
-        *(f"trainer.{name}=40" for name in ("total_training_steps", "test_freq", "save_freq")),
-        "trainer.val_before_train=false",
-        "trainer.validation_data_dir=one",
-        "trainer.default_local_dir=run",
-    )
+    forty = (f"trainer.{name}=40" for name in ("total_training_steps", "test_freq", "save_freq"))
+    places = ("trainer.validation_data_dir=one", "trainer.default_local_dir=run")
+    run(root, *EPISODES, *forty, *places, "trainer.val_before_train=false")
     return root
 
 
@@ -210,13 +173,15 @@ def test_two_processes_play_the_same_episodes(trained: Path) -> None:
     """Greedy validation of the trained model: five episodes on each of two processes, of different lengths."""
     model = "actor_rollout_ref.model.path=run/global_step_40/actor"
     only = ("trainer.val_only=true", "trainer.validation_data_dir=two", "trainer.default_local_dir=run_two")
-    run(trained, model, "scale=toy", *only, launcher=TORCHRUN)
-    files = (trained / "one" / "40.jsonl", trained / "two" / "0.jsonl")
+    run(trained, model, "scale=toy", *only, launcher=(*TORCHRUN, "--nproc-per-node=2"))
     wanted = ("output", "score", "turns", "gts")
-    texts = [[tuple(row[name] for name in wanted) for row in rows_of(file)] for file in files]
-    assert len(texts[0]) == 10
-    assert texts[0] == texts[1]
-    assert len({turns for _, _, turns, _ in texts[0]}) > 1
+    one, two = (
+        [tuple(row[name] for name in wanted) for row in rows_of(trained / file)]
+        for file in ("one/40.jsonl", "two/0.jsonl")
+    )
+    assert len(one) == 10
+    assert one == two
+    assert len({turns for _, _, turns, _ in one}) > 1
 
 
 @pytest.mark.slow
@@ -231,3 +196,76 @@ def test_vllm_plays_episodes(tmp_path: Path) -> None:
     rows = rows_of(root / "run" / "metrics.jsonl")
     assert rows[-1]["env/turns/mean"] > 1
     assert all(row["training/rollout_probs_diff_max"] < 1e-4 for row in rows if row["step"] > 0)
+
+
+# Begins from seeds, in coroutines, and reports what is no number.
+OWN = """
+import random, time
+
+
+def make_env(settings):
+    return Weather(settings.get("days", 2))
+
+
+class Weather:
+    def __init__(self, days):
+        self.left = days
+
+    async def reset(self, *, seed=None, options=None):
+        self.tomorrow = random.Random(seed).choice("0123456789")
+        return f"{seed % 10}?", {}
+
+    async def step(self, action):
+        self.left -= 1
+        right = action[:1] == self.tomorrow
+        return "-", float(right), right, self.left == 0, {"acc": float(right), "seen": [action]}
+"""
+HANGS = (
+    OWN.partition("    async def step")[0]
+    + """
+    def step(self, action):
+        print("hanging", flush=True)
+        while True:
+            try:
+                time.sleep(600)
+            except OSError:
+                pass
+"""
+)
+
+
+def project_with(environment: str, project: Project, folder: Path) -> Path:
+    root = Path(shutil.copytree(project.root, folder / "project"))
+    (root / project.package / "custom" / "env_wrapper.py").write_text(environment, encoding="utf-8")
+    return root
+
+
+def test_an_environment_of_ones_own_trains(episodic: Project, tmp_path: Path) -> None:
+    """In one turn, and in two: without a change of any other file."""
+    root = project_with(OWN, episodic, tmp_path)
+    *_, last = train(root, f"{MULTI_TURN}.enable=false")
+    assert last["step"] == 2
+    assert "reward/acc/mean" in last
+    assert "reward/seen/mean" not in last
+    (root / "checkpoints").rename(root / "one")
+    *_, last = train(root, f"{MULTI_TURN}.enable=true", "data.max_response_length=20")
+    assert (last["step"], last["env/errors"], last["env/turns/max"]) == (2, 0, 2)
+
+
+def test_a_run_that_hangs_ends(episodic: Project, tmp_path: Path) -> None:
+    root, output = project_with(HANGS, episodic, tmp_path), tmp_path / "output"
+    hanging = started(root, output, "main.py", *overrides("data.env.val_size=4"))
+    try:
+        for sign in ("hanging", "stopping after this step"):
+            while not (output.exists() and sign in output.read_text(encoding="utf-8")):
+                assert hanging.poll() is None, output.read_text(encoding="utf-8")
+                time.sleep(0.1)
+            time.sleep(1.0)  # a signal that comes at once is the same one, passed on
+            hanging.send_signal(signal.SIGTERM)
+        code = hanging.wait(120)
+    finally:
+        hanging.kill()
+    seen = output.read_text(encoding="utf-8")
+    assert code == 130, seen
+    assert "interrupted" in seen.partition("stopping after this step")[2]
+    assert "Traceback" not in seen

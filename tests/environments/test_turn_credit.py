@@ -1,6 +1,5 @@
 """Advantages over turns: which give the gradient of the expected return, found by every outcome of a small tree."""
 
-import inspect
 import itertools
 from collections.abc import Callable
 from functools import partial
@@ -33,7 +32,6 @@ def log_probs_of(logits: torch.Tensor, actions: tuple[int, ...]) -> torch.Tensor
 def expected_gradient(estimate: Estimator, logits: torch.Tensor) -> torch.Tensor:
     """The mean over all groups of episodes of the gradient that an estimator's advantages give."""
     import numpy as np
-    from omegaconf import OmegaConf
 
     total = torch.zeros_like(logits)
     index = np.array(["a"] * GROUP, dtype=object)
@@ -46,15 +44,7 @@ def expected_gradient(estimate: Estimator, logits: torch.Tensor) -> torch.Tensor
             taken[row, places] = log_probs_of(logits, actions)
         with torch.no_grad():
             chance = taken.sum().exp()
-            given = {
-                "old_log_probs": taken.detach(),
-                "sum_pi_squared": torch.full_like(rewards, 0.5),
-                "reward_baselines": torch.full((GROUP,), 0.7, dtype=torch.float64),
-                "config": OmegaConf.create({"gamma": 1.0}),
-            }
-            asked = inspect.signature(estimate).parameters
-            more = {name: value for name, value in given.items() if name in asked}
-            advantages, _ = estimate(token_level_rewards=rewards, response_mask=mask, index=index, **more)
+            advantages, _ = estimate(token_level_rewards=rewards, response_mask=mask, index=index)
         (gradient,) = torch.autograd.grad((advantages.detach() * taken).sum() / GROUP, logits)
         total += chance * gradient
     return total
@@ -90,7 +80,7 @@ def estimator(episodic: Project) -> Callable[[str], Estimator]:
     return found
 
 
-@pytest.mark.parametrize("name", ["turn_rloo", "rloo", "remax"])
+@pytest.mark.parametrize("name", ["turn_rloo", "rloo"])
 def test_the_gradient_is_that_of_the_expected_return(
     estimator: Callable[[str], Estimator], logits: torch.Tensor, name: str
 ) -> None:
@@ -102,20 +92,7 @@ def test_others_are_biased(estimator: Callable[[str], Estimator], logits: torch.
     true, by_mean = true_gradient(logits), partial(estimator("grpo"), norm_adv_by_std_in_grpo=False)
     expected = true * (GROUP - 1) / GROUP
     torch.testing.assert_close(expected_gradient(by_mean, logits), expected, rtol=0, atol=1e-12)
-    others = [estimator(name) for name in ("grpo", "tir_optimal_token_baseline", "reinforce_plus_plus")]
-    for estimate in (*others, per_turn_normalised):
+    for estimate in (estimator("grpo"), per_turn_normalised):
         found = expected_gradient(estimate, logits).flatten()
         cosine = torch.nn.functional.cosine_similarity(found, true.flatten(), dim=0)
         assert cosine < 1 - 1e-4, estimate
-
-
-def test_a_turn_is_compared_with_the_same_turn_of_others(estimator: Callable[[str], Estimator]) -> None:
-    """The reward of a turn counts for it and for those before it."""
-    import numpy as np
-
-    rewards = torch.tensor([[1.0, 0.0, 2.0, 0.0], [3.0, 0.0, 0.0, 0.0], [5.0, 0.0, 4.0, 0.0]])
-    mask = torch.tensor([[1.0, 0.0, 1.0, 0.0], [1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 1.0, 0.0]])
-    index = np.array(["a", "a", "a"], dtype=object)
-    advantages, returns = estimator("turn_rloo")(token_level_rewards=rewards, response_mask=mask, index=index)
-    assert returns.tolist() == [[3.0, 0.0, 2.0, 0.0], [3.0, 0.0, 0.0, 0.0], [9.0, 0.0, 4.0, 0.0]]
-    assert advantages.tolist() == [[3 - 6, 0.0, 2 - 4, 0.0], [3 - 6, 0.0, 0.0, 0.0], [9 - 3, 0.0, 4 - 2, 0.0]]

@@ -1,6 +1,5 @@
 """Rollouts that are one batch ahead: the server writes while the batch before is trained on."""
 
-import hashlib
 import importlib
 import os
 import signal
@@ -27,10 +26,9 @@ def behind(run: Run) -> list[float]:
     return [step["training/steps_behind"] for step in run.steps()]
 
 
-def weights(run: Run, step: int) -> str:
-    """The digest of a checkpoint's policy."""
-    file = run.directory / f"global_step_{step}/actor/model.safetensors"
-    return hashlib.sha256(file.read_bytes()).hexdigest()
+def weights(run: Run, step: int) -> bytes:
+    """The policy of a checkpoint."""
+    return (run.directory / f"global_step_{step}/actor/model.safetensors").read_bytes()
 
 
 @in_long_runs
@@ -51,16 +49,14 @@ def test_it_goes_on_exactly_after_a_checkpoint(run: Callable[..., Run]) -> None:
 
 
 @in_long_runs
-@pytest.mark.parametrize("processes", [1, 2])
-def test_a_run_that_is_stopped_draws_the_batch_again(run: Callable[..., Run], processes: int) -> None:
-    one = run(*AHEAD, "trainer.total_training_steps=100000", processes=processes)
+def test_two_processes_that_are_stopped_draw_the_batch_again(run: Callable[..., Run]) -> None:
+    one = run(*AHEAD, "trainer.total_training_steps=100000", processes=2)
     one.wait_for_steps(3)
     os.kill(one.process.pid, signal.SIGTERM)
     one.end(timeout=60)
-    assert processes > 1 or "Traceback" not in one.text()  # torchrun shows its own
     done = len(one.steps())
     assert (one.directory / f"global_step_{done}").is_dir()
-    again = run(*AHEAD, "trainer.test_freq=1", f"trainer.total_training_steps={done + 2}", processes=processes)
+    again = run(*AHEAD, "trainer.test_freq=1", f"trainer.total_training_steps={done + 2}", processes=2)
     assert again.end(timeout=180) == 0, again.text()
     assert behind(again)[-2:] == [0, 1]
 
@@ -86,25 +82,21 @@ def test_rewards_are_computed_while_the_batch_before_is_trained_on(run: Callable
     reward = tmp_path / "noting.py"
     reward.write_text(NOTING)
     settings = (*AHEAD, "trainer.total_training_steps=4", f"reward.custom_reward_function.path={reward}")
-    digests, rewards = [], []
+    found = []
     for way in ("false", "true"):
         one = run(*settings, f"local.reward.in_background={way}", name=way, RUN=str(tmp_path / way))
         assert one.end(timeout=180) == 0, one.text()
         assert behind(one) == [0, 1, 1, 1]
-        digests.append(weights(one, 4))
-        rewards.append([step["critic/score/mean"] for step in one.steps()])
+        found.append((weights(one, 4), [step["critic/score/mean"] for step in one.steps()]))
         done = [int(line) for line in (tmp_path / f"{way}.noted").read_text().splitlines()]
         # The first row of each batch: before the step of the batch before it is done, or after.
         assert done[::16] == ([0, 0, 1, 2] if way == "true" else [0, 1, 2, 3])
-    assert digests[0] == digests[1]
-    assert rewards[0] == rewards[1]
+    assert found[0] == found[1]
 
 
 REFUSED = {
-    "rollout_is=token": "algorithm.rollout_correction.rollout_is=null",
     "calculate_log_probs": "actor_rollout_ref.rollout.calculate_log_probs=false",
     "filter_groups": "algorithm.filter_groups.enable=true",
-    "remax": "algorithm.adv_estimator=remax",
     "local.rollout.ahead=2": "local.rollout.ahead=2",
     "actor_rollout_ref.rollout.mode=async": "actor_rollout_ref.rollout.mode=sync",
 }

@@ -54,12 +54,9 @@ class Talk:
         self.connection.close()
         self.raw.close()
 
-    def generate(
-        self, *, count: int = 3, log_probs: bool = True, greedy: bool = False, ignore_eos: bool = False
-    ) -> Any:
+    def generate(self, count: int = 3, *, greedy: bool = False) -> Any:
         """Responses to each prompt, `count` times."""
-        ends = () if ignore_eos else (EOS,)
-        sampling = self.interface.Sampling(0.0 if greedy else 1.0, -1, 1.0, LONGEST, ends, ignore_eos, log_probs)
+        sampling = self.interface.Sampling(0.0 if greedy else 1.0, -1, 1.0, LONGEST, (EOS,), False, True)
         requests = [
             self.interface.Request(prompt, LONGEST, None if greedy else number)
             for prompt in PROMPTS
@@ -183,26 +180,15 @@ def raw(text: str) -> Callable[[Any], Any]:
 
 C0 = ("choices", 0)
 VLLM: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "a list": (lambda answer: [answer], "not an object"),
     "no id": (without("id"), "it has no id"),
     "the id of another request": (at("id", put="cmpl-1234"), "that of another request"),
     "another model": (at("model", put="gpt-4"), "its model is gpt-4, and has to be toy"),
-    "no choices": (without("choices"), "it has no choices"),
     "choices that are no list": (at("choices", put={}), "choices is {}, and not a list"),
-    "none of the choices": (at("choices", put=[]), "it has 0 responses, and 3 were asked for"),
-    "too few": (at("choices", put=lambda choices: choices[:2]), "it has 2 responses, and 3 were asked for"),
     "too many": (at("choices", put=lambda choices: [*choices, choices[0]]), "it has 4 responses, and 3 were"),
     "one choice twice": (at("choices", put=lambda choices: [choices[0]] * 3), r"have the indices \[0, 0, 0\]"),
-    "an index beyond": (at("choices", 2, "index", put=7), r"indices \[0, 1, 7\]"),
-    "an index that is true": (at("choices", 1, "index", put=True), "index is True, and not a whole number"),
     "another prompt": (at(*C0, "prompt_token_ids", put=[1]), r"prompt that it says it answers is \[1\]"),
-    "no prompt": (at(*C0, "prompt_token_ids", put=None), "it has no prompt_token_ids"),
-    "no tokens": (without(*C0, "token_ids"), "it has no token_ids"),
-    "no list of tokens": (at(*C0, "token_ids", put="1,2"), "token_ids is 1,2, and not a list"),
     "log-probabilities of other tokens": (at(*C0, "logprobs", "tokens", 1, put="token_id:3"), "list of tokens whose"),
     "no log-probabilities": (at(*C0, "logprobs", put=None), "it has no logprobs"),
-    "log-probabilities that are no list": (at(*C0, "logprobs", "token_logprobs", put=1.0), "and not a list"),
-    "too few log-probabilities": (at(*C0, "logprobs", "token_logprobs", put=[-1.0]), "3 tokens and 1 log-prob"),
     "no reason": (without(*C0, "finish_reason"), "a response was ended by None"),
     "aborted": (at(*C0, "finish_reason", put="abort"), "a response was ended by abort"),
     "stopped at no end": (at("choices", 1, "finish_reason", put="stop"), "ended by token 5, which ends none"),
@@ -211,13 +197,9 @@ VLLM: dict[str, tuple[Callable[[Any], Any], str]] = {
 META = ("meta_info",)
 LOG = ("meta_info", "output_token_logprobs")
 SGLANG: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "a list": (lambda answer: [answer], "not an object"),
     "no meta_info": (without(*META), "it has no meta_info"),
     "the id of another request": (at(*META, "id", put="1234"), "the id of the request that it answers is 1234"),
     "another prompt": (at(*META, "prompt_tokens", put=9), "the length of the prompt is 9"),
-    "no tokens": (without(*LOG), "it has no output_token_logprobs"),
-    "tokens that are no pairs": (at(*LOG, put=[1, 2]), "beside its log-probability is 1, and not a list"),
-    "tokens without": (at(*LOG, put=[[], []]), "a token has no log-probability beside it"),
     "other tokens beside": (at("output_ids", put=[1, 2]), "the list of tokens beside their"),
     "aborted": (at(*META, "finish_reason", put={"type": "abort"}), "ended by abort"),
     "no reason": (at(*META, "finish_reason", put=None), "it has no finish_reason"),
@@ -227,21 +209,15 @@ TOKENS: dict[str, tuple[list[Any], str]] = {
     "no token": ([], "a response has 0 tokens, and from 1 to 4 were asked for"),
     "more than asked for": ([5, 5, 5, 5, 5], "a response has 5 tokens"),
     "beyond the vocabulary": ([5, VOCABULARY, EOS], "20 is none of the policy's 20 tokens"),
-    "below zero": ([5, -1, EOS], "-1 is none of the policy's"),
-    "a fraction": ([5, 1.0, EOS], "1.0 is none of"),
-    "true": ([5, True, EOS], "True is none of"),
     "null": ([5, None, EOS], "None is none of"),
     "tokens after the end": ([EOS, 5, EOS], f"goes on after token {EOS}"),
 }
 LOG_PROBS = {
     "NaN": "it is not valid JSON",
-    "-Infinity": "it is not valid JSON",
     "1e999": "inf is not a log-probability",
-    "-1e30": "is not a log-probability",
     "0.5": "0.5 is not a log-probability",
     "null": "None is not a log-probability",
     '"-0.5"': "-0.5 is not a log-probability",
-    "true": "True is not a log-probability",
 }
 
 
@@ -285,35 +261,10 @@ def test_a_wrong_answer_is_refused(
     assert "\nhint: check that local.server.url is the server of this run" in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_wrong_answer_is_asked_for_again(talk: Callable[[str], Talk], kind: str) -> None:
-    one = talk(kind)
-    left = [2]
-
-    def change(answer: Any) -> Any:
-        left[0] -= 1
-        return answer if left[0] < 0 else []
-
-    one.change = change
-    assert len(one.generate(count=1)) == 2
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nothing_ends_a_response_that_is_to_go_on(talk: Callable[[str], Talk], kind: str) -> None:
-    """With ignore_eos."""
-    one = talk(kind)
-    with pytest.raises(one.error, match="which ends none"):
-        one.generate(ignore_eos=True)
-
-
 NO_SERVER: dict[str, tuple[str, Any]] = {
     "a page": ("vllm", b"<html>hello</html>"),
     "no list": ("vllm", {"data": {"id": "toy"}}),
-    "no name": ("vllm", {"data": [{"max_model_len": 100}]}),
-    "a name that is a number": ("vllm", {"data": [{"id": 7}]}),
-    "a length that is a text": ("vllm", {"data": [{"id": "toy", "max_model_len": "100"}]}),
     "a page of SGLang": ("sglang", b"<html>"),
-    "a path that is a number": ("sglang", {"model_path": 7, "is_generation": True}),
     "not what it is for": ("sglang", {"model_path": "toy"}),
 }
 
@@ -332,10 +283,7 @@ def test_what_is_no_such_server_is_told_at_the_start(
 RPC: dict[str, tuple[Any, str]] = {
     "refused": ({"results": [{"error": "ValueError: shape"}]}, "could not start_weights: ValueError: shape"),
     "by one of two": ({"results": [{"done": True}, {"error": "no"}]}, "could not start_weights: no"),
-    "nobody": ({"results": []}, "no worker has answered"),
     "nothing": ({}, "it has no results"),
-    "no objects": ({"results": ["True"]}, "and not an object"),
-    "not done": ({"results": [{}]}, "could not start_weights: it does not say why"),
 }
 
 
@@ -349,15 +297,3 @@ def test_a_worker_that_does_not_take_weights_is_told(
     with pytest.raises(one.error, match=text):
         one.client.update([], str(tmp_path), "1")
     assert [received.path for received in one.raw.received] == ["/pause?mode=wait", "/collective_rpc"]
-
-
-@pytest.mark.parametrize("answer", [{"success": False, "message": "shape"}, {"success": "yes"}, {}, []], ids=str)
-def test_weights_that_sglang_does_not_take_are_told(
-    talk: Callable[[str], Talk], answer: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    one = talk("sglang")
-    monkeypatch.setattr(one, "_sglang", lambda received: answer)
-    with pytest.raises(one.error, match=r"did not take the weights: shape|gave a wrong answer"):
-        one.client.update([], str(tmp_path), "1")
-    assert len(one.raw.received) == 1
-    assert list(tmp_path.iterdir()) == []

@@ -1,6 +1,5 @@
 """What a server that the trainer starts does with several GPUs, as far as no GPU is needed to see it."""
 
-import contextlib
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
@@ -114,32 +113,3 @@ def test_the_server_is_started_on_its_gpus(kind: Any, monkeypatch: pytest.Monkey
         assert started["command"][started["command"].index(kind.options[0]) + 1] == copies
         assert started["environment"].get("CUDA_VISIBLE_DEVICES") == visible
         assert started["sleeps"] is sleeps
-
-
-def test_memory_is_given_back_before_an_engine_wakes(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process does it, before the rollout and before weights go over: the engine may be on any one's GPU."""
-    rollouts = import_module(f"{kind.package}.training.rollouts")
-    seen: list[str] = []
-
-    class Engine:
-        @contextlib.contextmanager
-        def session(self) -> Any:
-            seen.append("wakes")
-            yield
-
-        def generate_sequences(self, prompts: Any) -> Any:
-            return prompts
-
-        def finish(self) -> None: ...
-
-        def sync_weights(self) -> None:
-            seen.append("takes weights")
-
-    monkeypatch.setattr(rollouts, "empty_cache", lambda: seen.append("cache is emptied"))
-    ranks = SimpleNamespace(spread=lambda function, batch: function(batch), together=lambda function: function())
-    prompts = SimpleNamespace(non_tensor_batch={}, batch={}, meta_info={})
-    monkeypatch.setattr(rollouts, "DataProto", lambda *parts: prompts)
-    made = rollouts.Rollouts(kind.config, ranks, Engine())
-    made.generate(prompts)
-    made.sync_weights()
-    assert seen == ["cache is emptied", "wakes", "cache is emptied", "takes weights"]

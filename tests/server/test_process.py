@@ -41,19 +41,11 @@ def launch(process: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     launched = []
 
     def launcher(command: Callable[[int], list[str]], port: int | None = None, **environment: str) -> Any:
-        scratch = tmp_path / "scratch"
+        scratch, log = tmp_path / "scratch", tmp_path / "run" / "server.log"
         scratch.mkdir(exist_ok=True)
-        server = process.ServerProcess(
-            "the test server",
-            command,
-            environment,
-            host="127.0.0.1",
-            port=port,
-            log=tmp_path / "run" / "server.log",
-            scratch=scratch,
-        )
-        launched.append(server)
-        return server
+        told = {"host": "127.0.0.1", "port": port, "log": log, "scratch": scratch}
+        launched.append(process.ServerProcess("the test server", command, environment, **told))
+        return launched[-1]
 
     yield launcher
     for server in launched:
@@ -98,13 +90,6 @@ def test_it_answers_until_it_is_stopped(launch: Any, tmp_path: Path) -> None:
     assert "http.server" in log.splitlines()[0]
 
 
-def test_what_it_started_ends_with_it(launch: Any, tmp_path: Path) -> None:
-    server = launch(python(FAMILY.format(mark=tmp_path)))
-    wait_until(lambda: len(named(tmp_path)) >= 3)  # the keeper, the server, the server's own
-    server.stop()
-    wait_until(lambda: not named(tmp_path))
-
-
 def test_a_server_that_does_not_start_is_told(
     launch: Any,
     process: Any,
@@ -132,34 +117,12 @@ def test_a_server_that_does_not_start_is_told(
     assert "loading shards" in shown
 
 
-def test_a_port_in_use_is_told_at_once(launch: Any, process: Any) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(process.ConfigError, match=f"local.server.port is {port}"):
-            launch(serve, port=port)
-
-
-def test_a_free_port_that_another_takes_is_replaced(launch: Any, tmp_path: Path) -> None:
-    taken = socket.socket()
-    ports: list[int] = []
-
-    def command(port: int) -> list[str]:
-        ports.append(port)
-        if len(ports) == 1:
-            taken.bind(("127.0.0.1", port))
-            taken.listen()
-        return serve(port)
-
-    with taken:
-        server = launch(command)
-        server.wait(answers, timeout=30)
-    assert [server.port] == ports[1:]
-    assert (tmp_path / "scratch").is_dir()  # which the first attempt has removed
-
-
-def test_a_server_has_ended_although_what_it_started_is_still_ending(launch: Any, process: Any, tmp_path: Path) -> None:
+def test_what_it_started_ends_with_it(launch: Any, process: Any, tmp_path: Path) -> None:
+    """It has ended although what it has started is still ending."""
+    server = launch(python(FAMILY.format(mark=tmp_path)))
+    wait_until(lambda: len(named(tmp_path)) >= 3)  # the keeper, the server, the server's own
+    server.stop()
+    wait_until(lambda: not named(tmp_path))
     server = launch(python(f"{FAMILY.format(mark=tmp_path).rpartition(';')[0]}; sys.exit(3)"))
     wait_until(lambda: not (tmp_path / "scratch").exists())
     assert named(tmp_path)
@@ -210,7 +173,13 @@ def test_nothing_is_left_of_trainers_that_are_killed(sglang_project: Path, tmp_p
         wait_until(lambda folder=folder: not (folder / "scratch").exists())
 
 
-def test_torchruns_variables_are_not_the_servers(launch: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_port_in_use_is_told_and_torchruns_variables_are_not_the_servers(
+    launch: Any, process: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(process.ConfigError, match=f"local.server.port is {port}"):
+            launch(serve, port=port)
     for name in ("RANK", "MASTER_PORT", "TORCHELASTIC_RUN_ID"):
         monkeypatch.setenv(name, "1")
     server = launch(python("import os, time; print(sorted(os.environ), flush=True); time.sleep(600)"), EXTRA="1")
