@@ -7,9 +7,9 @@ import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from tests.environments.support import OneProcess, Project, questions, rollouts_of
 from tests.environments.test_agents import MULTI_TURN, PROGRAMS
@@ -78,15 +78,31 @@ def test_nothing_is_left_behind(
     project = Project(root, "wet")
     ranks = project.module("run.distributed").Ranks()
     request.addfinalizer(ranks.close)
-    rollouts, rows = _real_rollouts(project, ranks, str(project.module("data.toy").ensure_toy_model(tmp_path / "toy")))
+    model_path = str(project.module("data.toy").ensure_toy_model(tmp_path / "toy"))
+    config = project.config(
+        f"actor_rollout_ref.model.path={model_path}",
+        f"{MULTI_TURN}.enable=true",
+        "local.agent.program=soak:faulty",
+        "local.agent.timeout=1",
+        "local.env.max_error_share=1",
+        "data.max_prompt_length=24",
+        "data.max_response_length=16",
+    )
+    project.module("settings.loading").settle_device(config)
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    policy = project.module("workers.policy").Policy(config, tokenizer, ranks, model_path, total_steps=1)
+    engine = project.module("workers.rollout_engine").RolloutEngine(config, tokenizer, ranks, policy)
+    rollouts = rollouts_of(project, config, tokenizer, OneProcess(), engine)
+    question = [[{"role": "user", "content": "37="}]] * at_once
     chance, before, ends, kinds = random.Random(0), (), Counter[str](), Counter[str]()
     sizes: list[int] = []
     others = _held()[2]  # such as that which other tests of this process fork from
     for round_ in range(sessions // at_once):
         drawn = [chance.choice(KINDS) for _ in range(at_once)]
         kinds.update(drawn)
-        batch = rollouts.generate(rows(drawn))
-        columns = batch.non_tensor_batch
+        columns = rollouts.generate(
+            questions(project, at_once, [{"kind": kind} for kind in drawn], raw_prompt=question)
+        ).non_tensor_batch
         ends.update(columns["env_end"])
         for kind, end, count in zip(drawn, columns["env_end"], columns["agent_counts"], strict=True):
             if end == "terminated":  # one that is late may start its processes yet, and they end with its thread
@@ -99,7 +115,6 @@ def test_nothing_is_left_behind(
     deadline = time.monotonic() + 10
     while any(thread.name.startswith("agent-") for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    print(f"{sessions} sessions, {dict(kinds)}, {dict(ends)}; MB {sizes[1]}..{sizes[-1]}; held {before} {_held()}")
     assert kinds["hang a while"] <= ends["timeout"] < sessions // 4
     assert sum(ends.values()) == sessions // at_once * at_once
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent-")]
@@ -118,28 +133,3 @@ def _held() -> tuple[int, int, int]:
     children = [number for file in Path("/proc/self/task").glob("*/children") for number in file.read_text().split()]
     named = [thread for thread in threading.enumerate() if thread.name.startswith(("agent-", "environment"))]
     return len(threading.enumerate()) - len(named), len(os.listdir("/proc/self/fd")), len(children)
-
-
-def _real_rollouts(project: Project, ranks: Any, model_path: str) -> Any:
-    """Rollouts with the engine of transformers, and a function to prompts for programs that do as they are told."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(model_path)
-    config = project.config(
-        f"actor_rollout_ref.model.path={model_path}",
-        f"{MULTI_TURN}.enable=true",
-        "local.agent.program=soak:faulty",
-        "local.agent.timeout=1",
-        "local.env.max_error_share=1",
-        "data.max_prompt_length=24",
-        "data.max_response_length=16",
-    )
-    project.module("settings.loading").settle_device(config)
-    policy = project.module("workers.policy").Policy(config, tokenizer, ranks, model_path, total_steps=1)
-    engine = project.module("workers.rollout_engine").RolloutEngine(config, tokenizer, ranks, policy)
-
-    def rows(kinds: list[str]) -> Any:
-        asked = [[{"role": "user", "content": "37="}] for _ in kinds]
-        return questions(project, len(kinds), [{"kind": kind} for kind in kinds], raw_prompt=asked)
-
-    return rollouts_of(project, config, tokenizer, OneProcess(), engine), rows

@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from tests.environments.support import Project, prompts_of, rollouts_of
+from tests.environments.support import Project, prompts_of
 
 PROMPT = "<user>?<assistant>"
 SEVEN = "7<eos>"
@@ -148,20 +148,6 @@ def test_turns_and_tokens_are_limited(play: Run, prompts: Run, tokenizer: Any) -
     assert batch.batch["response_mask"][0, :8].tolist() == [1, 1, 0, 0, 0, 0, 1, 1]
 
 
-def test_a_long_turn_is_cut_at_the_budget_of_its_own_episode(play: Run, prompts: Run, tokenizer: Any) -> None:
-    """Both rows get the same limit from the engine; the one with less left does not run over."""
-
-    def say(contexts: list[str]) -> list[str]:
-        first = len(contexts[0]) == len(PROMPT)
-        return ["1111<eos>", "1<eos>"] if first else ["22222222222222"] * len(contexts)
-
-    batch, engine = play(say, Env, prompts({"turns": 9}, {"turns": 9}), "data.max_response_length=10")
-    assert [meta["response_length"] for _, meta in engine.calls] == [10, 5]
-    assert text_of(tokenizer, batch, 0) == "1111<eos><user>1<assistant>22"
-    assert text_of(tokenizer, batch, 1) == "1<eos><user>1<assistant>22222"
-    assert [env.actions[1] for env in Env.made] == ["22", "22222"]
-
-
 def test_environments_get_their_row_and_a_seed_of_prompt_and_step(play: Run, prompts: Run) -> None:
     def seeds(*settings: str, **meta: Any) -> list[int]:
         Env.made = []
@@ -182,12 +168,6 @@ def test_environments_get_their_row_and_a_seed_of_prompt_and_step(play: Run, pro
     again = [env.seed for env in Env.made]
     assert len({*again[:3]}) == len({*again[3:]}) == 1
     assert again[0] != again[3]
-
-
-def test_a_hook_without_make_env_is_named(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(episodic.module("custom.env_wrapper"), "make_env")
-    with pytest.raises(ValueError, match=r"needs a function make_env(.|\n)*hint:"):
-        rollouts_of(episodic, episodic.config(), tokenizer, None, None)
 
 
 @pytest.mark.parametrize("make_env", [Env, AsyncEnv])

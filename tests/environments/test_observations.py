@@ -73,16 +73,6 @@ FAMILIES = {
         "<start_of_turn>model\n{content}<end_of_turn>\n", "<start_of_turn>model\n",
         "<end_of_turn>", ("<eos>", "<end_of_turn>"), None, before="<bos>",
     ),
-    "llama-2": Family(
-        ("</s>", "<s>"), "[INST] {content} [/INST]", " {content} </s><s>", "",
-        "</s>", ("</s>",), None, before="<s>", opens=" ",
-    ),
-    "phi": Family(
-        ("<|endoftext|>", "<|user|>", "<|system|>", "<|assistant|>", "<|end|>"), "<|{role}|>\n{content}<|end|>\n",
-        "<|assistant|>\n{content}<|end|>\n", "<|assistant|>\n", "<|end|>",
-        ("<|endoftext|>", "<|end|>", "<|assistant|>"), None,
-        after="{% if not add_generation_prompt %}<|endoftext|>{% endif %}",
-    ),
     "deepseek": Family(
         ("<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"), "<｜User｜>{content}",
         "<｜Assistant｜>{content}<｜end▁of▁sentence｜>", "<｜Assistant｜>",

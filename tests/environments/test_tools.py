@@ -146,14 +146,14 @@ def test_what_goes_wrong_in_a_tool_is_told_to_the_model(play: Play) -> None:
 def test_episodes_end_at_their_limits(play: Play) -> None:
     """By turns, by answers, and where no room is left for an answer; a turn that is cut short calls nothing."""
     turn = call(a=3, b=4) + "<eos>"
-    for settings, end, own in (
-        ((f"{MULTI_TURN}.max_assistant_turns=1",), "turns_spent", [1]),
-        ((f"{MULTI_TURN}.max_user_turns=1",), "turns_spent", [1, 0, 1]),
-        ((f"data.max_response_length={len(turn) - 3}",), "budget_spent", [1]),
-        (("local.env.max_turn_tokens=10",), "terminated", [1]),
+    for setting, end, own in (
+        (f"{MULTI_TURN}.max_assistant_turns=1", "turns_spent", [1]),
+        (f"{MULTI_TURN}.max_user_turns=1", "turns_spent", [1, 0, 1]),
+        (f"data.max_response_length={len(turn) - 3}", "budget_spent", [1]),
+        ("local.env.max_turn_tokens=10", "terminated", [1]),
     ):
-        batch, tokenizer = play([turn] * 9, settings=settings)
-        assert batch.non_tensor_batch["env_end"].tolist() == [end], settings
+        batch, tokenizer = play([turn] * 9, settings=(setting,))
+        assert batch.non_tensor_batch["env_end"].tolist() == [end], setting
         found = parts(batch, tokenizer)
         assert [mask for mask, _ in found] == own
         assert batch.non_tensor_batch["conversation"][0][-1]["role"] == "assistant"
@@ -170,16 +170,14 @@ def test_classes_of_a_file_keep_state_and_rows_choose_tools(tooled: Project, pla
     assert tooled.module("vendored.tools.tool_registry").sys.modules["stateful"].RELEASED == ["one"]
 
 
-def test_schemas_are_in_prompts(tooled: Project) -> None:
-    """Those that a dataset encodes, by whose lengths rows are left out, as those of the rollout."""
+def test_schemas_are_in_prompts_of_a_dataset(tooled: Project) -> None:
+    """By whose lengths rows are left out."""
     _, tokenizer = support.save_ascii_model(tooled, tooled.root / "model", shows_tools=True)
     path = f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}"
-    config = tooled.config(path, f"{MULTI_TURN}.enable=true", "data.max_prompt_length=40")
-    datasets = tooled.module("data.datasets")
+    config, datasets = tooled.config(path, f"{MULTI_TURN}.enable=true"), tooled.module("data.datasets")
     rows = [{"prompt": "1+1", "ground_truth": "2"}]
-    data = datasets.data_section(config)
-    (item,) = datasets.dataset_of_rows(rows, "train", data, tokenizer).__getitems__([0])
-    assert tokenizer.decode(item["raw_prompt_ids"]) == "[add]<user>1+1<assistant>"
+    data = datasets.dataset_of_rows(rows, "train", datasets.data_section(config), tokenizer)
+    assert tokenizer.decode(data.__getitems__([0])[0]["raw_prompt_ids"]) == "[add]<user>1+1<assistant>"
 
 
 def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None:

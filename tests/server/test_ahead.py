@@ -3,22 +3,15 @@
 import importlib
 import os
 import signal
-import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.server.conftest import Run
 
+pytestmark = pytest.mark.slow
 AHEAD = ("local.rollout.ahead=1", "actor_rollout_ref.rollout.calculate_log_probs=true", "local.server.repeatable=true")
-
-
-def in_long_runs(function: Any) -> Any:
-    """Marks a test: it takes minutes, and looks at processes in /proc."""
-    on_linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")
-    return pytest.mark.slow(pytest.mark.thorough(on_linux(function)))
 
 
 def behind(run: Run) -> list[float]:
@@ -31,7 +24,7 @@ def weights(run: Run, step: int) -> bytes:
     return (run.directory / f"global_step_{step}/actor/model.safetensors").read_bytes()
 
 
-@in_long_runs
+@pytest.mark.thorough
 def test_it_goes_on_exactly_after_a_checkpoint(run: Callable[..., Run]) -> None:
     common = (*AHEAD, "trainer.save_freq=3")
     whole = run(*common, "trainer.total_training_steps=6", name="whole")
@@ -48,7 +41,7 @@ def test_it_goes_on_exactly_after_a_checkpoint(run: Callable[..., Run]) -> None:
     assert any(step["rollout_corr/rollout_is_max"] > 1.01 for step in whole.steps())
 
 
-@in_long_runs
+@pytest.mark.thorough
 def test_two_processes_that_are_stopped_draw_the_batch_again(run: Callable[..., Run]) -> None:
     one = run(*AHEAD, "trainer.total_training_steps=100000", processes=2)
     one.wait_for_steps(3)
@@ -59,39 +52,6 @@ def test_two_processes_that_are_stopped_draw_the_batch_again(run: Callable[..., 
     again = run(*AHEAD, "trainer.test_freq=1", f"trainer.total_training_steps={done + 2}", processes=2)
     assert again.end(timeout=180) == 0, again.text()
     assert behind(again)[-2:] == [0, 1]
-
-
-# A reward that takes a while, and notes for each row how many steps are done.
-NOTING = """
-import os, time
-from pathlib import Path
-
-
-def compute_score(data_source, solution_str, ground_truth, extra_info=None, **kwargs):
-    run = Path(os.environ["RUN"])
-    steps = run / "metrics.jsonl"
-    with run.with_suffix(".noted").open("a") as noted:
-        noted.write(f"{len(steps.read_text().splitlines()) if steps.exists() else 0}\\n")
-    time.sleep(0.1)
-    return float(sum(map(ord, solution_str)) % 7)
-"""
-
-
-@in_long_runs
-def test_rewards_are_computed_while_the_batch_before_is_trained_on(run: Callable[..., Run], tmp_path: Path) -> None:
-    reward = tmp_path / "noting.py"
-    reward.write_text(NOTING)
-    settings = (*AHEAD, "trainer.total_training_steps=4", f"reward.custom_reward_function.path={reward}")
-    found = []
-    for way in ("false", "true"):
-        one = run(*settings, f"local.reward.in_background={way}", name=way, RUN=str(tmp_path / way))
-        assert one.end(timeout=180) == 0, one.text()
-        assert behind(one) == [0, 1, 1, 1]
-        found.append((weights(one, 4), [step["critic/score/mean"] for step in one.steps()]))
-        done = [int(line) for line in (tmp_path / f"{way}.noted").read_text().splitlines()]
-        # The first row of each batch: before the step of the batch before it is done, or after.
-        assert done[::16] == ([0, 0, 1, 2] if way == "true" else [0, 1, 2, 3])
-    assert found[0] == found[1]
 
 
 REFUSED = {

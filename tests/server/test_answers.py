@@ -21,15 +21,10 @@ KINDS = ("vllm", "sglang")
 
 
 class Talk:
-    """A client of the project, and a server that answers as one of its kind does, with something changed.
+    """A client of the project, and a server that answers as one of its kind does, with something changed."""
 
-    Args:
-        package: of the project.
-        kind: "vllm" or "sglang".
-    """
-
-    def __init__(self, package: str, kind: str) -> None:
-        self.kind = kind
+    def __init__(self, kind: str) -> None:
+        self.kind, package = kind, {"sglang": "sgl", "vllm": "vll"}[kind]
         self.interface = importlib.import_module(f"{package}.workers.servers.interface")
         self.error = importlib.import_module(f"{package}.workers.rollout_interface").RolloutError
         self.config_error = importlib.import_module(f"{package}.settings.loading").ConfigError
@@ -37,7 +32,6 @@ class Talk:
         http_module.RETRY_SECONDS = (0.0, 0.0)
         server_module = importlib.import_module(f"{package}.workers.servers.{kind}_server")
         self.change: Callable[[Any], Any] = lambda answer: answer
-        self.version = "of this run"
         self.raw = RawServer(self._answer)
         self.connection = http_module.Connection(self.raw.url, concurrency=4, timeout=20.0, check=lambda: None)
         rollout = SimpleNamespace(dtype="float32")
@@ -109,20 +103,14 @@ def _written(prompt: list[int], number: int) -> list[int]:
     return [prompt[0], 10 + number, 4, 5] if number % 2 else [prompt[0], 10 + number, EOS]
 
 
-@pytest.fixture(scope="module")
-def packages(sglang_project: Path, vllm_project: Path) -> Iterator[dict[str, str]]:
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(sglang_project))
-        patch.syspath_prepend(str(vllm_project))
-        yield {"sglang": "sgl", "vllm": "vll"}
-
-
 @pytest.fixture
-def talk(packages: dict[str, str]) -> Iterator[Callable[[str], Talk]]:
+def talk(sglang_project: Path, vllm_project: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], Talk]]:
     made: list[Talk] = []
+    for root in (sglang_project, vllm_project):
+        monkeypatch.syspath_prepend(str(root))
 
     def making(kind: str) -> Talk:
-        made.append(Talk(packages[kind], kind))
+        made.append(Talk(kind))
         return made[-1]
 
     yield making
@@ -179,39 +167,41 @@ def raw(text: str) -> Callable[[Any], Any]:
 
 
 C0 = ("choices", 0)
-VLLM: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "no id": (without("id"), "it has no id"),
-    "the id of another request": (at("id", put="cmpl-1234"), "that of another request"),
-    "another model": (at("model", put="gpt-4"), "its model is gpt-4, and has to be toy"),
-    "choices that are no list": (at("choices", put={}), "choices is {}, and not a list"),
-    "too many": (at("choices", put=lambda choices: [*choices, choices[0]]), "it has 4 responses, and 3 were"),
-    "one choice twice": (at("choices", put=lambda choices: [choices[0]] * 3), r"have the indices \[0, 0, 0\]"),
-    "another prompt": (at(*C0, "prompt_token_ids", put=[1]), r"prompt that it says it answers is \[1\]"),
-    "log-probabilities of other tokens": (at(*C0, "logprobs", "tokens", 1, put="token_id:3"), "list of tokens whose"),
-    "no log-probabilities": (at(*C0, "logprobs", put=None), "it has no logprobs"),
-    "no reason": (without(*C0, "finish_reason"), "a response was ended by None"),
-    "aborted": (at(*C0, "finish_reason", put="abort"), "a response was ended by abort"),
-    "stopped at no end": (at("choices", 1, "finish_reason", put="stop"), "ended by token 5, which ends none"),
-    "cut too early": (at(*C0, "finish_reason", put="length"), "was cut after 3 tokens, and 4 were asked for"),
-}
+VLLM: tuple[tuple[Callable[[Any], Any], str], ...] = (
+    (lambda answer: [answer], "not an object"),
+    (without("id"), "it has no id"),
+    (at("id", put="cmpl-1234"), "that of another request"),
+    (at("model", put="gpt-4"), "its model is gpt-4, and has to be toy"),
+    (at("choices", put={}), "choices is {}, and not a list"),
+    (at("choices", put=lambda choices: [*choices, choices[0]]), "it has 4 responses, and 3 were"),
+    (at("choices", put=lambda choices: [choices[0]] * 3), r"have the indices \[0, 0, 0\]"),
+    (at(*C0, "prompt_token_ids", put=[1]), r"prompt that it says it answers is \[1\]"),
+    (at(*C0, "logprobs", "tokens", 1, put="token_id:3"), "list of tokens whose"),
+    (at(*C0, "logprobs", put=None), "it has no logprobs"),
+    (without(*C0, "finish_reason"), "a response was ended by None"),
+    (at(*C0, "finish_reason", put="abort"), "a response was ended by abort"),
+    (at("choices", 1, "finish_reason", put="stop"), "ended by token 5, which ends none"),
+    (at(*C0, "finish_reason", put="length"), "was cut after 3 tokens, and 4 were asked for"),
+)
 META = ("meta_info",)
-LOG = ("meta_info", "output_token_logprobs")
-SGLANG: dict[str, tuple[Callable[[Any], Any], str]] = {
-    "no meta_info": (without(*META), "it has no meta_info"),
-    "the id of another request": (at(*META, "id", put="1234"), "the id of the request that it answers is 1234"),
-    "another prompt": (at(*META, "prompt_tokens", put=9), "the length of the prompt is 9"),
-    "other tokens beside": (at("output_ids", put=[1, 2]), "the list of tokens beside their"),
-    "aborted": (at(*META, "finish_reason", put={"type": "abort"}), "ended by abort"),
-    "no reason": (at(*META, "finish_reason", put=None), "it has no finish_reason"),
-}
-# The same for both: where the tokens are, and what is put there.
-TOKENS: dict[str, tuple[list[Any], str]] = {
-    "no token": ([], "a response has 0 tokens, and from 1 to 4 were asked for"),
-    "more than asked for": ([5, 5, 5, 5, 5], "a response has 5 tokens"),
-    "beyond the vocabulary": ([5, VOCABULARY, EOS], "20 is none of the policy's 20 tokens"),
-    "null": ([5, None, EOS], "None is none of"),
-    "tokens after the end": ([EOS, 5, EOS], f"goes on after token {EOS}"),
-}
+SGLANG: tuple[tuple[Callable[[Any], Any], str], ...] = (
+    (without(*META), "it has no meta_info"),
+    (at(*META, "id", put="1234"), "the id of the request that it answers is 1234"),
+    (at(*META, "prompt_tokens", put=9), "the length of the prompt is 9"),
+    (without(*META, "output_token_logprobs"), "it has no output_token_logprobs"),
+    (at("output_ids", put=[1, 2]), "the list of tokens beside their"),
+    (at(*META, "finish_reason", put={"type": "abort"}), "ended by abort"),
+    (at(*META, "finish_reason", put=None), "it has no finish_reason"),
+)
+# The same for both: what is put in the place of the tokens, and of a log-probability.
+TOKENS: tuple[tuple[list[Any], str], ...] = (
+    ([], "a response has 0 tokens, and from 1 to 4 were asked for"),
+    ([5, 5, 5, 5, 5], "a response has 5 tokens"),
+    ([5, VOCABULARY, EOS], "20 is none of the policy's 20 tokens"),
+    ([5, True, EOS], "True is none of"),
+    ([5, None, EOS], "None is none of"),
+    ([EOS, 5, EOS], f"goes on after token {EOS}"),
+)
 LOG_PROBS = {
     "NaN": "it is not valid JSON",
     "1e999": "inf is not a log-probability",
@@ -238,62 +228,57 @@ def with_tokens(kind: str, tokens: list[Any]) -> Callable[[Any], Any]:
     return change
 
 
-WRONG = [
-    *(("vllm", name, *case) for name, case in VLLM.items()),
-    *(("sglang", name, *case) for name, case in SGLANG.items()),
-    *((kind, name, with_tokens(kind, tokens), said) for kind in KINDS for name, (tokens, said) in TOKENS.items()),
-    *((kind, text, raw(text), said) for kind in KINDS for text, said in LOG_PROBS.items()),
-]
-
-
-@pytest.mark.parametrize(
-    ("kind", "name", "change", "said"), WRONG, ids=lambda item: item if isinstance(item, str) else ""
-)
-def test_a_wrong_answer_is_refused(
-    talk: Callable[[str], Talk], kind: str, name: str, change: Callable[[Any], Any], said: str
-) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_wrong_answer_is_refused(talk: Callable[[str], Talk], kind: str) -> None:
     """Every attempt gets such an answer, and the error names the server and what is wrong."""
+    tokens = ((with_tokens(kind, tokens), said) for tokens, said in TOKENS)
+    log_probs = ((raw(text), said) for text, said in LOG_PROBS.items())
     one = talk(kind)
-    one.change = change
-    with pytest.raises(one.error, match=said) as caught:
-        one.generate(count=3)
-    assert re.match(rf"{one.raw.url}/\S+ gave a wrong answer: ", str(caught.value))
-    assert "\nhint: check that local.server.url is the server of this run" in str(caught.value)
+    for change, said in (*{"vllm": VLLM, "sglang": SGLANG}[kind], *tokens, *log_probs):
+        one.change = change
+        with pytest.raises(one.error, match=said) as caught:
+            one.generate()
+        assert re.match(rf"{one.raw.url}/\S+ gave a wrong answer: ", str(caught.value))
+        assert "\nhint: check that local.server.url is the server of this run" in str(caught.value)
 
 
-NO_SERVER: dict[str, tuple[str, Any]] = {
-    "a page": ("vllm", b"<html>hello</html>"),
-    "no list": ("vllm", {"data": {"id": "toy"}}),
-    "a page of SGLang": ("sglang", b"<html>"),
-    "not what it is for": ("sglang", {"model_path": "toy"}),
-}
+NO_SERVER: tuple[tuple[str, Any], ...] = (
+    ("vllm", b"<html>hello</html>"),
+    ("vllm", {"data": {"id": "toy"}}),
+    ("sglang", b"<html>"),
+    ("sglang", {"model_path": "toy"}),
+)
 
 
-@pytest.mark.parametrize("name", NO_SERVER)
 def test_what_is_no_such_server_is_told_at_the_start(
-    talk: Callable[[str], Talk], name: str, monkeypatch: pytest.MonkeyPatch
+    talk: Callable[[str], Talk], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    kind, content = NO_SERVER[name]
-    one = talk(kind)
-    monkeypatch.setattr(one, f"_{kind}", lambda _: http(200, content) if isinstance(content, bytes) else content)
-    with pytest.raises(one.config_error, match=r"no (vLLM|SGLang) server answers: .*gave a wrong answer"):
-        one.client.check(SimpleNamespace(), 100)
+    for kind, content in NO_SERVER:
+        one, answer = talk(kind), http(200, content) if isinstance(content, bytes) else content
+        monkeypatch.setattr(one, f"_{kind}", lambda _, answer=answer: answer)
+        with pytest.raises(one.config_error, match=r"no (vLLM|SGLang) server answers: .*gave a wrong answer"):
+            one.client.check(SimpleNamespace(), 100)
 
 
-RPC: dict[str, tuple[Any, str]] = {
-    "refused": ({"results": [{"error": "ValueError: shape"}]}, "could not start_weights: ValueError: shape"),
-    "by one of two": ({"results": [{"done": True}, {"error": "no"}]}, "could not start_weights: no"),
-    "nothing": ({}, "it has no results"),
-}
+# How a server answers to new weights.
+WEIGHTS: tuple[tuple[str, Any, str], ...] = (
+    ("vllm", {"results": [{"done": True}, {"error": "no"}]}, "could not start_weights: no"),
+    ("vllm", {"results": []}, "no worker has answered"),
+    ("vllm", {}, "it has no results"),
+    ("vllm", {"results": [{}]}, "could not start_weights: it does not say why"),
+    ("sglang", {"success": False, "message": "shape"}, "did not take the weights: shape"),
+    ("sglang", {"success": "yes"}, "gave a wrong answer"),
+)
 
 
-@pytest.mark.parametrize("name", RPC)
-def test_a_worker_that_does_not_take_weights_is_told(
-    talk: Callable[[str], Talk], name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+def test_weights_that_are_not_taken_are_told(
+    talk: Callable[[str], Talk], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    one = talk("vllm")
-    answer, text = RPC[name]
-    monkeypatch.setattr(one, "_vllm", lambda received: answer if received.path == "/collective_rpc" else {})
-    with pytest.raises(one.error, match=text):
-        one.client.update([], str(tmp_path), "1")
-    assert [received.path for received in one.raw.received] == ["/pause?mode=wait", "/collective_rpc"]
+    for kind, answer, text in WEIGHTS:
+        one = talk(kind)
+        monkeypatch.setattr(one, f"_{kind}", lambda _, answer=answer: answer)
+        with pytest.raises(one.error, match=text):
+            one.client.update([], str(tmp_path), "1")
+        asked = ["/pause?mode=wait", "/collective_rpc"] if kind == "vllm" else ["/update_weights_from_disk"]
+        assert [received.path for received in one.raw.received] == asked
+        assert list(tmp_path.iterdir()) == []

@@ -54,9 +54,7 @@ def test_a_server_may_have_gpus_of_its_own(kind: Any, monkeypatch: pytest.Monkey
         assert arguments.own_gpus(kind.config) == numbers
     for devices, said in (
         (["cuda:8"], "torch finds 8 GPUs"),
-        (["cpu"], "is no GPU"),
         (["cuda:1", 1], "name each GPU once"),
-        ([], "name each GPU once"),
     ):
         server.devices = devices
         with pytest.raises(error, match=said):
@@ -68,48 +66,3 @@ def test_a_server_may_have_gpus_of_its_own(kind: Any, monkeypatch: pytest.Monkey
     assert arguments.seen_by([4, 6]) == "4,6"
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "9,8,7,6,5")
     assert arguments.seen_by([4, 0]) == "5,9"
-
-
-def test_the_server_is_started_on_its_gpus(kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its command line and its environment; a process of Python stands where it would be, and nothing answers."""
-    engine = import_module(f"{kind.package}.workers.servers.engine")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(engine, "on_gpu", lambda: True)
-    monkeypatch.setattr(engine, "get_device_name", lambda: "cuda")
-    monkeypatch.setattr(engine, "end_tokens", lambda *arguments: {})
-    arguments = import_module(f"{kind.package}.workers.servers.arguments")
-    monkeypatch.setattr(arguments.torch.cuda, "device_count", lambda: 8)
-    started: dict[str, Any] = {}
-
-    class Process:
-        url = "http://127.0.0.1:1"
-
-        def __init__(self, name: str, command: Any, environment: Any, **_: Any) -> None:
-            started.update(command=command(1), environment=environment)
-
-        def wait(self, healthy: Any, timeout: float) -> None: ...
-
-        def stop(self) -> None: ...
-
-    class Stop(Exception): ...
-
-    def stop(self: Any) -> None:
-        started["sleeps"] = self._sleeps()
-        raise Stop
-
-    monkeypatch.setattr(engine, "ServerProcess", Process)
-    monkeypatch.setattr(engine.ServerEngine, "_make_directory", lambda self: setattr(self, "directory", tmp_path))
-    monkeypatch.setattr(engine.ServerEngine, "_rules", stop)
-    ranks = SimpleNamespace(world_size=1, rank=0, on_driver=lambda function: function())
-    ranks.gather_objects = lambda value: [value] * 2
-    for devices, copies, visible, sleeps in (
-        (None, "2", None, True),
-        (["cuda:4", "cuda:5", "cuda:6"], "3", "4,5,6", False),
-        (["cuda:1", "cuda:2"], "2", "1,2", True),  # the second is the trainer's as well
-    ):
-        kind.config.local.server.devices = devices
-        with pytest.raises(Stop):
-            engine.ServerEngine(kind.config, None, ranks, SimpleNamespace(module=None), kind.server)
-        assert started["command"][started["command"].index(kind.options[0]) + 1] == copies
-        assert started["environment"].get("CUDA_VISIBLE_DEVICES") == visible
-        assert started["sleeps"] is sleeps

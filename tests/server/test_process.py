@@ -67,50 +67,24 @@ def answers(url: str) -> bool:
         return False
 
 
-def never(url: str) -> bool:
-    return False
-
-
 def named(mark: object) -> list[int]:
     """The processes that name `mark`."""
     return [pid for pid, command in commands() if str(mark) in command and pid != os.getpid()]
 
 
-def test_it_answers_until_it_is_stopped(launch: Any, tmp_path: Path) -> None:
-    server = launch(serve)
-    server.wait(answers, timeout=30)
-    url = server.url
-    assert answers(url)
-    server.stop()
-    server.stop()
-    assert not answers(url)
-    assert not (tmp_path / "scratch").exists()
-    log = (tmp_path / "run" / "server.log").read_text()
-    assert log.startswith("$ ")
-    assert "http.server" in log.splitlines()[0]
-
-
 def test_a_server_that_does_not_start_is_told(
-    launch: Any,
-    process: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    launch: Any, process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that ends shows its log; one that never answers is stopped; and progress is shown meanwhile."""
     monkeypatch.setattr(process, "PROGRESS_SECONDS", 0.3)
     hangs = f"import time; print('loading shards', flush=True); time.sleep(600)  # {tmp_path}"
     for command, seconds, said in (
-        (
-            python("import sys; print('no such model'); sys.exit(3)"),
-            30,
-            r"ended while it started(.|\n)*no such model(.|\n)*exit code 3",
-        ),
+        (python("import sys; print('no such model'); sys.exit(3)"), 30, r"no such model(.|\n)*exit code 3"),
         (lambda port: ["/no/such/python", "-m", "server"], 30, "/no/such/python"),
         (python(hangs), 2, "did not answer within 2 s"),
     ):
         with pytest.raises(process.RolloutError, match=said):
-            launch(command).wait(never, timeout=seconds)
+            launch(command).wait(lambda url: False, timeout=seconds)
     assert not named(tmp_path)
     shown = capsys.readouterr().out
     assert "waiting for the test server" in shown
@@ -130,7 +104,7 @@ def test_what_it_started_ends_with_it(launch: Any, process: Any, tmp_path: Path)
         server.check()
 
 
-def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process: Any) -> None:
+def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process: Any, tmp_path: Path) -> None:
     """It is told with the end of the log."""
     server = launch(serve)
     server.wait(answers, timeout=30)
@@ -144,6 +118,9 @@ def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process:
     server.wait(answers, timeout=30)
     os.kill(server._keeper.pid, signal.SIGKILL)
     wait_until(lambda: not answers(server.url))
+    server.stop()
+    assert not (tmp_path / "scratch").exists()
+    assert "http.server" in (tmp_path / "run" / "server.log").read_text().splitlines()[0]
 
 
 TRAINER = """
