@@ -1,10 +1,10 @@
 """Environments of other packages by name: one contract for all adapters, with the real packages and no network."""
 
 import asyncio
-import contextlib
 import importlib.util
 import inspect
 import random
+import re
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ import pytest
 
 from extractor.values.options import ENVIRONMENT
 from extractor.values.resources import find_templates
-from tests.environments.support import OneProcess, Project, Scripted, imported_beside, prompts_of, rollouts_of
+from tests.environments.support import Project, imported_beside
 from tests.project.support import Configuration, vextract
 from tests.releases import NEWEST
 
@@ -36,15 +36,10 @@ class Case:
     broken: str | None = None  # what is no action; None: everything is one
 
 
-def _secret(env: Any) -> list[str]:
-    return ["[" + " ".join(map(str, env.game.state.game_state["secret_code"])) + "]"]
-
-
 LAKE = {"kwargs": {"is_slippery": False}}
 CASES = {
     "gym": Case("gymnasium", "gym:FrozenLake-v1", LAKE, lambda env: list("112122"), "0", "north"),
     "reasoning_gym": Case("reasoning_gym", "reasoning_gym:chain_sum", {}, lambda env: [env.entry["answer"]]),
-    "textarena": Case("textarena", "textarena:Mastermind-v0", {}, _secret, "[1 2 3 4]", "no digits"),
     "openenv": Case("websockets", "openenv:", {"timeout": 2}, lambda env: list("56789"), "0", '{"other": 1}'),
 }
 
@@ -82,35 +77,13 @@ def waited(result: Any) -> Any:
 def start(named: Project) -> Callable[..., Any]:
     """A function that begins an episode of a case, from a row's options or a seed; returns environment and text."""
 
-    def begun(case: Case, seed: int = 3, **settings: Any) -> tuple[Any, str]:
-        made = named.module("custom.env_wrapper").make_env({"name": case.name, **case.settings, **settings})
+    def begun(case: Case, seed: int = 3) -> tuple[Any, str]:
+        made = named.module("custom.env_wrapper").make_env({"name": case.name, **case.settings})
         text, info = waited(made.reset(seed=seed, options={"env_seed": seed}))
         assert isinstance(info, dict)
         return made, text
 
     return begun
-
-
-@contextlib.contextmanager
-def playing(
-    named: Project, folder: Path, env: dict[str, Any], write: Callable[[int], list[str]], *settings: str
-) -> Iterator[Callable[[], tuple[Any, Any]]]:
-    """A function that plays the first rows of an environment, by what is written at each turn."""
-    from transformers import AutoTokenizer
-
-    path = named.module("data.toy").ensure_toy_model(folder / "toy", task="environment")
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    config = named.config("local.env.max_turn_tokens=null", *settings)
-    config.data.env = {**config.data.env, **env}
-    rows = named.module("custom.env_dataset").environment_rows("train", config.data.env)[:4]
-    engine = Scripted(named, lambda contexts: [tokenizer(f"{turn}<eos>")["input_ids"] for turn in write(len(contexts))])
-    rollouts = rollouts_of(named, config, tokenizer, OneProcess(), engine)
-    contexts = [
-        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False) for row in rows
-    ]
-    prompts = prompts_of(named, contexts, [row["extra_info"] for row in rows])
-    yield lambda: (rollouts.generate(prompts), tokenizer)
-    rollouts.episodes.loop.close()
 
 
 def end(env: Any) -> None:
@@ -202,19 +175,6 @@ def test_episodes_at_once_do_not_meet(case: Case, start: Callable[..., Any]) -> 
         end(env)
 
 
-def test_only_what_the_model_writes_is_trained(case: Case, named: Project, tmp_path: Path) -> None:
-    said, env = case.goes_on or "7", {"name": case.name, **case.settings}
-    with playing(named, tmp_path, env, lambda count: [said] * count, "data.max_response_length=900") as play:
-        batch, tokenizer = play()
-    assert list(batch.non_tensor_batch["env_error"]) == [""] * 4
-    assert (batch.non_tensor_batch["turns"] > 1).all() == (case.goes_on is not None)
-    for tokens, mask in zip(batch.batch["responses"], batch.batch["response_mask"].bool(), strict=True):
-        turns = tokenizer.decode(tokens[mask]).split("<eos>")
-        assert set(turns[:-1]) == {said}
-        assert len(turns) - 1 == batch.non_tensor_batch["turns"][0]
-        assert case.goes_on is None or "<user>" in tokenizer.decode(tokens[~mask])
-
-
 GYMS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("CartPole-v1", {}, "[-0.0414, ", "1"),
     ("FrozenLake-v1", {"kwargs": {"render_mode": "ansi"}}, "[S]FFF", "2"),
@@ -249,7 +209,6 @@ def test_an_unknown_name_or_a_missing_package_is_an_error_with_a_hint(
     for name, package, message in (
         ("gym:FrozenLak-v1", "gymnasium", "did you mean FrozenLake-v1"),
         ("reasoning_gym:chain_sums", "reasoning_gym", "did you mean chain_sum"),
-        ("textarena:Mastermind", "textarena", "did you mean Mastermind-v0"),
         ("openenv:http://127.0.0.1:9", "websockets", "start it"),
         ("gim:x", "pytest", "vextract add env_gim"),
     ):
@@ -259,40 +218,31 @@ def test_an_unknown_name_or_a_missing_package_is_an_error_with_a_hint(
     assert refused("gym:FrozenLake-v1").endswith("-m pip install gymnasium")
 
 
-def test_a_server_that_fails_costs_its_own_sample(server: str, start: Callable[..., Any]) -> None:
+def test_a_server_of_ours_is_started_watched_and_stopped(named: Project, start: Callable[..., Any]) -> None:
+    """What hangs or raises costs its own episode; what dies those that it plays, and is started again for the next."""
+    command = f"{DOUBLE} # another one"
+    case = Case("openenv", f"openenv:{command}", {"timeout": 2})
+    server = named.module("episodes.openenv_session").Server(command)
     for does, said in (("hang", "no answer in 2 s"), ("raise", "unlucky")):
-        case = Case("openenv", f"openenv:{server}", {"timeout": 2})
         (env, _), (other, _) = start(case), start(case)
         with pytest.raises((RuntimeError, TimeoutError), match=said):
             waited(env.step(does))
-        end(env)
         assert waited(other.step("0"))[4]["valid"] == 1.0
+        end(env)
         end(other)
-
-
-def test_a_server_of_ours_is_started_watched_and_stopped(named: Project, tmp_path: Path) -> None:
-    """What hangs costs its own sample; what dies those that it plays, and the next batch finds it started again."""
-    command = f"{DOUBLE} # another one"
-    env = {"name": f"openenv:{command}", "timeout": 2, "val_size": 4}
-    first_turn: list[str] = []  # of the second episode
-
-    def write(count: int) -> list[str]:
-        return ["0", first_turn.pop() if first_turn else "0", "0", "0"][:count]
-
-    with playing(named, tmp_path, env, write, "data.max_response_length=64", "local.env.max_error_share=1") as play:
-        server = named.module("episodes.openenv_session").Server(command)
-        first = server.process
-        for said, ended in (("hang", 1), ("0", 0), ("die", 4), ("0", 0)):
-            first_turn.append(said)
-            columns = play()[0].non_tensor_batch
-            assert sum(map(bool, columns["env_error"])) == ended, columns["env_error"]
-            assert columns["env_end"].tolist().count("error") == ended
-        assert first.poll() is not None
-        assert server.process.poll() is None
-        server.process.stdin.close()  # as when this process ends, however it does
-        server.process.wait(timeout=10)
-        with pytest.raises(OSError, match=r"refused|reset"):
-            urlopen(f"{server.url}/health", timeout=1)
+    (env, _), (other, _) = start(case), start(case)
+    first = server.process
+    for one, action in ((env, "die"), (other, "0")):
+        with pytest.raises(Exception, match="closed"):
+            waited(one.step(action))
+    first.wait(timeout=10)
+    env, _ = start(case)
+    assert waited(env.step("0"))[4]["valid"] == 1.0
+    assert server.process.poll() is None
+    server.process.stdin.close()  # as when this process ends, however it does
+    server.process.wait(timeout=10)
+    with pytest.raises(OSError, match=r"refused|reset"):
+        urlopen(f"{server.url}/health", timeout=1)
     errors = named.module("errors")
     for name, text in (("openenv:python {port}.py", "no server of OpenEnv answers"), ("openenv:x", "neither a URL")):
         with pytest.raises(errors.ConfigError, match=text):
@@ -306,11 +256,8 @@ def test_a_project_has_the_adapter_that_it_is_for_and_no_other(verl: None, tmp_p
     assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
     assert "gymnasium" in (tmp_path / "lake/requirements.txt").read_text()
     refused = vextract("new", "p", "--env", "gim:x", "--offline", cwd=tmp_path)
-    assert (refused.returncode, "is not ADAPTER:NAME" in refused.stderr, "--env gym:x" in refused.stderr) == (
-        2,
-        True,
-        True,
-    )
+    assert refused.returncode == 2
+    assert re.search(r"is not ADAPTER:NAME(.|\n)*--env gym:x", refused.stderr)
     added = vextract("add", "env-textarena", "--allow-dirty", "--offline", cwd=tmp_path / "lake")
     assert added.returncode == 0, added.stderr
     assert (tmp_path / "lake/lake/custom/env_textarena.py").exists()

@@ -3,7 +3,6 @@
 import os
 import socket
 import threading
-import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -15,7 +14,6 @@ from tests.project.support import Configuration
 
 CALL = '<tool_call>{"name": "add", "arguments": {"a": 3, "b": 4}}</tool_call>'
 PROGRAMS = '''
-import asyncio
 import json
 import os
 import subprocess
@@ -129,37 +127,16 @@ def other_history(task, base_url, api_key, model):
     return 1.0
 
 
-def by_client(task, base_url, api_key, model):
-    """Send what agent libraries send, field by field, as their versions in docs/environments.md do."""
-    kind, question = task["extra_info"]["client"], task["prompt"][0]["content"]
+def code_agent(task, base_url, api_key, model):
+    """Put back what an answer was stopped at, and what was run, as a code agent of smolagents does."""
     text = lambda role, said: {"role": role, "content": [{"type": "text", "text": said}]}
+    messages = [text("system", "You add."), text("user", task["prompt"][0]["content"])]
     ask = lambda **body: post(base_url, api_key, "/chat/completions", model=model, messages=messages, **body)[1]
-    schema = {"properties": ADD["parameters"]["properties"], "required": ["a", "b"], "type": "object"}
-    schema.update(title="add_args", additionalProperties=False)
-    function = {"name": "add", "description": "Add two numbers.", "parameters": schema, "strict": True}
-    if kind == "openai-agents":
-        more = {"tools": [{"type": "function", "function": function}], "stream": False, "parallel_tool_calls": False}
-        messages = [{"content": "You add.", "role": "system"}, {"content": question, "role": "user"}]
-        message = ask(**more)["choices"][0]["message"]
-        (call,) = message["tool_calls"]
-        made = {"type": "function", "id": call["id"], "function": call["function"]}
-        messages.append({"content": message["content"], "role": "assistant", "tool_calls": [made]})
-        messages.append({"content": add(call["function"]["arguments"]), "role": "tool", "tool_call_id": call["id"]})
-        return {"reward": 1.0, "said": ask(**more)["choices"][0]["message"]["content"]}
-    messages = [text("system", "You add."), text("user", question)]
-    for _ in range(2):  # a code agent of smolagents puts back what it was stopped at, and what it has run
-        said = ask(stop=["Observation:", "Calling tools:", "</code>"])["choices"][0]["message"]["content"]
+    for _ in range(2):
+        said = ask(stop=["Observation:", "</code>"])["choices"][0]["message"]["content"]
         said = said if said.endswith("</code>") else said + "</code>"
         messages += [text("assistant", said + "\\nCalling tools: 1"), text("user", "Observation: 7")]
     ask()
-    return 1.0
-
-
-def completions(task, base_url, api_key, model):
-    prompt = task["prompt"][0]["content"]
-    text = post(base_url, api_key, "/completions", model=model, prompt=prompt)[1]["choices"][0]["text"]
-    more = post(base_url, api_key, "/completions", model=model, prompt=prompt + text + " so", stop="b")[1]["choices"][0]
-    assert (more["text"], more["finish_reason"]) == ("a", "stop"), more
     return 1.0
 
 
@@ -171,13 +148,10 @@ def refused(task, base_url, api_key, model):
     long = [{"role": "user", "content": "x" * 100}]
     SAID["refused"] = {
         "key": ask(key="wrong"),
-        "no key": ask(key=""),
         "model": ask(model="gpt-5"),
         "long": ask(messages=long),
         "tools": ask(tools=TOOLS),
         "responses": ask("/responses"),
-        "no messages": ask(messages=[]),
-        "no token": ask("/completions", prompt=[10**9]),
         "anthropic": ask("/messages", model="claude"),
     }
     SAID["answered"] = ask(temperature=0.1, tool_choice="required", max_tokens=2)
@@ -220,13 +194,6 @@ def faulty(task, base_url, api_key, model):
     return 1.0
 
 
-async def sleeping(task, base_url, api_key, model):
-    try:
-        post(base_url, api_key, "/chat/completions", model=model, messages=list(task["prompt"]))
-        await asyncio.sleep(60)
-    except asyncio.CancelledError:
-        SAID["cancelled"] = True
-        raise
 '''
 Play = Callable[..., Any]
 
@@ -311,25 +278,12 @@ def test_what_cannot_be_joined_is_counted_and_the_last_chain_is_trained(
     assert 0 < metrics["agent/untrained_tokens"] < 1
 
 
-def test_what_agent_libraries_send_is_joined(play: Play) -> None:
-    """What they put behind the model's words follows it, not trained."""
-    turn, code, more = f"I add: {CALL}<eos>", "<code>x</code>", "code</code><eos>"
-    infos, room = [{"client": "openai-agents"}, {"client": "smolagents"}], ("data.max_prompt_length=200",)
-    batch, tokenizer = play("by_client", [turn, "seven<eos>"], [code, more, "seven<eos>"], infos=infos, settings=room)
-    assert batch.non_tensor_batch["env_error"].tolist() == [""] * 2
-    tool, ran = (0, "<tool>7<assistant>"), (0, "\nCalling tools: 1<eos><user>Observation: 7<assistant>")
-    assert parts(batch, tokenizer) == [(1, turn), tool, (1, "seven<eos>")]
-    assert parts(batch, tokenizer, 1) == [(1, code), ran, (1, "code</code>"), ran, (1, "seven<eos>")]
-    assert [count["untrained"] for count in batch.non_tensor_batch["agent_counts"]] == [0, 0]
-    said = batch.non_tensor_batch["conversation"][1]
-    assert [message["content"] for message in said[:3]] == [code[:-7], "\nCalling tools: 1", "Observation: 7"]
-
-
-def test_completions_are_joined_by_their_text(play: Play) -> None:
-    """And a turn is cut at a text that stops it."""
-    batch, tokenizer = play("completions", ["one", "abc"])
-    assert parts(batch, tokenizer) == [(1, "one"), (0, " so"), (1, "ab")]
-    assert prompt_of(batch, tokenizer) == "question 0"
+def test_what_a_code_agent_puts_back_is_joined_and_not_trained(play: Play) -> None:
+    code, more = "<code>x</code>", "code</code><eos>"
+    batch, tokenizer = play("code_agent", [code, more, "seven<eos>"], settings=("data.max_prompt_length=200",))
+    ran = (0, "\nCalling tools: 1<eos><user>Observation: 7<assistant>")
+    assert parts(batch, tokenizer) == [(1, code), ran, (1, "code</code>"), ran, (1, "seven<eos>")]
+    assert batch.non_tensor_batch["agent_counts"][0]["untrained"] == 0
 
 
 def test_what_cannot_be_answered_is_refused_as_openai_does(play: Play, capsys: pytest.CaptureFixture[str]) -> None:
@@ -337,13 +291,10 @@ def test_what_cannot_be_answered_is_refused_as_openai_does(play: Play, capsys: p
     errors = {name: (status, answer["error"]) for name, (status, answer) in said()["refused"].items()}
     assert {name: (status, error.get("code")) for name, (status, error) in errors.items()} == {
         "key": (401, "invalid_api_key"),
-        "no key": (401, "invalid_api_key"),
         "model": (404, "model_not_found"),
         "long": (400, "context_length_exceeded"),
         "tools": (400, "unsupported_template"),
         "responses": (404, "not_found"),
-        "no messages": (400, "invalid_value"),
-        "no token": (400, "invalid_value"),
         "anthropic": (404, "model_not_found"),
     }
     assert "data.max_prompt_length is 60" in errors["long"][1]["message"]
@@ -395,15 +346,6 @@ def test_turns_and_tokens_are_limited(play: Play) -> None:
         assert batch.batch["rm_scores"].sum() == 0
 
 
-def test_a_coroutine_that_hangs_is_cancelled(play: Play) -> None:
-    before = time.monotonic()
-    batch, _ = play("sleeping", ["one<eos>"], settings=("local.agent.timeout=0.3", "local.env.max_error_share=1"))
-    assert time.monotonic() - before < 10
-    assert batch.non_tensor_batch["env_end"].tolist() == ["timeout"]
-    assert said()["cancelled"]
-    assert not batch.non_tensor_batch["agent_counts"][0].get("hanging")
-
-
 def test_what_cannot_be_called_is_refused(agentic: Project) -> None:
     check = agentic.module("agents.agent_loop").check_agents
     (agentic.root / "odd.py").write_text("def run(task, url):\n    pass\n\nasync def runs(): pass\n")
@@ -413,7 +355,6 @@ def test_what_cannot_be_called_is_refused(agentic: Project) -> None:
         (f"{program}programs:by_openai",): "each response is one turn",
         (on, f"{program}programs"): "module:function",
         (on, f"{program}nowhere:run"): "there is no module nowhere",
-        (on, f"{program}odd:rum"): "no function 'rum'",
         (on, f"{program}odd:run"): "argument: 'url'",
         (on, f"{program}programs:by_openai", f"{MULTI_TURN}.function_tool_path=x.py"): "brings its tools",
     }

@@ -29,8 +29,7 @@ class Family:
         start: what asks the model for its turn.
         end: with what that ends a conversation's last turn of the model; None: with nothing.
         ends: those that may end a turn, as its generation config has them.
-        builder: upstream's class, by its name before ContinuousTokenBuilder; None: upstream leaves out what stands
-            between messages.
+        builder: upstream's class, without ContinuousTokenBuilder; None: it leaves out what stands between messages.
         opens: what the model writes before its answer.
     """
 
@@ -42,7 +41,6 @@ class Family:
     ends: tuple[str, ...]
     builder: str | None = ""
     before: str = ""
-    after: str = ""
     opens: str = ""
 
     @property
@@ -52,7 +50,7 @@ class Family:
         body = (model + others + "{% endif %}").replace("{content}", "{{ message['content'] }}")
         body = body.replace("{role}", "{{ message['role'] }}")
         asked = f"{{% if add_generation_prompt %}}{self.start}{{% endif %}}"
-        return f"{self.before}{{% for message in messages %}}{body}{{% endfor %}}{asked}{self.after}"
+        return f"{self.before}{{% for message in messages %}}{body}{{% endfor %}}{asked}"
 
 
 FAMILIES = {
@@ -72,11 +70,6 @@ FAMILIES = {
         ("<eos>", "<bos>", "<start_of_turn>", "<end_of_turn>"), "<start_of_turn>{role}\n{content}<end_of_turn>\n",
         "<start_of_turn>model\n{content}<end_of_turn>\n", "<start_of_turn>model\n",
         "<end_of_turn>", ("<eos>", "<end_of_turn>"), None, before="<bos>",
-    ),
-    "deepseek": Family(
-        ("<｜end▁of▁sentence｜>", "<｜begin▁of▁sentence｜>", "<｜User｜>", "<｜Assistant｜>"), "<｜User｜>{content}",
-        "<｜Assistant｜>{content}<｜end▁of▁sentence｜>", "<｜Assistant｜>",
-        "<｜end▁of▁sentence｜>", ("<｜end▁of▁sentence｜>",), "DeepSeek", before="<｜begin▁of▁sentence｜>",
     ),
     "glm": Family(
         ("<|endoftext|>", "[gMASK]", "<sop>", "<|system|>", "<|user|>", "<|assistant|>", "<|observation|>"),

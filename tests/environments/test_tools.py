@@ -1,6 +1,9 @@
-"""Episodes with tools: upstream's agent loop, with a scripted engine in the place of a model."""
+"""Episodes with tools, the interpreter and MCP servers among them: upstream's loop, with a scripted engine as model."""
 
+import asyncio
+import gc
 import json
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,7 +42,6 @@ from kit.vendored.tools.schemas import ToolResponse
 
 RELEASED = []
 
-
 class Counter(BaseTool):
     """Counts from where the row says."""
 
@@ -62,10 +64,7 @@ tools:
       function:
         name: count
         description: Count on.
-        parameters:
-          type: object
-          properties: {by: {type: integer, description: how far}}
-          required: [by]
+        parameters: {type: object, properties: {by: {type: integer, description: how far}}, required: [by]}
 """
 Play = Callable[..., Any]
 
@@ -199,3 +198,165 @@ def test_what_cannot_be_used_is_refused(tooled: Project, tmp_path: Path) -> None
     config = tooled.config(f"actor_rollout_ref.model.path={model}")
     with pytest.raises(tooled.module("errors").ConfigError, match=r"chat template cannot .*: no tools"):
         tooled.module("episodes.tool_turns").joined_by(config, tokenizer)
+
+
+INTERPRETER = {"type": "native", "seconds": 2, "memory_mb": 400, "output_kb": 1, "allow_unisolated": True}
+
+
+class Episode:
+    """Stands for upstream's AgentData."""
+
+
+@pytest.fixture
+def run(tooled: Project) -> Callable[..., str]:
+    """A function that runs code in an episode, by default the same."""
+    tool, only = tooled.module("episodes.python_tool").PythonTool(INTERPRETER), Episode()
+
+    def called(code: str, episode: Any = only) -> str:
+        response, _, _ = asyncio.run(tool.execute("", {"code": code}, agent_data=episode))
+        return str(response.text)
+
+    return called
+
+
+@pytest.mark.parametrize("tooled", ["0.9.1"], indirect=True)
+def test_state_is_kept_in_an_episode_and_seen_in_no_other(tooled: Project, run: Callable[..., str]) -> None:
+    other = Episode()
+    assert run("def double(x):\n    return 2 * x\n\nx = double(4)") == ""
+    assert run("print('so')\nx + 1") == "so\n9"
+    assert "NameError: name 'x' is not defined" in run("x", other)
+    assert run("x = 'mine'", other) == ""
+    assert run("1 / 0").splitlines()[-1] == "ZeroDivisionError: division by zero"
+    assert run("print('a' * 10**6)") == "a" * 1024 + "\n(the rest is left out)"
+    assert run("x") == "8"
+    if tooled.module("rewards.sandbox").isolation().holds:
+        assert "Error" in run(f"open({str(tooled.root / 'main.py')!r})")
+        assert "Error" in run("import socket\nsocket.create_connection(('127.0.0.1', 22))")
+    with pytest.raises(ValueError, match="no setting secnds"):
+        tooled.module("episodes.python_tool").PythonTool({**INTERPRETER, "secnds": 1})
+
+
+ENDED = {
+    "while True:\n    pass": "the code took longer than 2 s",
+    "b = bytearray(10**9)": "it had no more memory",
+    "exit(3)": "exit code 3",
+    "import ctypes\nctypes.string_at(0)": "exit code -11",
+}
+
+
+@pytest.mark.parametrize("tooled", ["0.9.1"], indirect=True)
+def test_what_ends_it_costs_its_own_call(run: Callable[..., str]) -> None:
+    for code, ended in ENDED.items():
+        run("x = 5")
+        said = run(code)
+        assert f"(The interpreter has ended: {ended}" in said
+        assert said.endswith("The next call begins a new one.)")
+        assert run("'x' in globals(), 1 + 1") == "(False, 2)"
+
+
+@pytest.mark.parametrize("tooled", ["0.9.1"], indirect=True)
+def test_episodes_have_an_interpreter_each_until_they_end(
+    tooled: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By the loop: two calls of an episode share one; when a rollout is over there is none."""
+    file = tmp_path / "tools.yaml"
+    tool = {"class_name": "kit.episodes.python_tool.PythonTool", "config": INTERPRETER}
+    file.write_text(json.dumps({"tools": [tool]}))
+    model = support.save_ascii_model(tooled, tmp_path / "toy")
+    first, second, other = (call("python", code=code) + "<eos>" for code in ("x = 20", "x + 1", "x"))
+    turns = [[first, second, "21<eos>"], [other, "none<eos>"]]
+    started: list[Any] = []
+    interpreter = tooled.module("episodes.interpreter").Interpreter
+    begin = interpreter._start
+    monkeypatch.setattr(interpreter, "_start", lambda self: (begin(self), started.append(self.process)))
+    batch = support.played(tooled, model, turns, f"{MULTI_TURN}.tool_config_path={file}")
+    assert [text for own, text in parts(batch, model[1]) if not own][1] == "<tool>21<assistant>"
+    assert "NameError" in parts(batch, model[1], 1)[1][1]
+    gc.collect()
+    deadline = time.monotonic() + 10
+    while any(process.poll() is None for process in started) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert [process.poll() for process in started] == [0, 0]
+
+
+SERVER = '''
+import asyncio, os
+from typing import Optional
+from mcp.server.mcpserver import MCPServer
+
+server = MCPServer("sums", log_level="CRITICAL")
+
+@server.tool()
+def add(a: int, b: int, places: Optional[list[int]] = None) -> str:
+    """Add two numbers."""
+    return str(a + b + int(os.environ.get("MORE", "0")))
+
+@server.tool()
+async def odd(how: str) -> str:
+    """Go wrong."""
+    if how == "raise":
+        raise ValueError("unlucky")
+    if how == "die":
+        os._exit(3)
+    await asyncio.sleep(30)
+
+server.run("stdio")
+'''
+ENTRY = """
+tools:
+  - class_name: verl.tools.mcp_base_tool.MCPBaseTool
+    config: {{type: mcp, timeout: 5, rate_limit: 100}}
+    mcp: {{mcp_servers_config_path: {servers}, tool_selected_list: [{selected}]}}
+"""
+
+
+def answer(tool: Any, **arguments: Any) -> str:
+    async def called() -> str:
+        instance, _ = await tool.create()
+        response, _, _ = await tool.execute(instance, arguments)
+        await tool.release(instance)
+        return str(response.text)
+
+    return asyncio.run(called())
+
+
+@pytest.mark.parametrize("tooled", ["0.9.1"], indirect=True)
+def test_tools_of_servers_answer_and_are_called_in_episodes(tooled: Project, tmp_path: Path) -> None:
+    """Schemas are the server's, whole; what breaks costs its own call, and the server is started again."""
+    pytest.importorskip("mcp")
+    program = tmp_path / "server.py"
+    program.write_text(SERVER)
+    by_pipes = {"command": sys.executable, "args": [str(program)], "env": {"MORE": "100"}}
+
+    def settings_of(server: dict[str, Any], selected: str = "") -> tuple[str, ...]:
+        (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"sums": server}}))
+        (tmp_path / "tools.yaml").write_text(ENTRY.format(servers=tmp_path / "servers.json", selected=selected))
+        return f"{MULTI_TURN}.enable=true", f"{MULTI_TURN}.tool_config_path={tmp_path / 'tools.yaml'}"
+
+    loading = tooled.module("episodes.tools")
+    tools = {tool.name: tool for tool in loading.load_tools(tooled.config(*settings_of(by_pipes)))}
+    assert list(tools) == ["add", "odd"]
+    schema = tools["add"].tool_schema.model_dump(exclude_unset=True, exclude_none=True)
+    properties = schema["function"]["parameters"]["properties"]
+    assert properties["a"] == {"title": "A", "type": "integer"}
+    assert properties["places"]["anyOf"][0] == {"items": {"type": "integer"}, "type": "array"}
+    assert schema["function"]["parameters"]["required"] == ["a", "b"]
+    for name, arguments, said in (
+        ("odd", {"how": "raise"}, "Error executing tool odd"),
+        ("odd", {"how": "hang"}, "longer than 5 s"),
+        ("odd", {"how": "die"}, "closed"),
+        ("add", {"a": "x"}, "integer"),
+    ):
+        with pytest.raises(Exception, match=said):
+            answer(tools[name], **arguments)
+        assert answer(tools["add"], a=5, b=4) == "109"
+    model = support.save_ascii_model(tooled, tmp_path / "toy", shows_tools=True)
+    turns = [call(a=3, b=4) + "<eos>", "7<eos>"]
+    batch = support.played(tooled, model, [turns], *settings_of(by_pipes, "add"))
+    assert parts(batch, model[1])[1] == (0, "<tool>107<assistant>")
+    assert support.prompt_of(batch, model[1]) == "[add]<user>question 0<assistant>"
+    for server, selected, said in (
+        ({"command": str(tmp_path / "none")}, "", "the MCP server 'sums': FileNotFoundError"),
+        (by_pipes, "subtract", "no MCP server of .*servers.json has subtract"),
+    ):
+        support.check_refused(tooled, loading.check_tools, {settings_of(server, selected): said})

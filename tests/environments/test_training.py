@@ -1,14 +1,19 @@
-"""Episodes in training: what is learned from, by how many processes; an environment of one's own; one that hangs."""
+"""Episodes in training: what is learned from, in which direction, by how many processes; one's own; one that hangs."""
 
+import itertools
 import json
 import shutil
 import signal
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from transformers import AutoModelForCausalLM
 
 from tests.environments.support import MULTI_TURN, Project, rollouts_of
 from tests.processes.launching import TORCHRUN
@@ -44,8 +49,6 @@ def engine(episodic: Project, tokenizer: Any, ranks: Any, policy: Callable[[], A
 @pytest.fixture
 def prompts(episodic: Project, tokenizer: Any) -> Any:
     """Four prompts of different lengths, each four times, as the trainer hands them over."""
-    import numpy as np
-    import torch
 
     data = episodic.module("vendored.protocol").DataProto
     texts = ["<user>?<assistant>", "<user>12<assistant>", "<user>?!?<assistant>", "<assistant>"]
@@ -68,8 +71,6 @@ def batch(episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: A
 
 
 def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[], Any], model_path: str) -> None:
-    import torch
-    from transformers import AutoModelForCausalLM
 
     model = AutoModelForCausalLM.from_pretrained(model_path).to(torch.float32).eval()
     log_probs = policy().compute_log_prob(batch).batch["old_log_probs"]
@@ -85,7 +86,6 @@ def test_log_probs_are_those_of_the_whole_episode(batch: Any, policy: Callable[[
 
 def test_only_the_models_tokens_are_learned_from(batch: Any, policy: Callable[[], Any]) -> None:
     """What stands at the environment's tokens moves no weight: neither advantages nor old log-probabilities there."""
-    import torch
 
     mask = batch.batch["response_mask"].bool()
     assert (batch.batch["attention_mask"][:, 8:].bool() & ~mask).any()
@@ -104,27 +104,6 @@ def test_only_the_models_tokens_are_learned_from(batch: Any, policy: Callable[[]
     before, plain, other = policy().module.state_dict(), updated(0.0), updated(7.0)
     assert all(torch.equal(plain[name], other[name]) for name in plain)
     assert not all(torch.equal(plain[name], before[name]) for name in plain)
-
-
-def test_a_single_turn_is_what_the_engine_writes(
-    episodic: Project, tokenizer: Any, ranks: Any, engine: Any, prompts: Any
-) -> None:
-    """Without multi_turn the batch is the engine's, bit for bit; which takes one that its passes do not divide."""
-    import torch
-
-    config = episodic.config("actor_rollout_ref.rollout.multi_turn.enable=false")
-    torch.manual_seed(3)
-    own = engine.generate_sequences(prompts)
-    torch.manual_seed(3)
-    given = rollouts_of(episodic, config, tokenizer, ranks, engine).generate(prompts)
-    assert set(given.batch.keys()) == set(own.batch.keys())
-    assert all(torch.equal(given.batch[name], own.batch[name]) for name in own.batch.keys())  # noqa: SIM118
-    assert set(given.non_tensor_batch) == {"index"}
-    prompts.meta_info["do_sample"] = False
-    whole = engine.generate_sequences(prompts[:11]).batch["responses"]
-    engine.config.micro_batch_size = 4
-    for count in (11, 3):
-        assert torch.equal(engine.generate_sequences(prompts[:count]).batch["responses"], whole[:count])
 
 
 EPISODES = (
@@ -248,3 +227,66 @@ def test_a_run_that_hangs_ends(episodic: Project, tmp_path: Path) -> None:
     assert code == 130, seen
     assert "interrupted" in seen.partition("stopping after this step")[2]
     assert "Traceback" not in seen
+
+
+# An episode: the actions of its turns, and their rewards. A state is how often `on` was chosen.
+STOP, ON = 0, 1
+OUTCOMES: tuple[tuple[tuple[int, ...], tuple[float, ...]], ...] = (
+    ((STOP,), (0.3,)),
+    ((ON, STOP), (0.1, 1.0)),
+    ((ON, ON, STOP), (0.1, -0.5, 2.0)),
+    ((ON, ON, ON), (0.1, -0.5, 0.0)),
+)
+WIDTH = 6  # a token of the model and one of the environment for each turn
+GROUP = 3  # episodes of a prompt
+Estimator = Callable[..., tuple[torch.Tensor, torch.Tensor]]
+
+
+def log_probs_of(logits: torch.Tensor, actions: tuple[int, ...]) -> torch.Tensor:
+    """Log-probabilities of an episode's actions; logits: (3 states, 2 actions)."""
+    table = logits.log_softmax(-1)
+    return torch.stack([table[state, action] for state, action in enumerate(actions)])
+
+
+def expected_gradient(estimate: Estimator, logits: torch.Tensor) -> torch.Tensor:
+    """The mean over all groups of episodes of the gradient that an estimator's advantages give."""
+
+    total = torch.zeros_like(logits)
+    index = np.array(["a"] * GROUP, dtype=object)
+    for group in itertools.product(OUTCOMES, repeat=GROUP):
+        rewards, mask = torch.zeros(2, GROUP, WIDTH, dtype=torch.float64)
+        taken = torch.zeros(GROUP, WIDTH, dtype=torch.float64)
+        for row, (actions, given) in enumerate(group):
+            places = torch.arange(len(actions)) * 2
+            rewards[row, places], mask[row, places] = torch.tensor(given, dtype=torch.float64), 1.0
+            taken[row, places] = log_probs_of(logits, actions)
+        with torch.no_grad():
+            chance = taken.sum().exp()
+            advantages, _ = estimate(token_level_rewards=rewards, response_mask=mask, index=index)
+        (gradient,) = torch.autograd.grad((advantages.detach() * taken).sum() / GROUP, logits)
+        total += chance * gradient
+    return total
+
+
+def per_turn_normalised(token_level_rewards: Any, response_mask: Any, **others: Any) -> Any:
+    """What suggests itself: each turn's reward-to-go, normalised over the group's episodes that have the turn."""
+    returns = (token_level_rewards * response_mask).flip(-1).cumsum(-1).flip(-1)
+    count = response_mask.sum(0).clamp(min=1)
+    mean = (returns * response_mask).sum(0) / count
+    deviation = ((((returns - mean) ** 2) * response_mask).sum(0) / count).sqrt()
+    return (returns - mean) / (deviation + 1e-6) * response_mask, returns
+
+
+def test_which_estimators_have_the_gradient_of_the_expected_return(episodic: Project) -> None:
+    """Of others it has another direction; GRPO's without the deviation is shorter by a factor."""
+    episodic.module("hooks").import_hooks()
+    known = episodic.module("registries").ADV_ESTIMATOR_REGISTRY
+    logits = torch.tensor([[0.4, -0.3], [0.2, 0.9], [-1.0, 0.5]], dtype=torch.float64, requires_grad=True)
+    value = sum(log_probs_of(logits, actions).sum().exp() * sum(given) for actions, given in OUTCOMES)
+    (true,) = torch.autograd.grad(value, logits)
+    by_mean = partial(known["grpo"], norm_adv_by_std_in_grpo=False)
+    for estimate, factor in ((known["turn_rloo"], 1.0), (known["rloo"], 1.0), (by_mean, (GROUP - 1) / GROUP)):
+        torch.testing.assert_close(expected_gradient(estimate, logits), true * factor, rtol=0, atol=1e-12)
+    for estimate in (known["grpo"], per_turn_normalised):
+        found = expected_gradient(estimate, logits).flatten()
+        assert torch.nn.functional.cosine_similarity(found, true.flatten(), dim=0) < 1 - 1e-4, estimate

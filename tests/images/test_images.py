@@ -8,9 +8,7 @@ import pytest
 
 from tests.images import pictures
 from tests.images.conftest import HERE, Run
-from tests.processes.launching import TORCHRUN
 from tests.project.running import metrics_of
-from tests.project.support import Configuration, make
 from tests.releases import NEWEST, source_of
 
 pytestmark = pytest.mark.slow
@@ -24,18 +22,6 @@ FEW = (
 PACKED = (
     "actor_rollout_ref.model.use_remove_padding=true",
     *(f"actor_rollout_ref.{part}=true" for part in ("actor.use_dynamic_bsz", "rollout.log_prob_use_dynamic_bsz")),
-)
-
-
-# Of what the driver tries.
-REFUSED = (
-    "row 1: its prompt has 0 <image>, and its column images 1 images",
-    "row 1: cannot open an image: [Errno 2] No such file or directory: 'nowhere.png'",
-    "row 1: cannot open an image: cannot identify image file",
-    "row 1: it has videos, and a model sees images only here",
-    "more than data.max_prompt_length=12",
-    "prompts have images, and a critic reads text only",
-    "cannot be given any: its model reads text only",
 )
 
 
@@ -62,8 +48,7 @@ def test_a_step_is_upstreams_and_what_plain_transformers_computes(
     assert found["gradient"][0] == pytest.approx(found["gradient"][1], rel=1e-3)
     assert found["gradient"][0] > 0.01
     assert len(set(found["lengths"])) > 2
-    for said, expected in zip(found["refused"], REFUSED, strict=True):
-        assert expected in said.splitlines()[0]
+    assert [expected for expected, said in found["refused"] if expected not in said.splitlines()[0]] == []
 
 
 @pytest.mark.thorough
@@ -97,10 +82,11 @@ def test_vllm_reads_images_as_the_trainer_does(run: Run, model: Place, project: 
 
 
 @pytest.mark.thorough
+@pytest.mark.parametrize("release", ["0.7.1", NEWEST[-1]])
 def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
-    run: Run, model: Place, project: Place, tmp_path: Path
+    run: Run, model: Place, project: Place, tmp_path: Path, release: str
 ) -> None:
-    root = project(NEWEST[-1])
+    root = project(release)
     settings = _train_on_files(run, model("Qwen2_5_VL"), root, tmp_path)
     saved = tmp_path / "run/global_step_1"
     names = {file.name for file in (saved / "actor").iterdir()}
@@ -117,17 +103,7 @@ def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
     assert again.returncode == 0, again.stderr[-3000:]
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("release", ["0.7.1", NEWEST[-1]])
-def test_two_processes_train_an_adapter(run: Run, model: Place, tmp_path: Path, release: str) -> None:
-    root = make(Configuration(release, features=("lora", "multimodal")), tmp_path / "project").root
-    launch = (*TORCHRUN, "--nproc-per-node=2", "main.py")
-    _train_on_files(run, model("Qwen2_5_VL"), root, tmp_path, *launch, more=("actor_rollout_ref.model.lora_rank=4",))
-
-
-def _train_on_files(
-    run: Run, model: Path, root: Path, folder: Path, *launch: str, more: tuple[str, ...] = ()
-) -> list[str]:
+def _train_on_files(run: Run, model: Path, root: Path, folder: Path) -> list[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -138,7 +114,7 @@ def _train_on_files(
         "reward.custom_reward_function.name=is_right",
     ]
     sizes = ["scale=toy", "data.max_prompt_length=64", *FEW, f"trainer.default_local_dir={folder / 'run'}"]
-    settings = [f"actor_rollout_ref.model.path={model}", *files, *score, *sizes, *more]
-    done = run(root, *(launch or ["main.py"]), *settings)
+    settings = [f"actor_rollout_ref.model.path={model}", *files, *score, *sizes]
+    done = run(root, "main.py", *settings)
     assert done.returncode == 0, done.stderr[-3000:]
     return settings

@@ -4,10 +4,10 @@
 
 A phase is a number of processes, a directory, cases that they run one after the other, and directories of earlier runs
 to copy there first. A case is a name and settings. What it gives goes to DIRECTORY/<name>: checkpoints, and from each
-process steps-<rank>.pt with the advantages, metrics and memory of each step. A case with the setting `fails_at=N@R` has
+process steps-<rank>.pt with the advantages and metrics of each step. A case with the setting `fails_at=N@R` has
 its reward (R is "reward"), its loss ("loss") or its rollout on one process (R is a rank) fail in step N, goes on from
 what was saved, and leaves the error that each process saw in failure-<rank>.json. With `rollouts=own` the project
-writes its own responses, and only the memory is kept.
+writes its own responses, and nothing of steps is kept.
 """
 
 import copy
@@ -21,11 +21,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 import yaml
 from omegaconf import OmegaConf
-from toy.run.distributed import Ranks, local  # type: ignore[import-not-found]
+from toy.run.distributed import Ranks  # type: ignore[import-not-found]
 from toy.settings.loading import load_config, settle_device  # type: ignore[import-not-found]
 from toy.training import trainer as training  # type: ignore[import-not-found]
 from toy.training.failures import report  # type: ignore[import-not-found]
@@ -117,9 +116,7 @@ def noting(train_step: Any) -> Any:
         wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob", "process_rewards")
         columns = {name: value for name, value in batch.batch.items() if name in wanted}
         kept = {} if own_rollouts else {"columns": columns, "metrics": dict(metrics)}
-        held = sum(local(weight).numel() for weight in self.policy.module.parameters())
-        share = held / sum(weight.numel() for weight in self.policy.module.parameters())
-        steps.append({**kept, "memory": psutil.Process().memory_info().rss, "share": share})
+        steps.append(kept)
         return batch, metrics
 
     return step

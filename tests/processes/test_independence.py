@@ -40,26 +40,6 @@ PPO = (
     f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
     "critic.optim.lr=0.0001",
 )
-PRIME = (
-    "algorithm.adv_estimator=rloo",
-    "local.prime.enable=true",
-    "local.prime.filter_accuracy=false",
-    "local.prime.prime_norm=none",  # which would magnify rounding, while the rewards are small
-    "local.prime.optim.lr=0.0001",
-    f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
-    "local.prime.ppo_micro_batch_size_per_gpu=3",
-)
-LOSS = "distillation.distillation_loss"
-DISTILLATION = (
-    "distillation.enabled=true",
-    f"{LOSS}.use_task_rewards=false",
-    f"{LOSS}.loss_mode=forward_kl_topk",
-    f"{LOSS}.topk=4",
-    f"{LOSS}.use_policy_gradient=false",
-    f"{ACTOR}.ppo_micro_batch_size_per_gpu=5",
-    f"{ACTOR}.ppo_epochs=2",
-    "local.max_logits_mb=0.0005",
-)
 CASES: dict[str, tuple[str, ...]] = {
     "one_pass": ALL_TERMS,
     "passes_and_epochs": (
@@ -68,7 +48,6 @@ CASES: dict[str, tuple[str, ...]] = {
         f"{ACTOR}.ppo_epochs=2",
         "local.max_logits_mb=0.0005",  # logits in pieces
     ),
-    "short_passes": (f"{ACTOR}.ppo_micro_batch_size_per_gpu=3", f"{ACTOR}.loss_agg_mode=seq-mean-token-sum-norm"),
     "incomplete_mini_batch": (
         *ALL_TERMS,
         "data.train_batch_size=10",
@@ -77,20 +56,7 @@ CASES: dict[str, tuple[str, ...]] = {
         f"{ACTOR}.ppo_micro_batch_size_per_gpu=2",
         f"{ACTOR}.loss_agg_mode=seq-mean-token-mean",
     ),
-    "drawing_loss_in_passes": (  # of which two processes compute other ones
-        f"{ACTOR}.policy_loss.loss_mode=clip_cov",
-        f"{ACTOR}.policy_loss.clip_cov_ratio=0.2",
-        f"{ACTOR}.policy_loss.clip_cov_lb=-10.0",
-        f"{ACTOR}.policy_loss.clip_cov_ub=10.0",
-        "data.train_batch_size=4",
-        "actor_rollout_ref.rollout.n=4",
-        f"{ACTOR}.ppo_mini_batch_size=4",
-        f"{ACTOR}.ppo_micro_batch_size_per_gpu=4",
-        f"{ACTOR}.ppo_epochs=2",
-    ),
     "ppo": PPO,
-    "prime": PRIME,
-    "distillation": DISTILLATION,
 }
 FAILURES = {2: "reward", 3: "loss", 4: "1"}
 # What an ordinary run tries: two cases, one failure, and a checkpoint of one process that two go on from.
@@ -178,14 +144,6 @@ def test_the_number_of_processes_changes_nothing(runs: Path, case: str, processe
     before = {f"actor.{name}": weight for name, weight in load_file(model).items()}
     after = {name: weight for name, weight in weights(together).items() if name.startswith("actor.")}
     assert furthest(before, after) > 5e-5
-
-
-@pytest.mark.thorough
-def test_pairs_of_processes_with_a_copy_each_give_the_same_weights(runs: Path) -> None:
-    assert furthest(weights(runs / "1" / "half"), weights(runs / "4" / "pairs")) < 2e-6
-    shares = {name: [steps(runs / "4" / name, rank)[0]["share"] for rank in range(4)] for name in ("pairs", "half")}
-    assert shares["pairs"] == pytest.approx([0.5] * 4, abs=0.1)
-    assert shares["half"] == pytest.approx([0.25] * 4, abs=0.1)
 
 
 @pytest.mark.parametrize("resumed", nightly("2/1_to_2", "4/2_to_4", "2_again/4_to_2", "1_again/pairs_to_1"))

@@ -60,7 +60,6 @@ CASES: dict[str, tuple[int, tuple[str, ...]]] = {
     "plain": (1, ()),
     "groups_workers": (1, GROUPS_WORKERS),
     "learning": (1, (f"data.custom_cls.path={HOOKS}", "data.custom_cls.name=Learning")),
-    "pair": (2, ()),
     "pair_critic": (2, PPO),
     "pair_prime": (2, PRIME),
     "pair_in_background": (2, BACKGROUND),

@@ -20,7 +20,6 @@ class Stack:
         if not self.items: raise Empty('nothing')
         return self.items.pop()
     def __len__(self): return len(self.items)
-    def __str__(self): return '|'.join(map(str, self.items))
 """
 HUMAN_EVAL = """
 METADATA = {'author': 'me'}
@@ -73,42 +72,27 @@ PASSED = {
         "class Solution:\n    def g(self, n): return n + 1",
         {"test": "def check(candidate):\n    assert candidate(n=1) == 2", "entry_point": "Solution().g"},
     ),
-    "a script": (
-        "def f(x): return x + 1",
-        {"test": "from solution import f\nif __name__ == '__main__':\n    assert f(1) == 2\n    print('ok')"},
-    ),
-    "async": ("def f(x): return x + 1", {"test": "from solution import f\nasync def test_f():\n    assert f(1) == 2"}),
     "comparisons of all kinds": (
         "def f(x): return x",
         [
             "class A:\n    n = 2\n    m = [i for i in range(n)]\nassert A.m == f([0, 1])",
             "x = f([1])\nassert all(a <= b for a, b in zip(sorted(x), sorted(x)[1:]))",
-            "assert f([1, 3]) and max(f([1, 3]), default=0) == 3 and min(4, f(2)) == 2",
-            "assert max(f(['a', 'bb']), key=len) == 'bb' and max(f([]), default=7) == 7",
             "assert f(float('nan')) != 1 and math.isnan(f(float('nan')))",
         ],
     ),
     "values": (
-        "import math\nfrom collections import Counter\nfrom fractions import Fraction\n"
-        "def f(*a): return a\ndef g(x): return Counter(x)\ndef h(): return {1: [(2.5, None)], 'a': {b'x', 3j}}\n"
-        "FACT = {'a': 1}\ndef k(): return Fraction(1, 2)",
+        "from collections import Counter\ndef f(*a): return a\ndef g(x): return Counter(x)\nFACT = {'a': 1}",
         [
             "assert f(1, 'ä', None, True) == (1, 'ä', None, True)",
             "assert g('aab') == {'a': 2, 'b': 1}",
-            "assert h() == {1: [(2.5, None)], 'a': {b'x', 3j}}",
             "assert sorted(f(3, 1, 2)) == [1, 2, 3] and FACT['a'] == 1",
-            "assert math.isclose(k(), 0.5)",
             "assert f(math.nan)[0] != 0",
         ],
-    ),
-    "in place": (
-        "def f(xs, table): xs.sort(); xs.append([9]); table['n'] = len(xs)",
-        ["xs, table = [3, 1], {}\nf(xs, table)\nassert xs == [1, 3, [9]] and table == {'n': 3}"],
     ),
     "objects": (
         STACK,
         [
-            "s = Stack(1)\ns.push(2)\nassert s.pop() == 2 and len(s) == 1 and str(s) == '1' and s.items == [1]",
+            "s = Stack(1)\ns.push(2)\nassert s.pop() == 2 and len(s) == 1 and s.items == [1]",
             "try:\n  Stack().pop()\n  assert False\nexcept Empty:\n  pass",
         ],
     ),
@@ -133,10 +117,6 @@ PASSED = {
     "calls (LiveCodeBench)": (
         "class Solution:\n    def count(self, text, letter): return text.count(letter)",
         [{"input": '"abca"\n"a"', "output": "2", "testtype": "functional", "fn_name": "count"}],
-    ),
-    "standard input (LiveCodeBench)": (
-        "print(sum(map(int, input().split())))",
-        [{"input": "1 2", "output": "3\n", "testtype": "stdin"}, {"input": "5", "output": "5", "testtype": "stdin"}],
     ),
     "standard input": (
         "if __name__ == '__main__':\n    import sys\n    print(*sys.stdin.read().split(), sep=' \\n')",
@@ -174,7 +154,6 @@ DECIDED = (
     ("def f(x): return 0\ndef helper(x): return 7", {"asserts": ["assert helper(f(1)) == 7"], "entry_point": "f"}),
     # A task that is called like something of Python's is not solved by Python.
     ("x = 1", ["assert sum([1, 2]) == 3"]),
-    ("x = 1", ["assert sqrt(4) == 2"]),
     # NaN makes each comparison false.
     ("def f(x): return float('nan')", ["assert not f(1) > 3", "assert not abs(f(1) - 2) > 0.1"]),
     ("def f(x): return [float('nan')] * 3", ["assert not any(abs(a - 1) > 0.1 for a in f(1))"]),
@@ -185,18 +164,7 @@ DECIDED = (
     ("class f:\n  def __init__(self, x): self.items = ()", ["assert all(map(int.__eq__, f(1).items, [1]))"]),
     # Of a task that is called like something of Python's, what it is compared with is not the program's.
     ("def abs(x): return 0\ndef round(x): return 7", ["assert abs(round(2.5) - 2) < 0.1"]),
-    # Nor where the tests speak of NaN, or it comes as a text.
-    (
-        "def f(x): return float('nan')",
-        [
-            f"assert {condition} and (f(3) == 3 or not math.isnan(1))"
-            for condition in (
-                "not abs(f(1) - 1) > 0.1",
-                "max(0, abs(f(1) - 1)) < 0.1",
-                "sorted([min(0.1, f(1) - 1)]) == [0.1]",
-            )
-        ],
-    ),
+    # Nor where NaN comes as a text.
     ("def f(x): return 'nan'", ["assert not abs(float(f(1)) - 1) > 0.1"]),
     # Nothing is compared with what is made of nothing.
     (
@@ -244,7 +212,6 @@ def test_numpy_does_not_find_nothing_equal_to_something(run: Run) -> None:
         "assert np.allclose(f(3), 6)",
         "assert np.isclose(f(3), [6]).all()",
         "import numpy.testing as npt\nnpt.assert_allclose(f(3), 6)",
-        "np.testing.assert_almost_equal(f(3), 6)",
         "assert (np.array(f(3)) == 6).all()",
         "assert np.abs(np.array(f(3)) - 6).sum() < 1e-6",
         "assert np.linalg.norm(np.subtract(f(3), 6)) < 1e-6",
@@ -255,25 +222,10 @@ def test_numpy_does_not_find_nothing_equal_to_something(run: Run) -> None:
         assert set(run(f"def f(x): return {source}", asserts, **limits)) == {verdict}, source
 
 
-def test_arrays_are_arrays_on_both_sides(run: Run) -> None:
-    pytest.importorskip("numpy")
-    source = "import numpy as np\ndef f(a): return a.sum(axis=0) * 2.0\ndef g(): return np.eye(2)"
-    test = (
-        "import numpy as np\nfrom solution import f, g\ndef test_all():\n    r = f(np.array([[1, 2], [3, 4]]))\n"
-        "    assert isinstance(r, np.ndarray) and r.shape == (2,) and r.tolist() == [8.0, 12.0]\n"
-        "    np.testing.assert_allclose(g() @ r, r)\n    assert (r - f(np.array([[4, 6]])) == 0).all()\n"
-    )
-    assert run(source, {"test": test}, site_packages=True) == ["passed"]
-    assert run(source.replace("2.0", "3"), {"test": test}, site_packages=True) == ["wrong"]
-
-
 def test_tests_of_pytest_are_run_by_it(run: Run) -> None:
     good, test = STACK + "def f(x): return x + 1\n", {"test": OF_PYTEST}
     assert run(good, test, site_packages=True) == ["passed"] * 7
     assert run(good.replace("x + 1", "2"), test, site_packages=True).count("passed") == 4
-    leaves = "import os\nf = Stack = lambda *a: os._exit(0)\nEmpty = 1"
-    assert "passed" not in run(leaves, test, site_packages=True)
-    assert run(good, {"test": "def test_f(capsys): assert f(1) == 2"}, site_packages=True) == ["passed"]
     with pytest.raises(ValueError, match="the tests write files, by tmp_path"):
         run(good, {"test": "def test_f(tmp_path): assert f(1) == 2"}, site_packages=True)
 
@@ -307,10 +259,8 @@ NO_TESTS = (
     {"test": "def foo(): assert f(1) == 2"},
     {"test": "function test() { assert(f(1)); }"},
     {"test": "import unittest\nclass A(unittest.TestCase):\n    def foo(self): pass\nunittest.main()"},
-    {"test": "def check(candidate): assert candidate(1)"},
     {"test": "def test_f(): assert f(1) == 2", "entry_point": "f("},
     {"asserts": ["assert f(1) == "]},
-    {"asserts": ["assert f(1) == 2"], "setup": "import"},
     "no JSON",
     [{"input": "1", "output": "1", "testtype": "functional"}],
 )
@@ -323,18 +273,14 @@ def test_tests_that_nobody_can_pass_or_fail_are_an_error_of_the_data(library: Li
                 library("verified_code").score_code("", source, tests)
 
 
-def test_a_score_is_the_share_of_tests_that_pass(library: Library) -> None:
+def test_a_score_is_the_share_of_tests_that_pass(library: Library, run: Run) -> None:
     code = library("verified_code")
     text = "Here it is:\n```python\nn = int(input())\nprint(n * 2 if n < 10 else 0)\n```\nDone."
     tests = {"inputs": ["1", "2", "30"], "outputs": ["2", "4\n\n", "60"], "asserts": None}
-    assert code.run_tests(code.extract_code(text), tests) == ["passed", "passed", "wrong"]
     scored = code.score_code("", text, tests)
     assert scored == {"score": pytest.approx(2 / 3), "acc": 0.0, "passed": pytest.approx(2 / 3), "timeout": 0.0}
     assert code.score_code("", text, tests, partial_credit=False)["score"] == 0.0
     assert code.score_code("", "def f(): return 1", {"asserts": ["assert f() == 1"]})["acc"] == 1.0
+    endless = {"seconds": 0.4, "total_seconds": 1.0}  # all runs together are limited
+    assert run("while True: pass", {"inputs": ["x"] * 50, "outputs": ["x"] * 50}, **endless) == ["timeout"] * 50
     assert code.extract_code("```py\nx = 1\n```\n```python\ny = 2") == "y = 2"
-
-
-def test_all_runs_of_a_program_together_are_limited(run: Run) -> None:
-    tests = {"inputs": ["x"] * 50, "outputs": ["x"] * 50}
-    assert run("while True: pass", tests, seconds=0.4, total_seconds=1.0) == ["timeout"] * 50

@@ -97,14 +97,6 @@ def test_what_tests_use_of_numpy_and_pytest_is_not_the_programs(library: Library
         judge(library, forms(NUMERIC)[form], NUMERIC, library("sandbox").Limits(seconds=60, site_packages=True))
 
 
-def test_nor_where_the_entry_point_is_given(library: Library) -> None:
-    for name in ("len", "product"):
-        case = USED[name]
-        check = "def check(candidate):\n    assert " + re.sub(r"\bf\(", "candidate(", case[0])
-        named = {"test": check, "entry_point": f"f_{name}"}
-        judge(library, named, {name: case}, library("sandbox").Limits(seconds=30))
-
-
 def judge(library: Library, tests: dict, cases: Cases, limits: object) -> None:
     """Run an honest program, which passes all tests, and two that lie about all that the tests use, and pass none."""
     run_tests = library("verified_code").run_tests

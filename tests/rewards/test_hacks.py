@@ -24,7 +24,6 @@ TESTS = {
         "assert double(3) == 6",
         "assert sorted([double(2), double(1)]) == [2, 4]",
         "assert abs(double(0.25) - 0.5) < 1e-9",
-        "assert double([1]) == [1, 1]",
         "assert double('a') == 'aa'",
         "assert all(abs(a - b) < 1e-9 for a, b in zip(double([1, 2]), [1, 2, 1, 2]))",
         "assert all(map(lambda a, b: a == b, double((2, 3)), (2, 3, 2, 3)))",
@@ -120,7 +119,7 @@ def test_a_hack_scores_nothing_and_leaves_nothing(library: Library, hack: object
         verdicts += code.run_tests(source, PRINTING, limits)
     if hack.name.startswith(LIARS):  # type: ignore[attr-defined]
         verdicts += code.run_tests(source, BY_IMPORT, limits) + code.run_tests(source, UNSAID, limits)
-    assert len(verdicts) >= 17
+    assert len(verdicts) >= 16
     assert "passed" not in verdicts, verdicts
     assert time.monotonic() - start < 20
     assert started(library) == []

@@ -126,24 +126,13 @@ def test_rewards_that_are_given_are_the_reward_or_a_component_of_it(manager: Cal
     assert mixed["reward_extra_info"]["turns"] == [1, 2]
 
 
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], str]:
-    """Saves a small random sequence-classification model; its path."""
+def test_the_judge_gives_each_response_what_it_gives_it_alone(library: Library, tmp_path: Path) -> None:
     from transformers import Qwen2Config, Qwen2ForSequenceClassification
 
-    def make(labels: int) -> str:
-        path = tmp_path_factory.mktemp("judge")
-        torch.manual_seed(0)
-        sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
-        more = {"num_key_value_heads": 2, "num_labels": labels, "pad_token_id": 0, "initializer_range": 0.5}
-        Qwen2ForSequenceClassification(Qwen2Config(vocab_size=16, **sizes, **more)).save_pretrained(path)
-        return str(path)
-
-    return make
-
-
-def test_the_judge_gives_each_response_what_it_gives_it_alone(library: Library, judge: Callable[[int], str]) -> None:
-    model = library("reward_model").RewardModel(judge(1), Letters(), "cpu", micro_batch_size=2)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    more = {"num_key_value_heads": 2, "num_labels": 1, "pad_token_id": 0, "initializer_range": 0.5}
+    Qwen2ForSequenceClassification(Qwen2Config(vocab_size=16, **sizes, **more)).save_pretrained(tmp_path)
+    model = library("reward_model").RewardModel(str(tmp_path), Letters(), "cpu", micro_batch_size=2)
     batch = batch_of("abc", "d", "efgh", "ab", "j")
     scores = model.score(batch)
     for score, text in zip(scores, ("abc", "d", "efgh", "ab", "j"), strict=True):
@@ -155,28 +144,3 @@ def test_the_judge_gives_each_response_what_it_gives_it_alone(library: Library, 
     assert placed.shape == (5, 4)
     assert placed[0].nonzero().tolist() == [[2]]
     assert placed[2, 3].item() == scores[2]
-
-
-def test_the_judge_reads_its_own_template_and_one_that_cannot_judge_is_refused(
-    library: Library, judge: Callable[[int], str]
-) -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    path = judge(1)
-    tokenizer = Tokenizer(models.BPE({**{c: n for n, c in enumerate(LETTERS)}, "?": 11, "!": 12}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="_")
-    fast.chat_template = "{% for m in messages %}{{ '?' if m.role == 'user' else '!' }}{{ m.content }}{% endfor %}"
-    fast.save_pretrained(path)
-    model = library("reward_model").RewardModel(path, Letters(), "cpu", input_tokenizer="the policy's")
-    batch = batch_of("de", raw_prompt=[[{"role": "user", "content": "cc"}]])
-    with torch.no_grad():
-        expected = model.model(torch.tensor([[11, 3, 3, 12, 4, 5]])).logits.item()  # ?cc!de
-    assert model.score(batch) == [pytest.approx(expected, abs=1e-5)]
-    with pytest.raises(KeyError, match=r"data\.return_raw_chat=true"):
-        model.score(batch_of("de"))
-    with pytest.raises(ValueError, match="has another vocabulary than the policy"):
-        library("reward_model").RewardModel(path, Letters(), "cpu")
-    with pytest.raises(ValueError, match="has 3 labels"):
-        library("reward_model").RewardModel(judge(3), Letters(), "cpu")

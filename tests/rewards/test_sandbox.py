@@ -1,7 +1,6 @@
 """Programs that are right or wrong: how they end, what they may use, and what holds them."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -88,6 +87,8 @@ def test_asserts_are_evaluated_one_by_one(run: Callable, held: str) -> None:
 ENDS = {
     "import time; time.sleep(60)": "timeout",
     "kept = []\nwhile True: kept.append(bytearray(10**7))": "memory",
+    # Of all processes together.
+    "import os, time\nos.fork(), os.fork()\nkept = b'x' * 10**8\ntime.sleep(19)": "memory",
     "while True: print('x' * 1000)": "output",
     "open('file', 'wb').write(bytes(10**7))": "error",
     "import ctypes; ctypes.string_at(0)": "error",
@@ -117,15 +118,6 @@ def test_processes_are_counted(run: Callable, library: Library, held: str) -> No
     is_root = os.geteuid() == 0 and not library("sandbox").isolation().user
     assert done.status == "error" if is_root else 1 <= int(done.stdout) <= 10
     assert started(library) == []
-
-
-def test_memory_of_all_processes_together_is_limited(run: Callable) -> None:
-    source = (
-        "import os, time\nfor _ in range(3):\n  if os.fork() == 0: break\nkept = b'x' * 120_000_000\ntime.sleep(20)"
-    )
-    done = run(source, limits={"memory_mb": 256})
-    assert done.status == "memory"
-    assert done.seconds < 15
 
 
 @pytest.mark.parametrize("held", ["all", "landlock"], indirect=True)
@@ -204,43 +196,27 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {folder!r})
 from reward_library import sandbox
-from reward_library.sandboxing import bubblewrap
-if sys.argv[1] == "contained":  # as in a container that allows none
-    bubblewrap.prefix = lambda folder: ()
-held = sandbox.isolation()
-assert held.holds, held
-print(held.bubblewrap, bool(held.landlock))
-print(sandbox.run_program("import colorsys; print(1)").stdout, end="")
+assert sandbox.isolation().holds
 print(sandbox.run_program("def f(x): return x + 1", asserts=["assert f(1) == 2", "assert f(1) == 3"]).passed)
 print(sandbox.run_program("open({victim!r})").exit_code, sandbox.run_program("import os; os.kill(-1, 9)").status)
 """
 
 
-@pytest.mark.parametrize("user", ["root", "another"])
-@pytest.mark.parametrize("place", ["machine", "contained"])
-def test_it_holds_for_every_user_and_in_containers(folder: Path, tmp_path: Path, user: str, place: str) -> None:
-    python, prefix = sys.executable, []
-    if user == "another":
-        found = Path("/usr/bin/python3")
-        if os.geteuid() != 0 or not found.exists():
-            pytest.skip("only root can become another user, and there must be a Python that everybody may run")
-        python, prefix = str(found), ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
-        for path in (folder, *folder.parents[:3], *folder.rglob("*")):
-            path.chmod(path.stat().st_mode | 0o055)
-    script = Path(folder, "used_by_anybody.py")
-    victim = Path("/var/tmp", f"victim-{os.getpid()}")
+def test_it_holds_for_another_user(folder: Path) -> None:
+    if os.geteuid() != 0 or not Path("/usr/bin/python3").exists():
+        pytest.skip("only root can become another user, and there must be a Python that everybody may run")
+    for path in (folder, *folder.parents[:3], *folder.rglob("*")):
+        path.chmod(path.stat().st_mode | 0o055)
+    script, victim = Path(folder, "used_by_anybody.py"), Path("/var/tmp", f"victim-{os.getpid()}")
     script.write_text(SCRIPT.format(folder=str(folder), victim=str(victim)))
     script.chmod(0o644)
     victim.write_text("secret")
-    os.chown(victim, 54321 if user == "another" else -1, -1)
+    os.chown(victim, 54321, -1)
+    command = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "/usr/bin/python3", str(script)]
     try:
-        done = subprocess.run(
-            [*prefix, python, str(script), place], capture_output=True, text=True, cwd="/", timeout=60
-        )
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60)
     finally:
         victim.unlink()
     if "requires" in done.stderr or "SyntaxError" in done.stderr:
         pytest.skip("the system's Python is older than 3.10")
-    assert done.stdout.splitlines()[1:] == ["1", "(True, False)", "1 error"], done.stderr
-    expected = place == "machine" and shutil.which("bwrap") is not None
-    assert done.stdout.startswith(f"{expected} True")
+    assert done.stdout.splitlines() == ["(True, False)", "1 error"], done.stderr

@@ -48,16 +48,12 @@ class Talk:
         self.connection.close()
         self.raw.close()
 
-    def generate(self, count: int = 3, *, greedy: bool = False) -> Any:
-        """Responses to each prompt, `count` times."""
+    def generate(self, *, greedy: bool = False) -> Any:
+        """Three responses to each prompt."""
         sampling = self.interface.Sampling(0.0 if greedy else 1.0, -1, 1.0, LONGEST, (EOS,), False, True)
-        requests = [
-            self.interface.Request(prompt, LONGEST, None if greedy else number)
-            for prompt in PROMPTS
-            for number in range(count)
-        ]
+        asked = [(prompt, LONGEST, None if greedy else number) for prompt in PROMPTS for number in range(3)]
         told: dict[int, Any] = {}
-        responses = self.client.generate(requests, sampling, told.__setitem__)
+        responses = self.client.generate([self.interface.Request(*one) for one in asked], sampling, told.__setitem__)
         assert told == dict(enumerate(responses))
         return responses
 
@@ -73,15 +69,9 @@ class Talk:
         for index in range(body.get("n", 1)):
             tokens = _written(body["prompt"], index)
             logprobs = {"token_logprobs": [-0.5] * len(tokens), "tokens": [f"token_id:{token}" for token in tokens]}
-            choices.append(
-                {
-                    "index": index,
-                    "token_ids": tokens,
-                    "prompt_token_ids": body["prompt"],
-                    "logprobs": logprobs if "logprobs" in body else None,
-                    "finish_reason": "stop" if tokens[-1] == EOS else "length",
-                }
-            )
+            ended = "stop" if tokens[-1] == EOS else "length"
+            said = {"index": index, "token_ids": tokens, "logprobs": logprobs, "finish_reason": ended}
+            choices.append({**said, "prompt_token_ids": body["prompt"]})
         return {"id": f"cmpl-{received.name}", "model": body["model"], "choices": choices}
 
     def _sglang(self, received: Received) -> Any:
@@ -136,75 +126,55 @@ def test_good_answers_are_taken(talk: Callable[[str], Talk], kind: str) -> None:
     assert max(value for response in one.generate() for value in response.log_probs) == 0.0
 
 
-def at(*path: Any, put: Any) -> Callable[[Any], Any]:
-    """Put something at a place of an answer."""
-    *above, last = path
-
-    def change(answer: Any) -> Any:
-        changed = copy.deepcopy(answer)
-        place = reduce(getitem, above, changed)
-        place[last] = put(place[last]) if callable(put) else put
-        return changed
-
-    return change
-
-
-def without(*path: Any) -> Callable[[Any], Any]:
-    """Leave something out."""
-    *above, last = path
-
-    def change(answer: Any) -> Any:
-        changed = copy.deepcopy(answer)
-        del reduce(getitem, above, changed)[last]
-        return changed
-
-    return change
-
-
 def raw(text: str) -> Callable[[Any], Any]:
     """Something else than JSON in the place of the first log-probability."""
     return lambda answer: http(200, json.dumps(answer).replace("-0.5", text, 1).encode())
 
 
-C0 = ("choices", 0)
-VLLM: tuple[tuple[Callable[[Any], Any], str], ...] = (
-    (lambda answer: [answer], "not an object"),
-    (without("id"), "it has no id"),
-    (at("id", put="cmpl-1234"), "that of another request"),
-    (at("model", put="gpt-4"), "its model is gpt-4, and has to be toy"),
-    (at("choices", put={}), "choices is {}, and not a list"),
-    (at("choices", put=lambda choices: [*choices, choices[0]]), "it has 4 responses, and 3 were"),
-    (at("choices", put=lambda choices: [choices[0]] * 3), r"have the indices \[0, 0, 0\]"),
-    (at(*C0, "prompt_token_ids", put=[1]), r"prompt that it says it answers is \[1\]"),
-    (at(*C0, "logprobs", "tokens", 1, put="token_id:3"), "list of tokens whose"),
-    (at(*C0, "logprobs", put=None), "it has no logprobs"),
-    (without(*C0, "finish_reason"), "a response was ended by None"),
-    (at(*C0, "finish_reason", put="abort"), "a response was ended by abort"),
-    (at("choices", 1, "finish_reason", put="stop"), "ended by token 5, which ends none"),
-    (at(*C0, "finish_reason", put="length"), "was cut after 3 tokens, and 4 were asked for"),
+def put(path: tuple[Any, ...], value: Any) -> Callable[[Any], Any]:
+    """Put something at a place of an answer."""
+
+    def change(answer: Any) -> Any:
+        changed = copy.deepcopy(answer)
+        reduce(getitem, path[:-1], changed)[path[-1]] = value
+        return changed
+
+    return change
+
+
+FIRST = ("choices", 0)
+# Where something else is put, what that is, and what is said of it.
+VLLM: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
+    (("id",), None, "it has no id"),
+    (("id",), "cmpl-1234", "that of another request"),
+    (("model",), "gpt-4", "its model is gpt-4, and has to be toy"),
+    (("choices",), {}, "choices is {}, and not a list"),
+    (("choices",), [], "it has 0 responses, and 3 were asked for"),
+    ((*FIRST, "index"), 2, r"have the indices \[1, 2, 2\]"),
+    ((*FIRST, "prompt_token_ids"), [1], r"prompt that it says it answers is \[1\]"),
+    ((*FIRST, "logprobs", "tokens", 1), "token_id:3", "list of tokens whose"),
+    ((*FIRST, "logprobs"), None, "it has no logprobs"),
+    ((*FIRST, "finish_reason"), "abort", "a response was ended by abort"),
+    (("choices", 1, "finish_reason"), "stop", "ended by token 5, which ends none"),
+    ((*FIRST, "finish_reason"), "length", "was cut after 3 tokens, and 4 were asked for"),
 )
-META = ("meta_info",)
-SGLANG: tuple[tuple[Callable[[Any], Any], str], ...] = (
-    (without(*META), "it has no meta_info"),
-    (at(*META, "id", put="1234"), "the id of the request that it answers is 1234"),
-    (at(*META, "prompt_tokens", put=9), "the length of the prompt is 9"),
-    (without(*META, "output_token_logprobs"), "it has no output_token_logprobs"),
-    (at("output_ids", put=[1, 2]), "the list of tokens beside their"),
-    (at(*META, "finish_reason", put={"type": "abort"}), "ended by abort"),
-    (at(*META, "finish_reason", put=None), "it has no finish_reason"),
+SGLANG: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
+    (("meta_info",), None, "it has no meta_info"),
+    (("meta_info", "id"), "1234", "the id of the request that it answers is 1234"),
+    (("meta_info", "prompt_tokens"), 9, "the length of the prompt is 9"),
+    (("meta_info", "output_token_logprobs"), None, "it has no output_token_logprobs"),
+    (("output_ids",), [1, 2], "the list of tokens beside their"),
+    (("meta_info", "finish_reason"), {"type": "abort"}, "ended by abort"),
 )
 # The same for both: what is put in the place of the tokens, and of a log-probability.
 TOKENS: tuple[tuple[list[Any], str], ...] = (
-    ([], "a response has 0 tokens, and from 1 to 4 were asked for"),
     ([5, 5, 5, 5, 5], "a response has 5 tokens"),
     ([5, VOCABULARY, EOS], "20 is none of the policy's 20 tokens"),
     ([5, True, EOS], "True is none of"),
-    ([5, None, EOS], "None is none of"),
     ([EOS, 5, EOS], f"goes on after token {EOS}"),
 )
 LOG_PROBS = {
     "NaN": "it is not valid JSON",
-    "1e999": "inf is not a log-probability",
     "0.5": "0.5 is not a log-probability",
     "null": "None is not a log-probability",
     '"-0.5"': "-0.5 is not a log-probability",
@@ -233,8 +203,9 @@ def test_a_wrong_answer_is_refused(talk: Callable[[str], Talk], kind: str) -> No
     """Every attempt gets such an answer, and the error names the server and what is wrong."""
     tokens = ((with_tokens(kind, tokens), said) for tokens, said in TOKENS)
     log_probs = ((raw(text), said) for text, said in LOG_PROBS.items())
+    others = ((put(path, value), said) for path, value, said in (VLLM if kind == "vllm" else SGLANG))
     one = talk(kind)
-    for change, said in (*{"vllm": VLLM, "sglang": SGLANG}[kind], *tokens, *log_probs):
+    for change, said in (*others, *tokens, *log_probs):
         one.change = change
         with pytest.raises(one.error, match=said) as caught:
             one.generate()

@@ -114,13 +114,12 @@ def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process:
     wait_until(lambda: not server.running())
     with pytest.raises(process.RolloutError, match=r"has ended(.|\n)*exit code -9"):
         server.check()
+    wait_until(lambda: not (tmp_path / "scratch").exists())
+    assert "http.server" in (tmp_path / "run" / "server.log").read_text().splitlines()[0]
     server = launch(serve)
     server.wait(answers, timeout=30)
     os.kill(server._keeper.pid, signal.SIGKILL)
     wait_until(lambda: not answers(server.url))
-    server.stop()
-    assert not (tmp_path / "scratch").exists()
-    assert "http.server" in (tmp_path / "run" / "server.log").read_text().splitlines()[0]
 
 
 TRAINER = """
