@@ -172,8 +172,8 @@ def test_classes_of_a_file_keep_state_and_rows_choose_tools(tooled: Project, pla
 def test_schemas_are_in_prompts_of_a_dataset(tooled: Project) -> None:
     """By whose lengths rows are left out."""
     _, tokenizer = support.save_ascii_model(tooled, tooled.root / "model", shows_tools=True)
-    path = f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}"
-    config, datasets = tooled.config(path, f"{MULTI_TURN}.enable=true"), tooled.module("data.datasets")
+    settings = (f"{MULTI_TURN}.function_tool_path={tooled.root / 'calc.py'}", f"{MULTI_TURN}.enable=true")
+    config, datasets = tooled.config(*settings, "data.max_prompt_length=40"), tooled.module("data.datasets")
     rows = [{"prompt": "1+1", "ground_truth": "2"}]
     data = datasets.dataset_of_rows(rows, "train", datasets.data_section(config), tokenizer)
     assert tokenizer.decode(data.__getitems__([0])[0]["raw_prompt_ids"]) == "[add]<user>1+1<assistant>"
@@ -331,7 +331,8 @@ def test_tools_of_servers_answer_and_are_called_in_episodes(tooled: Project, tmp
     def settings_of(server: dict[str, Any], selected: str = "") -> tuple[str, ...]:
         (tmp_path / "servers.json").write_text(json.dumps({"mcpServers": {"sums": server}}))
         (tmp_path / "tools.yaml").write_text(ENTRY.format(servers=tmp_path / "servers.json", selected=selected))
-        return f"{MULTI_TURN}.enable=true", f"{MULTI_TURN}.tool_config_path={tmp_path / 'tools.yaml'}"
+        files = (f"{MULTI_TURN}.tool_config_path={tmp_path / 'tools.yaml'}", f"trainer.default_local_dir={tmp_path}")
+        return f"{MULTI_TURN}.enable=true", *files
 
     loading = tooled.module("episodes.tools")
     tools = {tool.name: tool for tool in loading.load_tools(tooled.config(*settings_of(by_pipes)))}
