@@ -233,7 +233,7 @@ def test_a_server_of_ours_is_started_watched_and_stopped(named: Project, start: 
     (env, _), (other, _) = start(case), start(case)
     first = server.process
     for one, action in ((env, "die"), (other, "0")):
-        with pytest.raises(Exception, match="closed"):
+        with pytest.raises(Exception, match="close"):
             waited(one.step(action))
     first.wait(timeout=10)
     env, _ = start(case)

@@ -150,7 +150,7 @@ VLLM: tuple[tuple[tuple[Any, ...], Any, str], ...] = (
     (("model",), "gpt-4", "its model is gpt-4, and has to be toy"),
     (("choices",), {}, "choices is {}, and not a list"),
     (("choices",), [], "it has 0 responses, and 3 were asked for"),
-    ((*FIRST, "index"), 2, r"have the indices \[1, 2, 2\]"),
+    ((*FIRST, "index"), 2, r"have the indices \[2, 1, 2\]"),
     ((*FIRST, "prompt_token_ids"), [1], r"prompt that it says it answers is \[1\]"),
     ((*FIRST, "logprobs", "tokens", 1), "token_id:3", "list of tokens whose"),
     ((*FIRST, "logprobs"), None, "it has no logprobs"),
