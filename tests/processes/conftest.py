@@ -11,6 +11,7 @@ FEATURES = (
     "dataset_classes",
     "dynamic_bsz",
     "remove_padding",
+    "logits_in_pieces",
     "lora",
     "prime",
     "peer_watch",
