@@ -239,7 +239,6 @@ def test_state_is_kept_in_an_episode_and_seen_in_no_other(tooled: Project, run: 
 ENDED = {
     "while True:\n    pass": "the code took longer than 2 s",
     "b = bytearray(10**9)": "it had no more memory",
-    "exit(3)": "exit code 3",
     "import ctypes\nctypes.string_at(0)": "exit code -11",
 }
 

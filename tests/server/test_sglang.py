@@ -19,6 +19,7 @@ from tests.server.conftest import Run
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="looks at processes in /proc")]
 # Rollouts that are one batch ahead: the server writes while the batch before is trained on.
+LEARNS = ("data.env.task=succ", "actor_rollout_ref.rollout.n=16")  # else all rewards may be equal
 AHEAD = ("local.rollout.ahead=1", "actor_rollout_ref.rollout.calculate_log_probs=true", "local.server.repeatable=true")
 
 
@@ -30,6 +31,7 @@ def test_the_projects_own_tests_of_the_rollout_pass(sglang_project: Path) -> Non
 @pytest.mark.parametrize("processes", [1, pytest.param(2, marks=pytest.mark.thorough)])
 def test_a_run_starts_one_server_and_stops_it(run: Callable[..., Run], processes: int) -> None:
     one = run(
+        *LEARNS,
         "trainer.total_training_steps=2",
         "actor_rollout_ref.rollout.calculate_log_probs=true",
         "actor_rollout_ref.rollout.enable_prefix_caching=false",
@@ -46,6 +48,7 @@ def test_a_run_starts_one_server_and_stops_it(run: Callable[..., Run], processes
     assert [path.name for path in one.directory.glob("weights-*")] == []
     # The server was started with random weights: only the policy's own can have the policy's probabilities.
     assert len(one.steps()) == 2
+    assert one.steps()[0]["actor/grad_norm"] > 0
     assert all(step["training/rollout_probs_diff_max"] < 1e-5 for step in one.steps())
 
 
@@ -53,7 +56,7 @@ def test_a_run_starts_one_server_and_stops_it(run: Callable[..., Run], processes
 def test_a_server_that_dies_ends_the_run_which_goes_on_as_if_it_had_not(
     run: Callable[..., Run], settings: tuple[str, ...]
 ) -> None:
-    settings = (*settings, "local.server.repeatable=true", "actor_rollout_ref.actor.optim.lr=0.001")
+    settings = (*LEARNS, *settings, "local.server.repeatable=true")
     one = run(
         *settings, "trainer.total_training_steps=100000", "actor_rollout_ref.actor.optim.lr_scheduler_type=constant"
     )
@@ -61,7 +64,6 @@ def test_a_server_that_dies_ends_the_run_which_goes_on_as_if_it_had_not(
     os.kill(one.server(), signal.SIGKILL)
     assert one.end(timeout=60) == 1
     assert "error: the SGLang server has ended" in one.text()
-    assert "exit code -9" in one.text()
     assert "Traceback" not in one.text()
     assert re.search("The state (from before this step is saved|after step)", one.text())
     assert one.server_processes() == []
@@ -70,6 +72,7 @@ def test_a_server_that_dies_ends_the_run_which_goes_on_as_if_it_had_not(
     for name in ("run", "whole"):
         again = run(*settings, f"trainer.total_training_steps={last}", name=name)
         assert again.end() == 0, again.text()
+        assert any(step["actor/grad_norm"] > 0 for step in again.steps()[-2:])
         found.append(weights(again, last))
     assert found[0] == found[1]
 
