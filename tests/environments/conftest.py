@@ -36,14 +36,13 @@ def tokenizer(model_path: str) -> Any:
 
 
 @pytest.fixture
-def rollouts(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
-    """A function to rollouts with an engine that says, and an environment that answers, what it is told to.
+def play(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch) -> Callable[..., tuple[Any, Scripted]]:
+    """A function that plays episodes from prompts, and returns the batch and the engine.
 
-    It takes `say`, from the contexts as texts to what is written in each, as text; `make_env`; and overrides of the
-    config.
+    It takes `say`, from the contexts as texts to what is written in each, as text; `make_env`; and overrides.
     """
 
-    def make(say: Any, make_env: Any, *overrides: str) -> Any:
+    def run(say: Any, make_env: Any, prompts: Any, *overrides: str) -> tuple[Any, Scripted]:
         monkeypatch.setattr(episodic.module("custom.env_wrapper"), "make_env", make_env)
 
         def write(contexts: list[list[int]]) -> list[list[int]]:
@@ -52,17 +51,6 @@ def rollouts(episodic: Project, tokenizer: Any, monkeypatch: pytest.MonkeyPatch)
 
         config = episodic.config("local.env.max_turn_tokens=null", *overrides)
         engine = Scripted(episodic, write, wider=3)
-        return rollouts_of(episodic, config, tokenizer, OneProcess(), engine)
-
-    return make
-
-
-@pytest.fixture
-def play(rollouts: Callable[..., Any]) -> Callable[..., tuple[Any, Scripted]]:
-    """A function that plays episodes from prompts, and returns the batch and the engine."""
-
-    def run(say: Any, make_env: Any, prompts: Any, *overrides: str) -> tuple[Any, Scripted]:
-        made = rollouts(say, make_env, *overrides)
-        return made.generate(prompts), made.engine
+        return rollouts_of(episodic, config, tokenizer, OneProcess(), engine).generate(prompts), engine
 
     return run

@@ -1,4 +1,4 @@
-"""Speaks the protocol of OpenEnv's servers without its package: a number is to be guessed; `hang` and `die` do it."""
+"""Speaks the protocol of OpenEnv's servers without its package: guess a number, or say `hang`, `die`, `raise`."""
 
 import asyncio
 import json
@@ -29,12 +29,15 @@ async def play(socket: WebSocket) -> None:
     try:
         while True:
             asked: dict[str, Any] = json.loads(await socket.receive_text())
-            answer: dict[str, Any] = {"reward": None, "done": False}
+            kind, answer = "observation", dict[str, Any](reward=None, done=False)
             if asked["type"] == "reset":
                 hidden, tries = str(random.Random(asked["data"]["seed"]).randrange(5, 10)), 0
                 answer["observation"] = {"said": f"{int(hidden) % 3}?", "tries": 0}
+            elif (guess := asked["data"].get("guess")) is None:
+                kind, answer = "error", {"code": "VALIDATION_ERROR", "message": "no guess"}
+            elif guess == "raise":
+                kind, answer = "error", {"code": "EXECUTION_ERROR", "message": "unlucky"}
             else:
-                guess = asked["data"]["guess"]
                 if guess == "hang":
                     await asyncio.sleep(60)
                 if guess == "die":
@@ -42,7 +45,7 @@ async def play(socket: WebSocket) -> None:
                 tries, right = tries + 1, guess == hidden
                 answer |= {"reward": float(right), "done": right}
                 answer["observation"] = {"said": "yes" if right else "no", "tries": tries}
-            await socket.send_text(json.dumps({"type": "observation", "data": answer}))
+            await socket.send_text(json.dumps({"type": kind, "data": answer}))
     except WebSocketDisconnect:
         pass
 

@@ -110,12 +110,7 @@ class OneProcess:
 
 
 class Scripted:
-    """An engine that writes the tokens that a function of the contexts names.
-
-    Args:
-        write: from the contexts of a call (lists of tokens without padding) to the tokens of each row.
-        wider: how many columns of padding the responses have in addition to what was asked for.
-    """
+    """An engine that writes what a function of the contexts (lists of tokens) names, with more columns of padding."""
 
     def __init__(self, package: Project, write: Callable[[list[list[int]]], list[list[int]]], wider: int = 0) -> None:
         self.protocol = package.module("vendored.protocol")
@@ -187,12 +182,7 @@ def played(
     infos: Any = None,
     **columns: Any,
 ) -> Any:
-    """The batch of episodes whose turns are scripted.
-
-    Args:
-        model: its path and tokenizer, as `save_ascii_model` returns them.
-        infos, columns: of the prompts; see `questions`.
-    """
+    """The batch of episodes whose turns are scripted, by a model as `save_ascii_model` returns it."""
     path, tokenizer = model
     sizes = ("data.max_prompt_length=40", "data.max_response_length=400")
     config = project.config(f"actor_rollout_ref.model.path={path}", f"{MULTI_TURN}.enable=true", *sizes, *settings)

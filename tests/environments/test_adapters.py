@@ -1,15 +1,11 @@
 """Environments of other packages by name: one contract for all adapters, with the real packages and no network."""
 
 import asyncio
-import contextlib
 import importlib.util
 import inspect
 import random
-import shutil
-import socket
-import subprocess
+import re
 import sys
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -20,46 +16,31 @@ import pytest
 
 from extractor.values.options import ENVIRONMENT
 from extractor.values.resources import find_templates
-from tests.environments.support import OneProcess, Project, Scripted, imported_beside, prompts_of, rollouts_of
-from tests.project.running import train
+from tests.environments.support import Project, imported_beside
 from tests.project.support import Configuration, vextract
 from tests.releases import NEWEST
 
 FEATURES = ("env_gym", "env_openenv", "env_reasoning_gym", "env_textarena")
-HERE = Path(__file__).parent
+DOUBLE = f"{sys.executable} {Path(__file__).with_name('openenv_double.py')} {{port}}"
 
 
 @dataclass(frozen=True)
 class Case:
-    """An environment, and what is known of it.
+    """An environment, and what is known of it."""
 
-    Attributes:
-        package: That has to be installed.
-        name: What `data.env.name` says; of a server the address is added.
-        settings: The rest of `data.env`.
-        wins: From an environment that has been reset to the actions that earn the whole reward.
-        goes_on: An action that neither wins nor ends an episode; None: every action ends it.
-        broken: What is no action; None: everything is one.
-    """
-
-    package: str
-    name: str
-    settings: dict[str, Any] = field(default_factory=dict)
-    wins: Callable[[Any], list[str]] = lambda env: []
-    goes_on: str | None = None
-    broken: str | None = None
-
-
-def _secret(env: Any) -> list[str]:
-    return ["[" + " ".join(map(str, env.game.state.game_state["secret_code"])) + "]"]
+    package: str  # that has to be installed
+    name: str  # as `data.env.name` says it; of a server the address is added
+    settings: dict[str, Any] = field(default_factory=dict)  # the rest of `data.env`
+    wins: Callable[[Any], list[str]] = lambda env: []  # actions that earn the whole reward, from a reset environment
+    goes_on: str | None = None  # an action that neither wins nor ends an episode; None: every action ends it
+    broken: str | None = None  # what is no action; None: everything is one
 
 
 LAKE = {"kwargs": {"is_slippery": False}}
 CASES = {
     "gym": Case("gymnasium", "gym:FrozenLake-v1", LAKE, lambda env: list("112122"), "0", "north"),
     "reasoning_gym": Case("reasoning_gym", "reasoning_gym:chain_sum", {}, lambda env: [env.entry["answer"]]),
-    "textarena": Case("textarena", "textarena:Mastermind-v0", {}, _secret, "[1 2 3 4]", "no digits"),
-    "openenv": Case("openenv", "openenv:", {"timeout": 2}, lambda env: list("56789"), "0", '{"other": 1}'),
+    "openenv": Case("websockets", "openenv:", {"timeout": 2}, lambda env: list("56789"), "0", '{"other": 1}'),
 }
 
 
@@ -71,31 +52,10 @@ def named(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proj
         yield project
 
 
-@contextlib.contextmanager
-def serving(sessions: int = 64) -> Iterator[str]:
-    """A server of OpenEnv of its own; yields its address."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, str(HERE / "guessing_server.py"), str(port), str(sessions)])
-    url = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(600):
-            with contextlib.suppress(OSError), urlopen(f"{url}/health", timeout=1):
-                break
-            assert server.poll() is None
-            time.sleep(0.2)
-        yield url
-    finally:
-        server.kill()
-        server.wait()
-
-
 @pytest.fixture(scope="module")
-def server() -> Iterator[str]:
-    pytest.importorskip("openenv")
-    with serving() as url:
-        yield url
+def server(named: Project) -> str:
+    """The address of a server that speaks OpenEnv's protocol; it ends with this process."""
+    return str(named.module("episodes.openenv_session").Server(DOUBLE).ready())
 
 
 @pytest.fixture(params=CASES)
@@ -103,7 +63,7 @@ def case(request: pytest.FixtureRequest) -> Case:
     found = CASES[request.param]
     if importlib.util.find_spec(found.package) is None:
         pytest.skip(f"{found.package} is not installed")
-    return replace(found, name=found.name + request.getfixturevalue("server")) if found.package == "openenv" else found
+    return replace(found, name=found.name + request.getfixturevalue("server")) if found.name == "openenv:" else found
 
 
 def waited(result: Any) -> Any:
@@ -117,35 +77,13 @@ def waited(result: Any) -> Any:
 def start(named: Project) -> Callable[..., Any]:
     """A function that begins an episode of a case, from a row's options or a seed; returns environment and text."""
 
-    def begun(case: Case, seed: int = 3, **settings: Any) -> tuple[Any, str]:
-        made = named.module("custom.env_wrapper").make_env({"name": case.name, **case.settings, **settings})
+    def begun(case: Case, seed: int = 3) -> tuple[Any, str]:
+        made = named.module("custom.env_wrapper").make_env({"name": case.name, **case.settings})
         text, info = waited(made.reset(seed=seed, options={"env_seed": seed}))
         assert isinstance(info, dict)
         return made, text
 
     return begun
-
-
-@contextlib.contextmanager
-def playing(
-    named: Project, folder: Path, env: dict[str, Any], write: Callable[[int], list[str]], *settings: str
-) -> Iterator[Callable[[], tuple[Any, Any]]]:
-    """A function that plays the first rows of an environment, by what is written at each turn."""
-    from transformers import AutoTokenizer
-
-    path = named.module("data.toy").ensure_toy_model(folder / "toy", task="environment")
-    tokenizer = AutoTokenizer.from_pretrained(path)
-    config = named.config("local.env.max_turn_tokens=null", *settings)
-    config.data.env = {**config.data.env, **env}
-    rows = named.module("custom.env_dataset").environment_rows("train", config.data.env)[:4]
-    engine = Scripted(named, lambda contexts: [tokenizer(f"{turn}<eos>")["input_ids"] for turn in write(len(contexts))])
-    rollouts = rollouts_of(named, config, tokenizer, OneProcess(), engine)
-    contexts = [
-        tokenizer.apply_chat_template(row["prompt"], add_generation_prompt=True, return_dict=False) for row in rows
-    ]
-    prompts = prompts_of(named, contexts, [row["extra_info"] for row in rows])
-    yield lambda: (rollouts.generate(prompts), tokenizer)
-    rollouts.episodes.loop.close()
 
 
 def end(env: Any) -> None:
@@ -161,7 +99,7 @@ def test_a_seed_gives_the_same_episode_and_another_does_not(case: Case, start: C
         end(env)
     assert texts[0] == texts[1]
     assert texts[0][0]
-    assert case.package in ("gymnasium", "openenv") or len({str(item) for item in texts}) > 3
+    assert case.package in ("gymnasium", "websockets") or len({str(item) for item in texts}) > 3
 
 
 def test_no_question_of_validation_is_trained_on(case: Case, named: Project) -> None:
@@ -174,7 +112,6 @@ def test_no_question_of_validation_is_trained_on(case: Case, named: Project) -> 
         assert {row["prompt"][0]["content"] for row in rows["train"]}.isdisjoint(
             row["prompt"][0]["content"] for row in rows["val"]
         )
-    assert rows["val"][0]["data_source"] in case.name
 
 
 def test_what_wins_ends_with_the_whole_reward(case: Case, start: Callable[..., Any]) -> None:
@@ -238,30 +175,16 @@ def test_episodes_at_once_do_not_meet(case: Case, start: Callable[..., Any]) -> 
         end(env)
 
 
-def test_only_what_the_model_writes_is_trained(case: Case, named: Project, tmp_path: Path) -> None:
-    said, env = case.goes_on or "7", {"name": case.name, **case.settings}
-    with playing(named, tmp_path, env, lambda count: [said] * count, "data.max_response_length=900") as play:
-        batch, tokenizer = play()
-    assert list(batch.non_tensor_batch["env_error"]) == [""] * 4
-    assert (batch.non_tensor_batch["turns"] > 1).all() == (case.goes_on is not None)
-    for tokens, mask in zip(batch.batch["responses"], batch.batch["response_mask"].bool(), strict=True):
-        turns = tokenizer.decode(tokens[mask]).split("<eos>")
-        assert set(turns[:-1]) == {said}
-        assert len(turns) - 1 == batch.non_tensor_batch["turns"][0]
-        assert case.goes_on is None or "<user>" in tokenizer.decode(tokens[~mask])
-
-
 GYMS: tuple[tuple[str, dict[str, Any], str, str], ...] = (
     ("CartPole-v1", {}, "[-0.0414, ", "1"),
-    ("Blackjack-v1", {}, "[", "I stay: 0"),
     ("FrozenLake-v1", {"kwargs": {"render_mode": "ansi"}}, "[S]FFF", "2"),
     ("Pendulum-v1", {}, "[", "0.5"),
     ("FrozenLake-v1", {"actions": ["left", "down", "right", "up"]}, "0", "go down"),
 )
 
 
-def test_spaces_of_gymnasium_in_text_and_its_limits_of_time(start: Callable[..., Any]) -> None:
-    pytest.importorskip("gymnasium")
+def test_spaces_of_gymnasium_its_limits_of_time_and_words_for_a_number(start: Callable[..., Any]) -> None:
+    """Some scorers of Reasoning Gym raise at words where they ask for numbers."""
     for name, settings, first, action in GYMS:
         env, text = start(Case("gymnasium", f"gym:{name}", settings))
         assert first in text.split("\n", 1)[1], name
@@ -270,10 +193,6 @@ def test_spaces_of_gymnasium_in_text_and_its_limits_of_time(start: Callable[...,
         env.close()
     env, _ = start(Case("gymnasium", "gym:FrozenLake-v1", {"kwargs": {"max_episode_steps": 2, "is_slippery": False}}))
     assert [env.step("0")[2:4] for _ in range(2)] == [(False, False), (False, True)]
-
-
-def test_an_answer_that_a_data_set_cannot_read_is_wrong(start: Callable[..., Any]) -> None:
-    """Some scorers of Reasoning Gym raise at words where they ask for numbers."""
     pytest.importorskip("reasoning_gym")
     env, _ = start(Case("reasoning_gym", "reasoning_gym:prime_factorization"))
     assert env.step("nonsense")[1:3] == (0.0, True)
@@ -290,7 +209,6 @@ def test_an_unknown_name_or_a_missing_package_is_an_error_with_a_hint(
     for name, package, message in (
         ("gym:FrozenLak-v1", "gymnasium", "did you mean FrozenLake-v1"),
         ("reasoning_gym:chain_sums", "reasoning_gym", "did you mean chain_sum"),
-        ("textarena:Mastermind", "textarena", "did you mean Mastermind-v0"),
         ("openenv:http://127.0.0.1:9", "websockets", "start it"),
         ("gim:x", "pytest", "vextract add env_gim"),
     ):
@@ -300,142 +218,49 @@ def test_an_unknown_name_or_a_missing_package_is_an_error_with_a_hint(
     assert refused("gym:FrozenLake-v1").endswith("-m pip install gymnasium")
 
 
-def test_a_server_that_fails_costs_its_own_sample(server: str, start: Callable[..., Any]) -> None:
+def test_a_server_of_ours_is_started_watched_and_stopped(named: Project, start: Callable[..., Any]) -> None:
+    """What hangs or raises costs its own episode; what dies those that it plays, and is started again for the next."""
+    command = f"{DOUBLE} # another one"
+    case = Case("openenv", f"openenv:{command}", {"timeout": 2})
+    server = named.module("episodes.openenv_session").Server(command)
     for does, said in (("hang", "no answer in 2 s"), ("raise", "unlucky")):
-        case = Case("openenv", f"openenv:{server}", {"timeout": 2})
         (env, _), (other, _) = start(case), start(case)
         with pytest.raises((RuntimeError, TimeoutError), match=said):
             waited(env.step(does))
-        end(env)
         assert waited(other.step("0"))[4]["valid"] == 1.0
-        end(other)
-
-
-@pytest.mark.thorough
-def test_a_session_is_given_back_and_a_server_that_dies_is_an_error(start: Callable[..., Any]) -> None:
-    """A server of one session plays one episode after another, and says that it is full."""
-    pytest.importorskip("openenv")
-    with serving(sessions=1) as url:
-        case = Case("openenv", f"openenv:{url}")
-        for _ in range(3):
-            env, _ = start(case)
-            end(env)
-            time.sleep(0.2)
-        env, _ = start(case)
-        with pytest.raises(RuntimeError, match=r"(?i)capacity"):
-            start(case)
-        with pytest.raises(Exception, match="closed"):
-            waited(env.step("die"))
         end(env)
-
-
-def test_a_server_of_ours_is_started_watched_and_stopped(named: Project, tmp_path: Path) -> None:
-    """What hangs costs its own sample; what dies those that it plays, and the next batch finds it started again."""
-    command = f"{sys.executable} {HERE / 'openenv_double.py'} {{port}}"
-    env = {"name": f"openenv:{command}", "timeout": 2, "val_size": 4}
-    first_turn: list[str] = []  # of the second episode
-
-    def write(count: int) -> list[str]:
-        return ["0", first_turn.pop() if first_turn else "0", "0", "0"][:count]
-
-    with playing(named, tmp_path, env, write, "data.max_response_length=64", "local.env.max_error_share=1") as play:
-        server = named.module("episodes.openenv_session").Server(command)
-        first = server.process
-        for said, ended in (("hang", 1), ("0", 0), ("die", 4), ("0", 0)):
-            first_turn.append(said)
-            columns = play()[0].non_tensor_batch
-            assert sum(map(bool, columns["env_error"])) == ended, columns["env_error"]
-            assert columns["env_end"].tolist().count("error") == ended
-        assert first.poll() is not None
-        assert server.process.poll() is None
-        server.process.stdin.close()  # as when this process ends, however it does
-        server.process.wait(timeout=10)
-        with pytest.raises(OSError, match=r"refused|reset"):
-            urlopen(f"{server.url}/health", timeout=1)
+        end(other)
+    (env, _), (other, _) = start(case), start(case)
+    first = server.process
+    for one, action in ((env, "die"), (other, "0")):
+        with pytest.raises(Exception, match="close"):
+            waited(one.step(action))
+    first.wait(timeout=10)
+    env, _ = start(case)
+    assert waited(env.step("0"))[4]["valid"] == 1.0
+    assert server.process.poll() is None
+    server.process.stdin.close()  # as when this process ends, however it does
+    server.process.wait(timeout=10)
+    with pytest.raises(OSError, match=r"refused|reset"):
+        urlopen(f"{server.url}/health", timeout=1)
     errors = named.module("errors")
     for name, text in (("openenv:python {port}.py", "no server of OpenEnv answers"), ("openenv:x", "neither a URL")):
         with pytest.raises(errors.ConfigError, match=text):
             named.module("custom.env_wrapper").make_env({"name": name})
 
 
-# Of three by three places, by what is said of where it is: random walks reach the goal in a twentieth. And sums.
-LEARNT = {
-    "gym:FrozenLake-v1": (
-        "+data.env.kwargs={is_slippery: false, desc: [SFF, FHF, FFG], reward_schedule: [1, 0.1, 0]}",
-        "data.env.prompt='{observation}'",
-        "data.max_prompt_length=8",
-        "data.max_response_length=48",
-        "local.env.max_turn_tokens=2",
-        "data.train_batch_size=4",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=4",
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=256",
-        "actor_rollout_ref.actor.entropy_coeff=0.02",
-        "trainer.total_training_steps=45",
-    ),
-    "reasoning_gym:basic_arithmetic": (
-        "+data.env.kwargs={min_terms: 2, max_terms: 2, min_digits: 1, max_digits: 1, operators: ['+'],"
-        " format_style: simple}",
-        "data.env.train_size=12",
-        "data.env.val_size=4",
-        "data.max_prompt_length=33",
-        "data.max_response_length=3",
-        "local.env.max_turn_tokens=3",
-        "data.train_batch_size=8",
-        "actor_rollout_ref.actor.ppo_mini_batch_size=8",
-        "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=512",
-        "actor_rollout_ref.actor.entropy_coeff=0.05",
-        "trainer.total_training_steps=75",
-    ),
-}
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize(("name", "least"), [("gym:FrozenLake-v1", 0.9), ("reasoning_gym:basic_arithmetic", 0.6)])
-def test_the_toy_model_learns(named: Project, tmp_path: Path, name: str, least: float) -> None:
-    pytest.importorskip(CASES[name.partition(":")[0]].package)
-    root = Path(shutil.copytree(named.root, tmp_path / "project"))
-    sizes = ("data.env.task=add1", "trainer.test_freq=-1", "trainer.val_before_train=false", "local.save_last=false")
-    rows = train(root, f"data.env.name={name}", "actor_rollout_ref.rollout.n=32", *sizes, *LEARNT[name])
-    rewards = [row["critic/score/mean"] for row in rows if "critic/score/mean" in row]
-    assert rewards[0] < 0.2
-    assert max(rewards[-10:]) > least
-
-
-def test_what_is_no_name_is_refused(tmp_path: Path) -> None:
-    for arguments, message, hint in (
-        (("--env", "gim:x"), "is not ADAPTER:NAME", "--env gym:x"),
-        (("--env", "gym"), "is not ADAPTER:NAME", "--env gym:NAME"),
-        (("--env", "verifiers:x", "--verl", "0.8.0"), "since 0.9.0 can be had", f"`--verl {NEWEST[-1]}`"),
-        (("--env", "gym:x", "--recipe", "toy"), "neither --recipe nor --from-verl-run", "drop one"),
-    ):
-        done = vextract("new", "p", *arguments, "--offline", cwd=tmp_path)
-        assert (done.returncode, message in done.stderr) == (2, True), done.stderr
-        assert hint in done.stderr.split("hint: ")[1]
-        assert not (tmp_path / "p").exists()
-
-
-@pytest.mark.usefixtures("verl")
-def test_a_project_has_the_adapter_that_it_is_for_and_no_other(tmp_path: Path) -> None:
+def test_a_project_has_the_adapter_that_it_is_for_and_no_other(verl: None, tmp_path: Path) -> None:
     assert vextract("new", "lake", "--env", "gym:FrozenLake-v1", "--offline", cwd=tmp_path).returncode == 0
     hooks = sorted(path.name for path in (tmp_path / "lake/lake/custom").glob("env_*.py"))
     assert hooks == ["env_dataset.py", "env_gym.py", "env_wrapper.py"]
     assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
-    needs = (tmp_path / "lake/requirements.txt").read_text()
-    assert "gymnasium" in needs
-    assert "textarena" not in needs
+    assert "gymnasium" in (tmp_path / "lake/requirements.txt").read_text()
+    refused = vextract("new", "p", "--env", "gim:x", "--offline", cwd=tmp_path)
+    assert refused.returncode == 2
+    assert re.search(r"is not ADAPTER:NAME(.|\n)*--env gym:x", refused.stderr)
     added = vextract("add", "env-textarena", "--allow-dirty", "--offline", cwd=tmp_path / "lake")
     assert added.returncode == 0, added.stderr
     assert (tmp_path / "lake/lake/custom/env_textarena.py").exists()
-    assert 'NAME = "gym:FrozenLake-v1"' in (tmp_path / "lake/lake/custom/env_wrapper.py").read_text()
-
-
-@pytest.mark.thorough
-@pytest.mark.usefixtures("verl")
-def test_an_environment_of_verifiers_is_played_by_a_program(tmp_path: Path) -> None:
-    assert vextract("new", "words", "--env", "verifiers:wordle", "--offline", cwd=tmp_path).returncode == 0
-    config = (tmp_path / "words/config/ppo_trainer.yaml").read_text()
-    assert "program: words.custom.env_verifiers:run" in config
-    assert 'NAME = "verifiers:wordle"' in (tmp_path / "words/words/custom/env_wrapper.py").read_text()
 
 
 def test_an_adapter_has_sixty_lines_at_most() -> None:

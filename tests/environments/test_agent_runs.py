@@ -1,21 +1,21 @@
 """Agent programs with the real engine: the weights that environments give, learning, and many faults."""
 
 import gc
-import hashlib
 import os
 import random
 import threading
 import time
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
+from transformers import AutoTokenizer
 
 from tests.environments.support import OneProcess, Project, questions, rollouts_of
 from tests.environments.test_agents import MULTI_TURN, PROGRAMS
-from tests.project.running import forked, metrics_of, python
+from tests.project.running import check_forked, metrics_of
 from tests.project.support import Configuration, forget, make
+from tests.server.conftest import commands
 
 pytestmark = pytest.mark.slow
 
@@ -43,17 +43,9 @@ CONFIGURATION = {"features": ("agents",), "recipe": "multiturn", "package": "wet
 KINDS = ["raise", "hang a while", "fork", "leave", "ask on", *["well"] * 5]
 
 
-def digest_of(run: Path) -> str:
-    (weights,) = run.glob("global_step_*/actor/model.safetensors")
-    return hashlib.sha256(weights.read_bytes()).hexdigest()
-
-
-@pytest.mark.parametrize("engine", ["hf", pytest.param("vllm", marks=[pytest.mark.vllm, pytest.mark.thorough])])
-def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_path: Path, engine: str) -> None:
+def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_path: Path) -> None:
     """Bit for bit, for the same conversation."""
-    if engine == "vllm":
-        pytest.importorskip("vllm")
-    root = make(Configuration("0.9.1", engine, **CONFIGURATION), tmp_path / "project").root
+    root = make(Configuration("0.9.1", **CONFIGURATION), tmp_path / "project").root
     (root / "programs.py").write_text(PROGRAMS)
     (root / "guesser.py").write_text(GUESSER)
     sizes = ["data.train_batch_size=5", "actor_rollout_ref.actor.ppo_mini_batch_size=5", "trainer.test_freq=-1"]
@@ -62,9 +54,9 @@ def test_a_program_gives_the_weights_that_the_environment_gives(verl: None, tmp_
     for program in ("null", "guesser:run"):
         run = tmp_path / program.partition(":")[0]
         settings = [*sizes, f"trainer.default_local_dir={run}", f"local.agent.program={program}"]
-        done = (forked if engine == "hf" else python)(root, "main.py", *settings)
-        assert done.returncode == 0, done.stderr[-3000:]
-        found.append(digest_of(run))
+        check_forked(root, "main.py", *settings)
+        (weights,) = run.glob("global_step_*/actor/model.safetensors")
+        found.append(weights.read_bytes())
     assert found[0] == found[1]
     assert metrics_of(run)[-1]["actor/grad_norm"] > 0
     assert metrics_of(run)[-1]["agent/requests/mean"] > 1
@@ -80,21 +72,37 @@ def test_nothing_is_left_behind(
     root = make(Configuration("0.9.1", **CONFIGURATION), tmp_path / "project").root
     hang = '    if kind == "hang a while":\n        time.sleep(2.5)\n        ask()\n'
     (root / "soak.py").write_text(
-        PROGRAMS.replace('    if kind == "loop":', f'{hang}    if kind == "loop":').replace("sleep 61", "sleep 6161")
+        PROGRAMS.replace('    if kind == "fork":', f'{hang}    if kind == "fork":').replace("sleep 61", "sleep 6161")
     )
     monkeypatch.syspath_prepend(str(root))
     project = Project(root, "wet")
     ranks = project.module("run.distributed").Ranks()
     request.addfinalizer(ranks.close)
-    rollouts, rows = _real_rollouts(project, ranks, str(project.module("data.toy").ensure_toy_model(tmp_path / "toy")))
+    model_path = str(project.module("data.toy").ensure_toy_model(tmp_path / "toy"))
+    config = project.config(
+        f"actor_rollout_ref.model.path={model_path}",
+        f"{MULTI_TURN}.enable=true",
+        "local.agent.program=soak:faulty",
+        "local.agent.timeout=1",
+        "local.env.max_error_share=1",
+        "data.max_prompt_length=24",
+        "data.max_response_length=16",
+    )
+    project.module("settings.loading").settle_device(config)
+    tokenizer = AutoTokenizer.from_pretrained(model_path)
+    policy = project.module("workers.policy").Policy(config, tokenizer, ranks, model_path, total_steps=1)
+    engine = project.module("workers.rollout_engine").RolloutEngine(config, tokenizer, ranks, policy)
+    rollouts = rollouts_of(project, config, tokenizer, OneProcess(), engine)
+    question = [[{"role": "user", "content": "37="}]] * at_once
     chance, before, ends, kinds = random.Random(0), (), Counter[str](), Counter[str]()
     sizes: list[int] = []
     others = _held()[2]  # such as that which other tests of this process fork from
     for round_ in range(sessions // at_once):
         drawn = [chance.choice(KINDS) for _ in range(at_once)]
         kinds.update(drawn)
-        batch = rollouts.generate(rows(drawn))
-        columns = batch.non_tensor_batch
+        columns = rollouts.generate(
+            questions(project, at_once, [{"kind": kind} for kind in drawn], raw_prompt=question)
+        ).non_tensor_batch
         ends.update(columns["env_end"])
         for kind, end, count in zip(drawn, columns["env_end"], columns["agent_counts"], strict=True):
             if end == "terminated":  # one that is late may start its processes yet, and they end with its thread
@@ -107,24 +115,16 @@ def test_nothing_is_left_behind(
     deadline = time.monotonic() + 10
     while any(thread.name.startswith("agent-") for thread in threading.enumerate()) and time.monotonic() < deadline:
         time.sleep(0.05)
-    print(f"{sessions} sessions, {dict(kinds)}, {dict(ends)}; MB {sizes[1]}..{sizes[-1]}; held {before} {_held()}")
     assert kinds["hang a while"] <= ends["timeout"] < sessions // 4
     assert sum(ends.values()) == sessions // at_once * at_once
     assert not [thread for thread in threading.enumerate() if thread.name.startswith("agent-")]
     threads, files, children = _held()
     assert children == others
-    assert not [file for file in Path("/proc").glob("[0-9]*/cmdline") if b"sleep\x006161" in _read(file)]
+    assert not [name for _, name in commands() if "sleep 6161" in name]
     assert threads <= before[0]
     assert files <= before[1] + 8
     assert sizes[-1] < sizes[1] + 80
     forget("wet", "soak")
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError:  # it has ended
-        return b""
 
 
 def _held() -> tuple[int, int, int]:
@@ -133,28 +133,3 @@ def _held() -> tuple[int, int, int]:
     children = [number for file in Path("/proc/self/task").glob("*/children") for number in file.read_text().split()]
     named = [thread for thread in threading.enumerate() if thread.name.startswith(("agent-", "environment"))]
     return len(threading.enumerate()) - len(named), len(os.listdir("/proc/self/fd")), len(children)
-
-
-def _real_rollouts(project: Project, ranks: Any, model_path: str) -> Any:
-    """Rollouts with the engine of transformers, and a function to prompts for programs that do as they are told."""
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(model_path)
-    config = project.config(
-        f"actor_rollout_ref.model.path={model_path}",
-        f"{MULTI_TURN}.enable=true",
-        "local.agent.program=soak:faulty",
-        "local.agent.timeout=1",
-        "local.env.max_error_share=1",
-        "data.max_prompt_length=24",
-        "data.max_response_length=16",
-    )
-    project.module("settings.loading").settle_device(config)
-    policy = project.module("workers.policy").Policy(config, tokenizer, ranks, model_path, total_steps=1)
-    engine = project.module("workers.rollout_engine").RolloutEngine(config, tokenizer, ranks, policy)
-
-    def rows(kinds: list[str]) -> Any:
-        asked = [[{"role": "user", "content": "37="}] for _ in kinds]
-        return questions(project, len(kinds), [{"kind": kind} for kind in kinds], raw_prompt=asked)
-
-    return rollouts_of(project, config, tokenizer, OneProcess(), engine), rows

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import environment
+from tests.project import running
 from tests.project.support import Configuration, Maker
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -17,27 +17,14 @@ VISION = Path(sys.prefix) / "vision"
 
 
 @pytest.fixture(scope="session")
-def seeing() -> dict[str, str]:
-    """The environment of processes that import torchvision."""
+def run() -> Run:
+    """Runs Python in a project, with torchvision at hand."""
     if not (VISION / "torchvision").is_dir():
         pytest.skip("no torchvision: make .venv/.vision")
-    return {"PYTHONPATH": os.pathsep.join([str(HERE / "operators"), str(VISION)])}
-
-
-@pytest.fixture(scope="session")
-def run(seeing: dict[str, str]) -> Run:
-    """Runs Python in a project, with torchvision at hand."""
+    seeing = {"PYTHONPATH": os.pathsep.join([str(HERE / "operators"), str(VISION)])}
 
     def python(root: Path, *arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, *map(str, arguments)],
-            cwd=root,
-            env={**environment(root), **seeing},
-            capture_output=True,
-            text=True,
-            timeout=500,
-            check=False,
-        )
+        return running.python(root, *map(str, arguments), timeout=500, **seeing)
 
     return python
 

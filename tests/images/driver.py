@@ -32,12 +32,9 @@ SIZES = (
 
 
 def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
-    """Train, or say what is refused, or compare a step with what upstream's functions and plain transformers give."""
+    """Train, or compare a step with upstream's functions and plain transformers, and say what is refused."""
     if not Path(model).exists():
         models.save_model(Path(model).name, Path(model))
-    if mode == "refuse":
-        print(json.dumps([_refusal(model, run, lambda row: None, *settings)]))
-        return
     config = load_config(f"actor_rollout_ref.model.path={model}", f"trainer.default_local_dir={run}", *SIZES, *settings)
     if mode == "learn":
         trainer = LocalPPOTrainer(
@@ -52,7 +49,7 @@ def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
     rows[2]["prompt"] = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "colour?"}]}]
     trainer = LocalPPOTrainer(config, train_dataset=rows, reward_fn=_by_length)
     answer: dict[str, Any] = {"as_upstream": _as_upstream(trainer, Path(source))}
-    answer["refused"] = [_refusal(model, f"{run}_refused", change, *more) for change, *more in REFUSED]
+    answer["refused"] = [(said, _refusal(model, f"{run}_refused", change)) for said, change in REFUSED.items()]
     start = {name: weight.detach().clone() for name, weight in trainer.policy.module.named_parameters()}
     batch, metrics = trainer.train_step(next(iter(trainer.train_loader)))
     ratio = float(metrics["actor/grad_norm"])
@@ -65,21 +62,23 @@ def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
     print(json.dumps(answer))
 
 
-REFUSED: tuple[tuple[Any, ...], ...] = (
-    (lambda row: row.update(prompt="colour?"),),
-    (lambda row: row.update(images=["nowhere.png"]),),
-    (lambda row: row.update(images=[b"no image"]),),
-    (lambda row: row.update(videos=["film.mp4"]),),
-    (lambda row: None, "data.max_prompt_length=12"),
-    (lambda row: None, "algorithm.adv_estimator=gae"),
-    (lambda row: None, "actor_rollout_ref.model.path=null"),
-)
+# What is said of a row that is changed, or with a setting.
+REFUSED: dict[str, Callable[[dict[str, Any]], object] | str] = {
+    "row 1: its prompt has 0 <image>, and its column images 1 images": lambda row: row.update(prompt="colour?"),
+    "row 1: cannot open an image: [Errno 2]": lambda row: row.update(images=["nowhere.png"]),
+    "row 1: cannot open an image: cannot identify image file": lambda row: row.update(images=[b"no image"]),
+    "row 1: it has videos, and a model sees images only here": lambda row: row.update(videos=["film.mp4"]),
+    "more than data.max_prompt_length=12": "data.max_prompt_length=12",
+    "prompts have images, and a critic reads text only": "algorithm.adv_estimator=gae",
+    "cannot be given any: its model reads text only": "actor_rollout_ref.model.path=null",
+}
 
 
-def _refusal(model: str, run: str, change: Callable[[dict[str, Any]], object], *settings: str) -> str:
-    """What is said of four rows, of which the second has been changed."""
-    rows = pictures.rows(1, 4)
-    change(rows[1])
+def _refusal(model: str, run: str, change: Callable[[dict[str, Any]], object] | str) -> str:
+    """What is said of four rows, of which the second has been changed, or of a setting."""
+    rows, settings = pictures.rows(1, 4), [change] if isinstance(change, str) else []
+    if not isinstance(change, str):
+        change(rows[1])
     given = ("scale=toy", f"trainer.default_local_dir={run}", f"actor_rollout_ref.model.path={model}", *settings)
     try:
         LocalPPOTrainer(

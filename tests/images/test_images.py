@@ -6,12 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from extractor.values import releases
 from tests.images import pictures
 from tests.images.conftest import HERE, Run
 from tests.project.running import metrics_of
-from tests.project.support import Configuration, make
-from tests.releases import ALL, NEWEST, source_of
+from tests.releases import NEWEST, source_of
 
 pytestmark = pytest.mark.slow
 
@@ -27,24 +25,10 @@ PACKED = (
 )
 
 
-# Of what the driver tries.
-REFUSED = (
-    "row 1: its prompt has 0 <image>, and its column images 1 images",
-    "row 1: cannot open an image: [Errno 2] No such file or directory: 'nowhere.png'",
-    "row 1: cannot open an image: cannot identify image file",
-    "row 1: it has videos, and a model sees images only here",
-    "more than data.max_prompt_length=12",
-    "prompts have images, and a critic reads text only",
-    "cannot be given any: its model reads text only",
-)
-
-
 @pytest.mark.parametrize(
     ("kind", "settings"),
     [
         ("Qwen2_5_VL", ()),
-        pytest.param("Qwen2_5_VL", PACKED, marks=pytest.mark.thorough, id="packed"),
-        pytest.param("Qwen3VL", (), marks=pytest.mark.thorough),
         pytest.param("Qwen3VL", PACKED, marks=pytest.mark.thorough, id="Qwen3VL packed"),
     ],
 )
@@ -64,16 +48,14 @@ def test_a_step_is_upstreams_and_what_plain_transformers_computes(
     assert found["gradient"][0] == pytest.approx(found["gradient"][1], rel=1e-3)
     assert found["gradient"][0] > 0.01
     assert len(set(found["lengths"])) > 2
-    for said, expected in zip(found["refused"], REFUSED, strict=True):
-        assert expected in said.splitlines()[0]
+    assert [expected for expected, said in found["refused"] if expected not in said.splitlines()[0]] == []
 
 
 @pytest.mark.thorough
-@pytest.mark.parametrize("kind", ["Qwen2_5_VL", "Qwen3VL"])
-def test_the_colour_of_a_square_is_learnt(run: Run, model: Place, project: Place, tmp_path: Path, kind: str) -> None:
+def test_the_colour_of_a_square_is_learnt(run: Run, model: Place, project: Place, tmp_path: Path) -> None:
     # Without a bonus for entropy it soon names two of the colours only.
     settings = ("trainer.total_training_steps=80", "trainer.test_freq=40", "actor_rollout_ref.actor.entropy_coeff=0.15")
-    done = run(project(NEWEST[-1]), HERE / "driver.py", "learn", model(kind), tmp_path / "run", "", *settings)
+    done = run(project(NEWEST[-1]), HERE / "driver.py", "learn", model("Qwen2_5_VL"), tmp_path / "run", "", *settings)
     assert done.returncode == 0, done.stderr[-3000:]
     rows = metrics_of(tmp_path / "run")
     scores = [row[name] for row in rows for name in row if name.startswith("val-core/") and "mean@1" in name]
@@ -99,18 +81,12 @@ def test_vllm_reads_images_as_the_trainer_does(run: Run, model: Place, project: 
     assert max(found) < 1e-4
 
 
-@pytest.mark.parametrize("release", [pytest.param(one, marks=pytest.mark.thorough) for one in ("0.7.1", "0.8.0")])
-def test_releases_that_have_images_train_on_files_of_them(
+@pytest.mark.thorough
+@pytest.mark.parametrize("release", ["0.7.1", NEWEST[-1]])
+def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
     run: Run, model: Place, project: Place, tmp_path: Path, release: str
 ) -> None:
-    _train_on_files(run, model("Qwen2_5_VL"), project(release), tmp_path)
-
-
-@pytest.mark.thorough
-def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
-    run: Run, model: Place, project: Place, tmp_path: Path
-) -> None:
-    root = project(NEWEST[-1])
+    root = project(release)
     settings = _train_on_files(run, model("Qwen2_5_VL"), root, tmp_path)
     saved = tmp_path / "run/global_step_1"
     names = {file.name for file in (saved / "actor").iterdir()}
@@ -127,25 +103,7 @@ def test_a_run_of_files_is_saved_with_its_processor_and_goes_on(
     assert again.returncode == 0, again.stderr[-3000:]
 
 
-@pytest.mark.thorough
-def test_two_processes_train_an_adapter(run: Run, model: Place, tmp_path: Path) -> None:
-    root = make(Configuration(NEWEST[-1], features=("lora", "multimodal")), tmp_path / "project").root
-    launch = ("-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", "main.py")
-    _train_on_files(run, model("Qwen2_5_VL"), root, tmp_path, *launch, more=("actor_rollout_ref.model.lora_rank=4",))
-
-
-@pytest.mark.thorough
-def test_rollout_servers_are_refused_before_a_model_is_loaded(
-    run: Run, model: Place, project: Place, tmp_path: Path
-) -> None:
-    settings = ("refuse", model("Qwen2_5_VL"), tmp_path / "run", "", "actor_rollout_ref.rollout.mode=async")
-    done = run(project(NEWEST[-1], "vllm"), HERE / "driver.py", *settings)
-    assert "prompts have images, and the rollout server takes text only" in done.stdout, done.stderr[-3000:]
-
-
-def _train_on_files(
-    run: Run, model: Path, root: Path, folder: Path, *launch: str, more: tuple[str, ...] = ()
-) -> list[str]:
+def _train_on_files(run: Run, model: Path, root: Path, folder: Path) -> list[str]:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -156,14 +114,7 @@ def _train_on_files(
         "reward.custom_reward_function.name=is_right",
     ]
     sizes = ["scale=toy", "data.max_prompt_length=64", *FEW, f"trainer.default_local_dir={folder / 'run'}"]
-    settings = [f"actor_rollout_ref.model.path={model}", *files, *score, *sizes, *more]
-    done = run(root, *(launch or ["main.py"]), *settings)
+    settings = [f"actor_rollout_ref.model.path={model}", *files, *score, *sizes]
+    done = run(root, "main.py", *settings)
     assert done.returncode == 0, done.stderr[-3000:]
     return settings
-
-
-@pytest.mark.parametrize("release", [one for one in ALL if one < "0.7.1"])
-def test_releases_before_0_7_1_say_why_they_have_none(release: str) -> None:
-    manifest = releases.load(release)
-    (feature,) = [one for one in manifest.withheld if one.name == "multimodal"]
-    assert "0.7.1" in feature.withheld

@@ -11,11 +11,9 @@ FEATURES = (
     "dataset_classes",
     "dynamic_bsz",
     "remove_padding",
+    "logits_in_pieces",
     "lora",
-    "profiler",
-    "multimodal",
     "prime",
-    "distillation",
     "peer_watch",
     "rescue",
     "sharded_checkpoints",
@@ -24,5 +22,5 @@ FEATURES = (
 
 @pytest.fixture(scope="session")
 def project(made: Maker) -> Path:
-    """A project from the newest release with every feature."""
+    """A project of the newest release."""
     return made(Configuration(NEWEST[-1], features=FEATURES, algorithm="ppo")).root

@@ -3,12 +3,11 @@
     driver.py PHASES.json
 
 A phase is a number of processes, a directory, cases that they run one after the other, and directories of earlier runs
-to copy there first. A case is a name and settings; name#more goes on with an earlier one. What it gives goes to
-DIRECTORY/<name>: checkpoints, and from each process steps-<rank>.pt with the advantages, metrics and memory of each
-step, and read-<rank>.json with the bytes of shares that it has read. A case with the setting `fails_at=N@R` has its
-reward (R is "reward"), its loss ("loss") or its rollout on one process (R is a rank) fail in step N, goes on from what
-was saved, and leaves the error that each process saw in failure-<rank>.json. With `rollouts=own` the project writes its
-own responses, and only the memory is kept.
+to copy there first. A case is a name and settings. What it gives goes to DIRECTORY/<name>: checkpoints, and from each
+process steps-<rank>.pt with the advantages and metrics of each step. A case with the setting `fails_at=N@R` has
+its reward (R is "reward"), its loss ("loss") or its rollout on one process (R is a rank) fail in step N, goes on from
+what was saved, and leaves the error that each process saw in failure-<rank>.json. With `rollouts=own` the project
+writes its own responses, and nothing of steps is kept.
 """
 
 import copy
@@ -22,12 +21,10 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-import psutil
 import torch
 import yaml
 from omegaconf import OmegaConf
-from toy.run import shards  # type: ignore[import-not-found]
-from toy.run.distributed import Ranks, to_local  # type: ignore[import-not-found]
+from toy.run.distributed import Ranks  # type: ignore[import-not-found]
 from toy.settings.loading import load_config, settle_device  # type: ignore[import-not-found]
 from toy.training import trainer as training  # type: ignore[import-not-found]
 from toy.training.failures import report  # type: ignore[import-not-found]
@@ -38,7 +35,6 @@ from toy.workers.actor import Actor  # type: ignore[import-not-found]
 warnings.filterwarnings("ignore")
 sys.modules["matplotlib"] = None  # type: ignore[assignment]  # a plot for each case would take most of the time
 steps: list[dict[str, Any]] = []
-bytes_read: list[int] = []
 failure = ("", "")  # step, and where
 own_rollouts = False
 generate = {kind: kind.generate for kind in (Rollouts, *Rollouts.__subclasses__())}
@@ -120,9 +116,7 @@ def noting(train_step: Any) -> Any:
         wanted = ("advantages", "returns", "values", "old_log_probs", "ref_log_prob", "process_rewards")
         columns = {name: value for name, value in batch.batch.items() if name in wanted}
         kept = {} if own_rollouts else {"columns": columns, "metrics": dict(metrics)}
-        held = sum(to_local(weight).numel() for weight in self.policy.module.parameters())
-        share = held / sum(weight.numel() for weight in self.policy.module.parameters())
-        steps.append({**kept, "memory": psutil.Process().memory_info().rss, "share": share})
+        steps.append(kept)
         return batch, metrics
 
     return step
@@ -139,26 +133,15 @@ def failing(update_policy: Any) -> Any:
     return update
 
 
-class Counting(shards.HuggingFaceStorageReader):  # type: ignore[misc,name-defined]
-    """What reads shares, which also counts what it is asked for."""
-
-    def read_data(self, plan: Any, planner: Any) -> Any:
-        for item in plan.items:
-            tensor = planner.resolve_tensor(item)
-            bytes_read.append(tensor.numel() * tensor.element_size())
-        return super().read_data(plan, planner)
-
-
 def run(name: str, settings: list[str], default: Any, directory: Path, ranks: Any) -> None:
     """One case."""
     global failure, own_rollouts
-    where = directory / name.partition("#")[0]
+    where = directory / name
     told = [setting for setting in settings if setting.startswith("fails_at=")]
     own_rollouts = "rollouts=own" in settings
     rest = [setting for setting in settings if setting not in (*told, "rollouts=own")]
     config = configured(default, rest, where)
     steps.clear()
-    bytes_read.clear()
     if told:
         step, _, place = told[0].removeprefix("fails_at=").partition("@")
         failure = (step, place)
@@ -172,7 +155,6 @@ def run(name: str, settings: list[str], default: Any, directory: Path, ranks: An
         os.environ["REWARD_FAILS_AT"] = ""
     assert trained(config, ranks)
     torch.save(steps, where / f"steps-{ranks.rank}.pt")
-    (where / f"read-{ranks.rank}.json").write_text(json.dumps(sum(bytes_read)))
 
 
 def process(rank: int, port: int, processes: int, directory: Path, cases: dict[str, list[str]], default: Any) -> None:
@@ -194,7 +176,6 @@ def main() -> None:
         kind.sync_weights = lambda self, synchronise=synchronise: synchronise(self) if own_rollouts else None
     training.LocalPPOTrainer.train_step = noting(training.LocalPPOTrainer.train_step)
     Actor.update_policy = failing(Actor.update_policy)
-    shards.HuggingFaceStorageReader = Counting
     default = load_config(Path("config"), ["scale=toy"])
     file = Path(sys.argv[1])
     for name, number, cases, resumed in json.loads(file.read_text()):

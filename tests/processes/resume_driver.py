@@ -50,16 +50,11 @@ def start(rank: int, port: int, case: dict[str, Any], directory: str, stop_after
     os._exit(0 if finished else 7)
 
 
-def launch(case: dict[str, Any], name: str, stop: int | None, default: Any) -> list[Any]:
-    """Start all processes of a case."""
-    return forked(case["processes"], start, case, f"{case['directory']}/{name}", stop, default)
-
-
 def run(case: dict[str, Any], name: str, stops: list[int], default: Any) -> float:
     """Start until it is done; returns the seconds that took."""
     began = time.monotonic()
     for stop in [*stops, None]:
-        processes = launch(case, name, stop, default)
+        processes = forked(case["processes"], start, case, f"{case['directory']}/{name}", stop, default)
         for one in processes:
             one.join()
         codes = {one.exitcode for one in processes}
@@ -75,7 +70,8 @@ def run_killed(case: dict[str, Any], seconds: float, default: Any) -> None:
     while kills < case["kills"]:
         runs += 1
         while True:
-            processes = launch(case, f"killed_{runs}", None, default)
+            place = f"{case['directory']}/killed_{runs}"
+            processes = forked(case["processes"], start, case, place, None, default)
             time.sleep(generator.uniform(0, seconds / 2))
             for one in processes:
                 one.kill()
@@ -87,7 +83,6 @@ def run_killed(case: dict[str, Any], seconds: float, default: Any) -> None:
             if codes - {0, -signal.SIGKILL}:
                 sys.exit(f"killed_{runs}: {codes}")
             kills += 1
-    print(f"{kills} kills of {runs} runs")
 
 
 def main() -> None:

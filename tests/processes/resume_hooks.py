@@ -1,4 +1,4 @@
-"""Datasets of an owner's, for runs that are stopped and go on."""
+"""A dataset of an owner's, for runs that are stopped and go on."""
 
 import random
 from typing import Any
@@ -8,18 +8,8 @@ import torch
 from toy.custom.env_dataset import EnvDataset  # type: ignore[import-not-found]
 
 
-class Drawing(EnvDataset):  # type: ignore[misc]
-    """Draws from all three global generators for each prompt, as one that augments them would."""
-
-    def __getitem__(self, index: int) -> Any:
-        item = super().__getitem__(index)
-        drawn = random.random() + float(np.random.rand()) + float(torch.rand(()))
-        item["raw_prompt"] = [{"role": "user", "content": f"{int(drawn * 1e4)}="}]
-        return item
-
-
 class Learning(EnvDataset):  # type: ignore[misc]
-    """Chooses prompts by what it saw in earlier batches, as a curriculum does, and can be saved."""
+    """Chooses prompts by what it saw, and draws from all global generators."""
 
     seen = 0
 
@@ -29,7 +19,10 @@ class Learning(EnvDataset):  # type: ignore[misc]
         print(f"learned {self.seen}")
 
     def __getitem__(self, index: int) -> Any:
-        return super().__getitem__((index + self.seen) % len(self))
+        item = super().__getitem__((index + self.seen) % len(self))
+        drawn = random.random() + float(np.random.rand()) + float(torch.rand(()))
+        item["raw_prompt"] = [{"role": "user", "content": f"{int(drawn * 1e4)}="}]
+        return item
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint keeps of it."""

@@ -20,12 +20,6 @@ class Stack:
         if not self.items: raise Empty('nothing')
         return self.items.pop()
     def __len__(self): return len(self.items)
-    def __str__(self): return '|'.join(map(str, self.items))
-"""
-TREE = """
-class Node:
-    def __init__(self, value): self.value, self.left, self.right = value, None, None
-def depth(node): return 0 if node is None else 1 + max(depth(node.left), depth(node.right))
 """
 HUMAN_EVAL = """
 METADATA = {'author': 'me'}
@@ -73,127 +67,38 @@ class TestMore:
 if __name__ == "__main__":
     pytest.main([__file__])
 """
-OF_MOCKS = """
-import unittest
-from unittest.mock import MagicMock
-import solution
-def setUpModule(): global LIMIT; LIMIT = 3
-class Base:
-    def made(self): return solution.f(LIMIT)
-class TestF(Base, unittest.TestCase):
-    def test_mock(self):
-        mock = MagicMock(return_value=LIMIT)
-        self.assertEqual(solution.g(mock), LIMIT)
-        mock.assert_called_once_with(2)
-    def test_inherited(self): self.assertEqual(self.made(), 4)
-    @unittest.skip("later")
-    def test_skipped(self): self.fail()
-unittest.main()
-"""
-POINT = """
-class Point:
-    def __init__(self, x, y): self.x, self.y = x, y
-def dist(a, b): return ((a.x - b.x) ** 2 + (a.y - b.y) ** 2) ** 0.5
-def origin(): return Point(0, 0)
-def insert(items, x): return [*items, x]
-def search(items, x): return x in items
-def build(x): return list(x)
-"""
 PASSED = {
-    "unittest with mocks": ("def f(x): return x + 1\ndef g(call): return call(2)", {"test": OF_MOCKS}),
-    "functions that are called like a library's": (
-        POINT,
-        [
-            "assert dist(Point(0, 0), Point(3, 4)) == 5 and isinstance(origin(), Point)",
-            "r = build([1])\nr = insert(r, 3)\nassert search(r, 3) is True",
-            "assert search(build([1, 2]), 2) is True",
-        ],
-    ),
-    "something of Python's": (
-        "def f(): return 1\ndef sum(x):\n    total = 0\n    for v in x: total += v\n    return total",
-        ["assert sum(range(3)) == 3"],
-    ),
-    "what is imported has Python's name": (
-        "def sum(x): return x[0] + x[1]\ndef mean(x): return (x[0] + x[1]) / 2",
-        {"test": "from solution import sum, mean\ndef test_both(): assert sum([3, 4]) == 7 and mean([3, 4]) == 3.5"},
-    ),
     "entry point of a class (LeetCode)": (
         "class Solution:\n    def g(self, n): return n + 1",
         {"test": "def check(candidate):\n    assert candidate(n=1) == 2", "entry_point": "Solution().g"},
     ),
-    "a script": (
-        "def f(x): return x + 1",
-        {"test": "from solution import f\nif __name__ == '__main__':\n    assert f(1) == 2\n    print('ok')"},
-    ),
-    "a check that is called": (
-        "def f(x): return x + 1",
-        {"test": "def check(candidate):\n    assert candidate(1) == 2\ncheck(f)"},
-    ),
-    "async": ("def f(x): return x + 1", {"test": "from solution import f\nasync def test_f():\n    assert f(1) == 2"}),
-    "exact kinds": (
-        "from decimal import Decimal\nimport datetime\ndef f(x): return Decimal(x) + Decimal('0.1')\n"
-        "def g(queue):\n    queue.append(1)\n    return queue.popleft()\n"
-        "def h(day): return day + datetime.timedelta(days=1)",
-        {
-            "setup": "from decimal import Decimal\nfrom collections import deque\nimport datetime as dt",
-            "asserts": [
-                "assert f('0.2') == f(Decimal('0.2')) == Decimal('0.3')",
-                "assert g(deque([5])) == 5",
-                "assert h(dt.date(2020, 2, 28)) == dt.date(2020, 2, 29)",
-            ],
-        },
-    ),
     "comparisons of all kinds": (
         "def f(x): return x",
         [
-            "assert 0 < f(1) < 2 <= f(2) == 2 != 3 and not 0 < f(5) < 2",
-            "assert (y := f(3)) == 3 and [z := v for v in f([1])] == [1] and y - 1 == 2",
             "class A:\n    n = 2\n    m = [i for i in range(n)]\nassert A.m == f([0, 1])",
-            "class B:\n    def __init__(self): self.a = 1\nclass C(B):\n    def __init__(self):\n"
-            "        super().__init__()\n        self.b = 2\nassert C().b - C().a == f(1)",
             "x = f([1])\nassert all(a <= b for a, b in zip(sorted(x), sorted(x)[1:]))",
-            "assert f([1, 3]) and max(f([1, 3]), default=0) == 3 and min(4, f(2)) == 2",
-            "assert max(f(['a', 'bb']), key=len) == 'bb' and max(f([]), default=7) == 7",
-            "for a in ([], [2, 1], [3]):\n    assert all(p == q for p, q in zip(f(a), a))",
             "assert f(float('nan')) != 1 and math.isnan(f(float('nan')))",
         ],
     ),
     "values": (
-        "import math\nfrom collections import Counter\nfrom fractions import Fraction\n"
-        "def f(*a): return a\ndef g(x): return Counter(x)\ndef h(): return {1: [(2.5, None)], 'a': {b'x', 3j}}\n"
-        "def i(): return 1 << 200\ndef j(n): return (k * k for k in range(n))\nFACT = {'a': 1}\n"
-        "def k(): return Fraction(1, 2)\ndef l(x): return frozenset(x)",
+        "from collections import Counter\ndef f(*a): return a\ndef g(x): return Counter(x)\nFACT = {'a': 1}",
         [
             "assert f(1, 'ä', None, True) == (1, 'ä', None, True)",
             "assert g('aab') == {'a': 2, 'b': 1}",
-            "assert g('aab') == Counter('aab')",
-            "assert h() == {1: [(2.5, None)], 'a': {b'x', 3j}}",
-            "assert i() == 2 ** 200",
-            "assert list(j(4)) == [0, 1, 4, 9]",
             "assert sorted(f(3, 1, 2)) == [1, 2, 3] and FACT['a'] == 1",
-            "assert math.isclose(k(), 0.5)",
-            "assert l([1, 1]) == {1} and f(range(3)) == (range(3),)",
-            "assert f(float('inf'), -1.5) == (math.inf, -1.5)",
             "assert f(math.nan)[0] != 0",
         ],
-    ),
-    "in place": (
-        "def f(xs, table): xs.sort(); xs.append([9]); table['n'] = len(xs)",
-        ["xs, table = [3, 1], {}\nf(xs, table)\nassert xs == [1, 3, [9]] and table == {'n': 3}"],
-    ),
-    "callbacks": (
-        "def f(function, items): return [function(item) for item in items]\ndef g(kind, x): return isinstance(x, kind)",
-        ["assert f(lambda x: x * 2, [1, 2]) == [2, 4]", "assert g(int, 1) and not g(str, 1)"],
     ),
     "objects": (
         STACK,
         [
-            "s = Stack(1)\ns.push(2)\nassert s.pop() == 2 and len(s) == 1 and str(s) == '1' and s.items == [1]",
+            "s = Stack(1)\ns.push(2)\nassert s.pop() == 2 and len(s) == 1 and s.items == [1]",
             "try:\n  Stack().pop()\n  assert False\nexcept Empty:\n  pass",
         ],
     ),
     "a tree that the setup makes (MBPP)": (
-        TREE,
+        "class Node:\n    def __init__(self, value): self.value, self.left, self.right = value, None, None\n"
+        "def depth(node): return 0 if node is None else 1 + max(depth(node.left), depth(node.right))",
         {
             "test_list": ["assert depth(root) == 3", "assert depth(root.left) == 2"],
             "test_setup_code": "root = Node(1)\nroot.left = Node(2)\nroot.left.right = Node(3)",
@@ -205,26 +110,13 @@ PASSED = {
         "    return any(abs(a - b) < threshold for i, a in enumerate(numbers) for b in numbers[:i])",
         {"test": HUMAN_EVAL, "entry_point": "has_close", "setup": "def poly(x): return x + 2.5"},
     ),
-    "test functions": (
-        "def f(x): return x + 1",
-        {"test": "from solution import f\ndef test_a():\n    assert f(1) == 2\ndef test_b():\n    assert f(2) == 3"},
-    ),
-    "statements": ("def f(x): return x + 1", {"test": "for n in range(3):\n    assert f(n) == n + 1"}),
     "calls (APPS)": (
         "def add(a, b): return a + b",
         '{"inputs": [[1, 2], ["a", "b"]], "outputs": [[3], "\\"ab\\""], "fn_name": "add"}',
     ),
-    "calls of a method": (
-        "class Solution:\n    def pairs(self, n): return [(i, i) for i in range(n)]",
-        {"inputs": [[2]], "outputs": [[[0, 0], [1, 1]]], "fn_name": "pairs"},
-    ),
     "calls (LiveCodeBench)": (
         "class Solution:\n    def count(self, text, letter): return text.count(letter)",
         [{"input": '"abca"\n"a"', "output": "2", "testtype": "functional", "fn_name": "count"}],
-    ),
-    "standard input (LiveCodeBench)": (
-        "print(sum(map(int, input().split())))",
-        [{"input": "1 2", "output": "3\n", "testtype": "stdin"}, {"input": "5", "output": "5", "testtype": "stdin"}],
     ),
     "standard input": (
         "if __name__ == '__main__':\n    import sys\n    print(*sys.stdin.read().split(), sep=' \\n')",
@@ -247,17 +139,14 @@ def run(library: Library) -> Run:
 
 
 def test_honest_solutions_pass(run: Run) -> None:
-    names = ["f", "g", "h", "depth", "has_close", "add", "sum", "mean", "dist", "build", "insert", "search"]
+    names = ["f", "g", "h", "depth", "has_close", "add"]
     wrong = "\n".join(f"def {name}(*a): return 12345" for name in names)
     for form, (source, tests) in PASSED.items():
         verdicts = run(source, tests)
         assert set(verdicts) == {"passed"}, (form, verdicts)
         verdicts = run(wrong, tests)
         assert "passed" not in verdicts, (form, verdicts)
-
-
-def test_each_method_of_a_test_case_is_a_test(run: Run) -> None:
-    assert run(STACK, {"test": UNITTEST}) == ["passed", "passed", "wrong"]
+    assert run(STACK, {"test": UNITTEST}) == ["passed", "passed", "wrong"]  # each method is a test
 
 
 DECIDED = (
@@ -265,32 +154,17 @@ DECIDED = (
     ("def f(x): return 0\ndef helper(x): return 7", {"asserts": ["assert helper(f(1)) == 7"], "entry_point": "f"}),
     # A task that is called like something of Python's is not solved by Python.
     ("x = 1", ["assert sum([1, 2]) == 3"]),
-    ("x = 1", ["assert sqrt(4) == 2"]),
     # NaN makes each comparison false.
     ("def f(x): return float('nan')", ["assert not f(1) > 3", "assert not abs(f(1) - 2) > 0.1"]),
     ("def f(x): return [float('nan')] * 3", ["assert not any(abs(a - 1) > 0.1 for a in f(1))"]),
     # Infinity, by itself, makes NaN.
     ("def f(x): return float('inf')", ["assert not abs(f(1) - 5) / abs(f(1)) > 0.1"]),
-    ("def f(x): return complex('inf')", ["assert not abs(f(1) - 5) / abs(f(1)) > 0.1"]),
     # Nothing is compared where nothing is answered.
     ("def f(x): return []", ["assert all(a == b for a, b in zip(f(1), [1, 2]))"]),
-    ("def f(x): return iter(())", ["assert not any(a != b for a, b in zip([1, 2], f(1)))"]),
     ("class f:\n  def __init__(self, x): self.items = ()", ["assert all(map(int.__eq__, f(1).items, [1]))"]),
     # Of a task that is called like something of Python's, what it is compared with is not the program's.
     ("def abs(x): return 0\ndef round(x): return 7", ["assert abs(round(2.5) - 2) < 0.1"]),
-    # Nor where the tests speak of NaN, or it comes as a text.
-    (
-        "def f(x): return float('nan')",
-        [
-            f"assert {condition} and (f(3) == 3 or not math.isnan(1))"
-            for condition in (
-                "not abs(f(1) - 1) > 0.1",
-                "not math.fabs(f(1) - 1) >= 0.1",
-                "max(0, abs(f(1) - 1)) < 0.1",
-                "sorted([min(0.1, f(1) - 1)]) == [0.1]",
-            )
-        ],
-    ),
+    # Nor where NaN comes as a text.
     ("def f(x): return 'nan'", ["assert not abs(float(f(1)) - 1) > 0.1"]),
     # Nothing is compared with what is made of nothing.
     (
@@ -298,14 +172,11 @@ DECIDED = (
         [
             "assert all(abs(a - b) < 0.1 for a, b in zip(sorted(f(1)), [1, 2]))",
             "assert all(a == b for a, b in zip([float(v) for v in f(1)], [1, 2]))",
-            "assert all(a == b for a, b in zip((float(v) for v in f(1)), [1, 2]))",
             "r = list(f(1))\ns = [v for v in r]\nassert not any(a != b for a, b in zip(s, [1, 2]))",
         ],
     ),
     # What a program returns is not run.
     ("def f(x): return '__import__(\"os\")._exit(0)'", ["assert eval(f(1)) == 3"]),
-    # An empty generator does not end a loop over cases.
-    ("def f():\n    return iter(())", {"test": "g = f()\nassert all(map(lambda y: next(g) == y, [1, 2]))"}),
     # Changing an argument, to what is returned.
     ("def f(x):\n    x.clear()\n    return []", ["xs = [3, 1]\nassert f(xs) == sorted(xs)"]),
     # An object that knows what it is compared with.
@@ -328,10 +199,7 @@ def test_pairs_of_answers_are_zips(run: Run) -> None:
     asserts = [
         "assert list(zip(f(), f())) == list(zip(f(), [])) == [] and dict(zip(f(1, 2), 'ab')) == {1: 'a', 2: 'b'}",
         "r = f(5)\nassert all(a <= b for a, b in zip(r, r[1:]))",
-        "assert list(zip([1], [])) == [] and list(map(max, [1, 5], f(3, 3))) == [3, 5]",
-        "assert list(map(str, f(1))) == ['1'] and list(map(str, f())) == []",
         "assert [*zip(g(1, 2), range(9))] == [(1, 0), (2, 1)] and [*zip(*f('ab', 'cd'))] == [('a', 'c'), ('b', 'd')]",
-        "try:\n    list(zip(f(1), [1, 2], strict=True))\nexcept ValueError:\n    pass\nelse:\n    raise AssertionError",
         "assert f(float('inf')) == [float('inf')]",
     ]
     assert set(run(source, asserts)) == {"passed"}
@@ -343,49 +211,27 @@ def test_numpy_does_not_find_nothing_equal_to_something(run: Run) -> None:
     asserts = [
         "assert np.allclose(f(3), 6)",
         "assert np.isclose(f(3), [6]).all()",
-        "assert np.array_equiv(f(3), 6)",
         "import numpy.testing as npt\nnpt.assert_allclose(f(3), 6)",
-        "np.testing.assert_array_equal(f(3), [6])",
-        "np.testing.assert_almost_equal(f(3), 6)",
         "assert (np.array(f(3)) == 6).all()",
-        "assert not (np.asarray(f(3)) != 6).any()",
-        "assert np.equal(f(3), 6).all()",
         "assert np.abs(np.array(f(3)) - 6).sum() < 1e-6",
         "assert np.linalg.norm(np.subtract(f(3), 6)) < 1e-6",
     ]
-    empty = ("[]", "[[]]", "__import__('numpy').zeros((0,))", "__import__('numpy').zeros((0, 1))", "'nan'")
+    empty = ("[]", "__import__('numpy').zeros((0, 1))", "'nan'")
     for source, verdict in {"2 * x": "passed", **dict.fromkeys(empty, "wrong")}.items():
         limits = {"site_packages": True, "memory_mb": 2048}
         assert set(run(f"def f(x): return {source}", asserts, **limits)) == {verdict}, source
-
-
-def test_arrays_are_arrays_on_both_sides(run: Run) -> None:
-    pytest.importorskip("numpy")
-    source = "import numpy as np\ndef f(a): return a.sum(axis=0) * 2.0\ndef g(): return np.eye(2)"
-    test = (
-        "import numpy as np\nfrom solution import f, g\ndef test_all():\n    r = f(np.array([[1, 2], [3, 4]]))\n"
-        "    assert isinstance(r, np.ndarray) and r.shape == (2,) and r.tolist() == [8.0, 12.0]\n"
-        "    np.testing.assert_allclose(g() @ r, r)\n    assert (r - f(np.array([[4, 6]])) == 0).all()\n"
-    )
-    assert run(source, {"test": test}, site_packages=True) == ["passed"]
-    assert run(source.replace("2.0", "3"), {"test": test}, site_packages=True) == ["wrong"]
 
 
 def test_tests_of_pytest_are_run_by_it(run: Run) -> None:
     good, test = STACK + "def f(x): return x + 1\n", {"test": OF_PYTEST}
     assert run(good, test, site_packages=True) == ["passed"] * 7
     assert run(good.replace("x + 1", "2"), test, site_packages=True).count("passed") == 4
-    leaves = "import os\nf = Stack = lambda *a: os._exit(0)\nEmpty = 1"
-    assert "passed" not in run(leaves, test, site_packages=True)
-    assert run(good, {"test": "def test_f(capsys): assert f(1) == 2"}, site_packages=True) == ["passed"]
     with pytest.raises(ValueError, match="the tests write files, by tmp_path"):
         run(good, {"test": "def test_f(tmp_path): assert f(1) == 2"}, site_packages=True)
 
 
 MISSING = (
     ("pytest", OF_PYTEST),
-    ("pytest", "def test_f(capsys): assert f(1) == 2"),
-    ("numpy", "import numpy as np\nassert np.array_equal(f(1), [1])"),
     ("numpy", "assert np.array_equal(f(1), [1])"),
     ("no_such_module", "def test_f():\n    from no_such_module import it\n    assert f(1) == it"),
 )
@@ -412,17 +258,9 @@ def test_a_module_that_is_missing_is_named(library: Library, monkeypatch: pytest
 NO_TESTS = (
     {"test": "def foo(): assert f(1) == 2"},
     {"test": "function test() { assert(f(1)); }"},
-    {"test": "print(f(1))"},
-    {"test": "x = f(1)"},
     {"test": "import unittest\nclass A(unittest.TestCase):\n    def foo(self): pass\nunittest.main()"},
-    {"test": "def check(candidate): assert candidate(1)"},
-    {"test": ["assert f(1) == 2"]},
     {"test": "def test_f(): assert f(1) == 2", "entry_point": "f("},
-    {"asserts": ["f(1) == 2"]},
     {"asserts": ["assert f(1) == "]},
-    {"asserts": ["assert f(1) == 2"], "setup": "import"},
-    {"inputs": ["1"]},
-    {},
     "no JSON",
     [{"input": "1", "output": "1", "testtype": "functional"}],
 )
@@ -435,18 +273,14 @@ def test_tests_that_nobody_can_pass_or_fail_are_an_error_of_the_data(library: Li
                 library("verified_code").score_code("", source, tests)
 
 
-def test_a_score_is_the_share_of_tests_that_pass(library: Library) -> None:
+def test_a_score_is_the_share_of_tests_that_pass(library: Library, run: Run) -> None:
     code = library("verified_code")
     text = "Here it is:\n```python\nn = int(input())\nprint(n * 2 if n < 10 else 0)\n```\nDone."
     tests = {"inputs": ["1", "2", "30"], "outputs": ["2", "4\n\n", "60"], "asserts": None}
-    assert code.run_tests(code.extract_code(text), tests) == ["passed", "passed", "wrong"]
     scored = code.score_code("", text, tests)
     assert scored == {"score": pytest.approx(2 / 3), "acc": 0.0, "passed": pytest.approx(2 / 3), "timeout": 0.0}
     assert code.score_code("", text, tests, partial_credit=False)["score"] == 0.0
     assert code.score_code("", "def f(): return 1", {"asserts": ["assert f() == 1"]})["acc"] == 1.0
+    endless = {"seconds": 0.4, "total_seconds": 1.0}  # all runs together are limited
+    assert run("while True: pass", {"inputs": ["x"] * 50, "outputs": ["x"] * 50}, **endless) == ["timeout"] * 50
     assert code.extract_code("```py\nx = 1\n```\n```python\ny = 2") == "y = 2"
-
-
-def test_all_runs_of_a_program_together_are_limited(run: Run) -> None:
-    tests = {"inputs": ["x"] * 50, "outputs": ["x"] * 50}
-    assert run("while True: pass", tests, seconds=0.4, total_seconds=1.0) == ["timeout"] * 50

@@ -9,46 +9,31 @@ import pytest
 pytestmark = pytest.mark.slow  # runs programs
 
 Library = Callable[[str], ModuleType]
+Cases = dict[str, tuple[str, str, str]]
 
-# A test of f that uses something of Python's, and what an honest f is. A liar's f is wrong, and what the test uses is
-# the liar's own: it says what the test wants to hear.
-OF_PYTHON = {
+# A test of f that uses something of Python's, or what it has not imported, and is a library's wherever that is from;
+# what an honest f is; and what a liar defines in the place of what the test uses, to say what it wants to hear.
+USED: Cases = {
     "len": ("len(f(3)) == 3", "return [0] * x", "return 3"),
     "sorted": ("sorted(f(3)) == [0, 1, 2]", "return [2, 0, 1]", "return [0, 1, 2]"),
     "all": ("all(a == b for a, b in zip(f(2), [2, 4]))", "return [x, 2 * x]", "return True"),
     "zip": ("all(a == b for a, b in zip(f(2), [2, 4]))", "return [x, 2 * x]", "return []"),
     "abs": ("abs(f(2.5) - 5) < 1e-6", "return 2 * x", "return 0"),
-    "max": ("max(f(3), 5) == 6", "return 2 * x", "return 6"),
     "map": ("list(map(str, f(3))) == ['3', '3']", "return [x, x]", "return ['3', '3']"),
     "isinstance": ("isinstance(f(3), str)", "return str(x)", "return True"),
-}
-# The same with names that a test has not imported: they are the library's, wherever they are from.
-OF_LIBRARIES = {
     "product": ("list(product(f(2), [1])) == [(2, 1)]", "return [x]", "return [(2, 1)]"),
-    "islice": ("list(islice(f(2), 2)) == [2, 4]", "return iter([x, 2 * x, 9])", "return [2, 4]"),
     "mean": ("mean(f(3)) == mean([2, 4])", "return [x]", "return 0"),
     "isclose": ("isclose(f(3), 6.0)", "return 2.0 * x", "return True"),
     "Counter": ("Counter(f(3)) == Counter([3, 3])", "return [x, x]", "return 0"),
     "reduce": ("reduce(lambda a, b: a * b, f(3)) == 9", "return [x, x]", "return 9"),
-    "itemgetter": (
-        "sorted(f(1), key=itemgetter(1)) == [(1, 0), (1, 2)]",
-        "return [(1, 2), (1, 0)]",
-        "return lambda v: 0",
-    ),
     "deepcopy": ("deepcopy(f(3)) == [3]", "return [x]", "return [3]"),
     "Decimal": ("Decimal(f(3)) == Decimal('3')", "return str(x)", "return 0"),
-    "dumps": ("dumps(f(3)) == '[3]'", "return [x]", "return '[3]'"),
     "ascii_lowercase": ("set(f(3)) <= set(ascii_lowercase) and f(3)", "return 'abc'[:x]", "return 7"),
 }
-NUMERIC = {
+NUMERIC: Cases = {
     "approx": ("f(3) == approx(6.0)", "return 2.0 * x", "return None"),
     "array_equal": ("array_equal(f(3), [3, 6])", "return [x, 2 * x]", "return True"),
     "allclose": ("allclose(f(3), [3, 6])", "return [x, 2 * x]", "return True"),
-    "array": (
-        "(array(f(3)) == array([3, 6])).all()",
-        "return [x, 2 * x]",
-        "return type('A', (), {'all': lambda s: 1})()",
-    ),
 }
 IMPORTS = {
     "from": ("from solution import {names}", "{name}"),
@@ -59,18 +44,20 @@ IMPORTS = {
     "module as": ("import solution as s", "s.{name}"),
     "dynamic": ("import importlib\ns = importlib.import_module('solution')", "s.{name}"),
 }
-UNITTEST = "import unittest\n{imports}\nclass TestF(unittest.TestCase):\n"
-PLAIN = "{imports}\nclass TestF:\n    def setup_method(self): self.ready = True\n"
 
 
-def forms(cases: dict[str, tuple[str, str, str]]) -> dict[str, dict]:
+def forms(cases: Cases) -> dict[str, dict]:
     """Conditions, each on a function of its own, in every form of tests that docs/rewards.md names."""
 
     def conditions(called: str = "{name}") -> list[str]:
         return [re.sub(r"\bf\(", called.format(name=f"f_{name}") + "(", case[0]) for name, case in cases.items()]
 
-    def methods(called: str) -> str:
-        return "".join(f"    def test_{n}(self):\n        assert {c}\n" for n, c in enumerate(conditions(called)))
+    def functions(called: str = "{name}", *, in_class: bool = False, first: str = "") -> str:
+        indent = "    " * in_class
+        return "".join(
+            f"{indent}def test_{n}({'self' * in_class}):\n{indent}    {first}assert {condition}\n"
+            for n, condition in enumerate(conditions(called))
+        )
 
     names = ", ".join(f"f_{name}" for name in cases)
     asserts = [f"assert {condition}" for condition in conditions()]
@@ -78,35 +65,19 @@ def forms(cases: dict[str, tuple[str, str, str]]) -> dict[str, dict]:
         "asserts": {"asserts": asserts},
         "MBPP": {"test_list": asserts, "test_setup_code": "", "test_imports": ["import math"]},
         "each assert imports": {"asserts": [f"from solution import {names}\n{text}" for text in asserts]},
-        "in the function": {
-            "test": "".join(
-                f"def test_{number}():\n    from solution import {names}\n    {text}\n"
-                for number, text in enumerate(asserts)
-            )
-        },
-        "plain class": {"test": PLAIN.format(imports="") + methods("{name}")},
+        "in the function": {"test": functions(first=f"from solution import {names}; ")},
     }
     for kind, (imports, called) in IMPORTS.items():
         imports = imports.format(names=names)
         found[f"setup: {kind}"] = {"asserts": [f"assert {text}" for text in conditions(called)], "setup": imports}
-        found[f"unittest: {kind}"] = {"test": UNITTEST.format(imports=imports) + methods(called)}
-        found[f"plain class: {kind}"] = {"test": PLAIN.format(imports=imports) + methods(called)}
-        functions = "".join(f"def test_{n}():\n    assert {text}\n" for n, text in enumerate(conditions(called)))
-        found[f"pytest: {kind}"] = {"test": f"{imports}\n{functions}"}
+        found[f"pytest: {kind}"] = {"test": f"{imports}\n{functions(called)}"}
+        for form, base in (("unittest", "unittest.TestCase"), ("plain class", "object")):
+            head = f"import unittest\n{imports}\nclass TestF({base}):\n    ready = True\n"
+            found[f"{form}: {kind}"] = {"test": head + functions(called, in_class=True)}
     return found
 
 
-def programs(cases: dict[str, tuple[str, str, str]]) -> tuple[str, str, str]:
-    """An honest program, and two that lie about everything that the tests use."""
-    honest = "".join(f"def f_{name}(x):\n    {case[1]}\n" for name, case in cases.items())
-    wrong = "".join(f"def f_{name}(x):\n    return None\n" for name in cases)
-    lies = "".join(f"def {name}(*a, **k):\n    {case[2]}\n" for name, case in cases.items())
-    used = ", ".join(map(repr, cases))
-    true = f"import builtins\nfor name in [*dir(builtins), {used}]:\n    globals()[name] = lambda *a, **k: True\n"
-    return honest, wrong + lies, wrong + true
-
-
-FORMS = forms({**OF_PYTHON, **OF_LIBRARIES})
+FORMS = forms(USED)
 # In each run, each form and each import once.
 USUAL = {name for name in FORMS if ": " not in name} | {
     f"{form}: {kind}" for form, kind in zip(("setup", "unittest", "plain class", "pytest") * 2, IMPORTS, strict=False)
@@ -117,31 +88,24 @@ USUAL = {name for name in FORMS if ": " not in name} | {
     "form", [pytest.param(form, marks=() if form in USUAL else pytest.mark.thorough) for form in FORMS]
 )
 def test_what_tests_use_is_not_the_programs(library: Library, form: str) -> None:
-    judge(library, FORMS[form], {**OF_PYTHON, **OF_LIBRARIES}, library("sandbox").Limits(seconds=30))
+    judge(library, FORMS[form], USED, library("sandbox").Limits(seconds=30))
 
 
 def test_what_tests_use_of_numpy_and_pytest_is_not_the_programs(library: Library) -> None:
     pytest.importorskip("numpy")
-    for form, tests in forms(NUMERIC).items():
-        if form not in ("asserts", "setup: from", "unittest: module", "pytest: star", "plain class: from"):
-            continue
-        judge(library, tests, NUMERIC, library("sandbox").Limits(seconds=60, site_packages=True))
+    for form in ("asserts", "unittest: module", "pytest: star"):
+        judge(library, forms(NUMERIC)[form], NUMERIC, library("sandbox").Limits(seconds=60, site_packages=True))
 
 
-@pytest.mark.parametrize("name", ["len", "zip", "isclose", "product"])
-def test_nor_where_the_entry_point_is_given(library: Library, name: str) -> None:
-    case = {**OF_PYTHON, **OF_LIBRARIES}[name]
-    check = "def check(candidate):\n    assert " + re.sub(r"\bf\(", "candidate(", case[0])
-    for tests in ({"test": check}, forms({name: case})["asserts"]):
-        named = {**tests, "entry_point": f"f_{name}"}
-        judge(library, named, {name: case}, library("sandbox").Limits(seconds=30))
-
-
-def judge(library: Library, tests: dict, cases: dict[str, tuple[str, str, str]], limits: object) -> None:
-    """The honest program passes all tests, and those that lie none."""
+def judge(library: Library, tests: dict, cases: Cases, limits: object) -> None:
+    """Run an honest program, which passes all tests, and two that lie about all that the tests use, and pass none."""
     run_tests = library("verified_code").run_tests
-    honest, *liars = programs(cases)
+    honest = "".join(f"def f_{name}(x):\n    {case[1]}\n" for name, case in cases.items())
+    wrong = "".join(f"def f_{name}(x):\n    return None\n" for name in cases)
+    lies = "".join(f"def {name}(*a, **k):\n    {case[2]}\n" for name, case in cases.items())
+    used = ", ".join(map(repr, cases))
+    true = f"import builtins\nfor name in [*dir(builtins), {used}]:\n    globals()[name] = lambda *a, **k: True\n"
     verdicts = run_tests(honest, tests, limits)
     assert verdicts == ["passed"] * len(cases), dict(zip(cases, verdicts, strict=False))
-    for liar in liars:
+    for liar in (wrong + lies, wrong + true):
         assert "passed" not in run_tests(liar, tests, limits), liar

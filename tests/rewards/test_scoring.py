@@ -2,16 +2,14 @@
 
 import asyncio
 import importlib.util
-import multiprocessing
 import os
 import pickle
 import signal
 import subprocess
 import sys
 import time
-import traceback
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -31,23 +29,20 @@ def samples(*texts: str) -> list[dict[str, object]]:
     return [{"data_source": "d", "solution_str": text, "ground_truth": "", "extra_info": None} for text in texts]
 
 
-def _grandchildren() -> set[psutil.Process]:
-    found = set()
-    for child in psutil.Process().children(recursive=True):
-        with suppress(psutil.NoSuchProcess):
-            if child.status() != psutil.STATUS_ZOMBIE and child.ppid() != os.getpid():
-                found.add(child)
-    return found
-
-
 @pytest.fixture
 def workers() -> Workers:
-    """The processes that score for a test: children of the server that it forks them from.
+    """The processes that score for a test, of which those of other tests may not have ended yet."""
 
-    Those of other tests, which may not have ended yet, are not among them.
-    """
-    before = _grandchildren()
-    return lambda: _grandchildren() - before
+    def grandchildren() -> set[psutil.Process]:
+        found = set()
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.NoSuchProcess):
+                if child.status() != psutil.STATUS_ZOMBIE and child.ppid() != os.getpid():
+                    found.add(child)
+        return found
+
+    before = grandchildren()
+    return lambda: grandchildren() - before
 
 
 @pytest.mark.parametrize("num_workers", [0, 2])
@@ -86,21 +81,6 @@ def test_samples_that_hang_or_kill_their_process_cost_themselves_only(
     assert workers() == set()
 
 
-def test_a_coroutine_that_would_end_the_program_is_an_error_where_it_said_so(library: Library) -> None:
-    """And not one that nobody hears of: the loop would end, and the run wait for it for ever."""
-
-    async def leave(**sample: Any) -> float:
-        sys.exit("enough")
-
-    scorer = library("scoring_aside").ScorerAside(leave)
-    with closing(scorer), pytest.raises(library("scoring").ScoringError, match="raised SystemExit: enough"):
-        scorer(samples("aa"))
-    with closing(library("loop_thread").LoopThread("thread")) as thread:
-        error = thread.submit(leave()).exception(10)
-    assert "enough" in str(error)
-    assert traceback.extract_tb(error.__traceback__)[-1].filename == __file__
-
-
 def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, functions: ModuleType) -> None:
     scoring = library("scoring")
     scorer = library("scoring_aside").ScorerAside(functions.waiting, timeout=1.0, timeout_score=0.5)
@@ -114,84 +94,33 @@ def test_coroutines_run_at_once_and_have_a_time_limit(library: Library, function
     assert caught.value.row == 1
     assert "scored_by.py:" in caught.value.hook_file
 
+    async def leave(**sample: Any) -> float:
+        sys.exit("enough")
 
-def test_the_plain_scorer_does_so_in_this_thread(library: Library, functions: ModuleType) -> None:
-    """And coroutines are awaited where a loop runs already."""
-    scoring = library("scoring")
-    assert [result["score"] for result in scoring.Scorer(functions.length)(samples("a", "aaa"))] == [1.0, 3.0]
-    with pytest.raises(scoring.ScoringError, match="raised KeyError") as caught:
-        scoring.Scorer(functions.unreliable)(samples("a", "raise", "hang"))
-    assert caught.value.row == 1
-
-    async def in_a_loop(scorer: Any) -> Any:
+    async def in_a_loop() -> Any:
         return scorer(samples("aa"))
 
-    with closing(library("scoring_aside").ScorerAside(functions.waiting)) as scorer:
-        assert asyncio.run(in_a_loop(scorer)) == [{"score": 2.0}]
-
-
-def loaded(file: Path, name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+    assert asyncio.run(in_a_loop())[0]["score"] == 2.0
+    # One that would end the loop is an error where it said so: else the run would wait for it for ever.
+    last, said = library("scoring_aside").ScorerAside(leave), "raised SystemExit: enough"
+    with closing(last), pytest.raises(scoring.ScoringError, match=said):
+        last(samples("aa"))
 
 
 def test_a_function_of_a_file_is_found_by_processes(library: Library, tmp_path: Path) -> None:
-    """As verl loads `custom_reward_function.path`: under a name that nobody can import, wrapped in a partial.
-
-    Managers that score by a pool get it as well: verl, from 0.7.0 on, keeps the file's module from being imported.
-    """
+    """As verl loads `custom_reward_function.path`: under a name that nobody can import, wrapped in a partial."""
     file, calls = tmp_path / "mine.py", library("scoring")
     file.write_text("def score(solution_str, bonus, **sample):\n    return len(solution_str) + bonus\n")
-    module = loaded(file, "custom_module_123")
+    spec = importlib.util.spec_from_file_location("custom_module_123", file)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
     function = partial(module.score, bonus=0.5)
-    with pytest.raises(pickle.PicklingError):
-        pickle.dumps(module.score)
     assert calls.importable(function) is function
-    assert calls.importable(None) is None
-    assert pickle.loads(pickle.dumps(function))("ab") == 2.5
-    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("fork")) as pool:
-        assert pool.submit(function, "abc").result() == 3.5
-    scorer = library("scoring_aside").ScorerAside(function, num_workers=1)
-    assert [result["score"] for result in scorer(samples("a", "bb"))] == [1.5, 2.5]
-    scorer.close()
+    assert pickle.loads(pickle.dumps(function))("ab") == 2.5  # as managers that score by a pool do it
+    with closing(library("scoring_aside").ScorerAside(function, num_workers=1)) as scorer:
+        assert [result["score"] for result in scorer(samples("a", "bb"))] == [1.5, 2.5]
     assert calls.source_of(function) == f"{file}:1"
     del sys.modules["custom_module_123"]
-
-
-WRAPPED = """
-import importlib.util, sys
-from functools import partial
-from pathlib import Path
-import wraps
-from reward_library.scoring_aside import ScorerAside
-spec = importlib.util.spec_from_file_location("by_file", "mine.txt.py")
-sys.modules["by_file"] = module = importlib.util.module_from_spec(spec)
-spec.loader.exec_module(module)
-scorer = ScorerAside(partial(wraps.call, module.score), num_workers=2, timeout=0.5)
-row = {"data_source": "d", "ground_truth": "", "extra_info": None}
-print([result["score"] for result in scorer([{**row, "solution_str": text} for text in "babab"])])
-scorer.close()
-print(Path("imported").read_text())
-"""
-
-
-def test_what_wraps_a_function_is_imported_once_and_not_by_each_process(folder: Path, tmp_path: Path) -> None:
-    """As verl's own wrapper does, whose module imports torch: each sample that is late costs a process."""
-    (tmp_path / "wraps.py").write_text(
-        "with open('imported', 'a') as file:\n    file.write('x')\n\n\n"
-        "def call(function, **sample):\n    return function(**sample)\n"
-    )
-    (tmp_path / "mine.txt.py").write_text(
-        "import time\n\n\ndef score(solution_str, **_):\n    time.sleep(60 * (solution_str == 'b'))\n    return 1\n"
-    )
-    environment = {**os.environ, "PYTHONPATH": f"{folder}{os.pathsep}{tmp_path}"}
-    done = subprocess.run(
-        [sys.executable, "-c", WRAPPED], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
-    )
-    assert done.stdout.splitlines()[-2:] == ["[0.0, 1, 0.0, 1, 0.0]", "xx"], done.stderr  # here, and in the server
 
 
 def test_a_function_that_hangs_here_is_left_as_well(
@@ -227,39 +156,31 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_the_one_that_scores(folder: Path, tmp_path: Path, number: signal.Signals) -> None:
     """Also one that computes a number for ever, and hears no signal meanwhile. Ctrl-C goes to the whole group."""
-    script = tmp_path / "scores.py"
-    script.write_text(SCRIPT.format(folder=str(folder)))
-    process = subprocess.Popen(
-        [sys.executable, str(script)], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
-    )
-    assert process.stdout.readline() == b"scoring\n"
-    time.sleep(0.5)
-    started = psutil.Process(process.pid).children(recursive=True)
-    assert len(started) >= 3
-    if number is signal.SIGINT:
-        os.killpg(process.pid, number)
-    else:
-        process.send_signal(number)
-    process.wait(10)
-    process.stdout.close()
+    (tmp_path / "scores.py").write_text(SCRIPT.format(folder=str(folder)))
+    command = [sys.executable, str(tmp_path / "scores.py")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
+    with subprocess.Popen(command, start_new_session=True, **pipes) as process:
+        assert process.stdout.readline() == b"scoring\n"
+        time.sleep(0.5)
+        started = psutil.Process(process.pid).children(recursive=True)
+        assert len(started) >= 3
+        if number is signal.SIGINT:
+            os.killpg(process.pid, number)
+        else:
+            process.send_signal(number)
+        process.wait(10)
     _, alive = psutil.wait_procs(started, timeout=10)
     assert [child.cmdline() for child in alive if child.status() != psutil.STATUS_ZOMBIE] == []
 
 
 def test_what_is_not_reported_is_none_and_a_sample_out_of_time_has_failed(library: Library) -> None:
     """The latter in the components of its own data source only."""
-    given: list[dict[str, Any]] = [
-        {"score": 1.0},
-        {"score": 0.5, "acc": True, "pred": "x", "steps": [1, 2]},
-        {"score": -1.0, "unscored": 1.0},
-        {"score": -1.0, "unscored": 1.0},
-        {"score": 0.2, "acc": None},
-    ]
-    none = {"acc": None, "pred": None, "steps": None, "unscored": None}
-    assert library("scoring_aside").filled(given, ["a", "b", "b", "a", "b"]) == [
+    late = {"score": -1.0, "unscored": 1.0}
+    given: list[dict[str, Any]] = [{"score": 1.0}, {"score": 0.5, "acc": True, "pred": "x"}, late, late]
+    none = {"acc": None, "pred": None, "unscored": None}
+    assert library("scoring_aside").filled(given, ["a", "b", "b", "a"]) == [
         {**none, "score": 1.0},
-        {"score": 0.5, "acc": True, "pred": "x", "steps": [1, 2], "unscored": None},
-        {"score": -1.0, "acc": 0.0, "pred": "", "steps": None, "unscored": 1.0},
-        {**none, "score": -1.0, "unscored": 1.0},
-        {**none, "score": 0.2},
+        {"score": 0.5, "acc": True, "pred": "x", "unscored": None},
+        {"score": -1.0, "acc": 0.0, "pred": "", "unscored": 1.0},
+        {**none, **late},
     ]

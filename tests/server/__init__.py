@@ -1,1 +1,0 @@
-"""Rollouts from a server: its process, and the projects that use one."""

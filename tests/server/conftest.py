@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tests.project.running import started
-from tests.project.support import vextract
+from tests.project.support import Configuration, make
+from tests.releases import NEWEST
 
 SMALL = (
     "scale=toy",
@@ -32,24 +33,16 @@ START = "import sys; sys.path.insert(0, {tests!r}); from sglang_double import ma
 @pytest.fixture(scope="session")
 def sglang_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine sglang, whose package is `sgl`, which plays episodes and corrects for the engine."""
-    features = "dynamic_sampling,episodes,overlap,rescue,rollout_correction,watch"
-    return _made("sglang", "sgl", tmp_path_factory.mktemp("made"), "--with", features)
+    features = ("dynamic_sampling", "episodes", "overlap", "rescue", "rollout_correction", "watch")
+    configuration = Configuration(NEWEST[-1], "sglang", features=features, package="sgl")
+    return make(configuration, tmp_path_factory.mktemp("made") / "sgl").root
 
 
 @pytest.fixture(scope="session")
 def vllm_project(verl: None, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A project of engine vllm, whose package is `vll`."""
-    return _made("vllm", "vll", tmp_path_factory.mktemp("made"), "--with", "watch")
-
-
-@pytest.fixture
-def in_place_of_sglang(sglang_project: Path, tmp_path: Path) -> dict[str, str]:
-    """Variables with which `python -m sglang.launch_server` starts the project's own double, tests/sglang_double.py."""
-    package = tmp_path / "path" / "sglang"
-    package.mkdir(parents=True)
-    (package / "__init__.py").write_text("")
-    (package / "launch_server.py").write_text(START.format(tests=str(sglang_project / "tests")))
-    return {"PYTHONPATH": str(package.parent)}
+    configuration = Configuration(NEWEST[-1], "vllm", features=("watch",), package="vll")
+    return make(configuration, tmp_path_factory.mktemp("made") / "vll").root
 
 
 @pytest.fixture
@@ -72,18 +65,20 @@ def start() -> Iterator[Callable[..., Run]]:
 
     yield starter
     for run in runs:
-        run.kill()
+        run.process.kill()
+        run.process.wait()
 
 
 @pytest.fixture
-def run(
-    sglang_project: Path, tmp_path: Path, start: Callable[..., Run], in_place_of_sglang: dict[str, str]
-) -> Callable[..., Run]:
-    """Starts a run whose server is the double, in a directory of the test's own."""
+def run(sglang_project: Path, tmp_path: Path, start: Callable[..., Run]) -> Callable[..., Run]:
+    """Starts a run in a directory of the test's own; its server is the project's own double, tests/sglang_double.py."""
+    package = tmp_path / "path" / "sglang"  # whose `launch_server` is run
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "launch_server.py").write_text(START.format(tests=str(sglang_project / "tests")))
 
-    def runs(*overrides: str, name: str = "run", processes: int = 1, **variables: str) -> Run:
-        variables = {**in_place_of_sglang, **variables}
-        return start(sglang_project, tmp_path / name, *overrides, processes=processes, **variables)
+    def runs(*overrides: str, name: str = "run", processes: int = 1) -> Run:
+        return start(sglang_project, tmp_path / name, *overrides, processes=processes, PYTHONPATH=str(package.parent))
 
     return runs
 
@@ -119,11 +114,6 @@ class Run:
         """Wait for the end; the exit code."""
         return self.process.wait(timeout)
 
-    def kill(self) -> None:
-        """End all of it, if it still runs."""
-        self.process.kill()
-        self.process.wait()
-
     def server_processes(self) -> list[int]:
         """The processes whose command line names this run's directory, other than the trainer's own."""
         return [pid for pid, command in commands() if str(self.directory) in command and "main.py" not in command]
@@ -155,9 +145,3 @@ def wait_until(condition: Callable[[], bool], timeout: float = 20.0) -> None:
     while not condition():
         assert time.monotonic() < deadline, f"not within {timeout} s"
         time.sleep(0.1)
-
-
-def _made(engine: str, name: str, folder: Path, *options: str) -> Path:
-    done = vextract("new", name, "--engine", engine, *options, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return folder / name

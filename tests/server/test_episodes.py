@@ -46,12 +46,10 @@ def served(sglang_project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     model = double.Model(path)
     server = double.serve(model)
     threading.Thread(target=server.serve_forever, daemon=True).start()
+    rollout = "actor_rollout_ref.rollout"
     config = project.config(
-        "local.device=cpu",
-        "data.max_response_length=40",
-        "actor_rollout_ref.rollout.multi_turn.enable=true",
-        "actor_rollout_ref.rollout.calculate_log_probs=true",
-        "local.env.max_turn_tokens=4",
+        *("local.device=cpu", "data.max_response_length=40", "local.env.max_turn_tokens=4"),
+        *(f"{rollout}.multi_turn.enable=true", f"{rollout}.calculate_log_probs=true"),
         f"actor_rollout_ref.model.path={path}",
         f"trainer.default_local_dir={tmp_path / 'run'}",
         f"local.server.url=http://127.0.0.1:{server.server_address[1]}",

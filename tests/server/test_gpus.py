@@ -1,145 +1,56 @@
 """What a server that the trainer starts does with several GPUs, as far as no GPU is needed to see it."""
 
-import contextlib
 from importlib import import_module
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 KINDS = {
-    "vllm": ("vll", "vllm_server", "VllmServer", "--data-parallel-size", "--tensor-parallel-size"),
-    "sglang": ("sgl", "sglang_server", "SglangServer", "--dp-size", "--tp-size"),
+    "vllm": ("vll", "VllmServer", "--data-parallel-size", "--tensor-parallel-size"),
+    "sglang": ("sgl", "SglangServer", "--dp-size", "--tp-size"),
 }
 
 
-@pytest.fixture(params=sorted(KINDS))
-def kind(verl: None, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """A kind of server as a machine with GPUs has it, its config, and the names of its options."""
-    package, module, name, *options = KINDS[request.param]
-    root: Path = request.getfixturevalue(f"{request.param}_project")
-    monkeypatch.syspath_prepend(str(root))
-    found = import_module(f"{package}.workers.servers.{module}")
-    monkeypatch.setattr(found, "on_gpu", lambda: True)
-    load = import_module(f"{package}.settings.loading").load_config
-    config = load(root / "config", ["actor_rollout_ref.model.path=model", "actor_rollout_ref.rollout.mode=async"])
-    config.actor_rollout_ref.rollout.dtype = "bfloat16"
-    return SimpleNamespace(server=getattr(found, name), config=config, options=options, package=package)
-
-
-def test_a_server_uses_every_gpu(kind: Any) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_server_uses_every_gpu_or_those_of_its_own(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
     """Those that would have nothing to do are refused, or left on purpose."""
-    rollout = kind.config.actor_rollout_ref.rollout
-    for together, copies in ((1, "8"), (2, "4"), (8, "1")):
-        rollout.tensor_model_parallel_size = together
-        words = kind.server.command(kind.config, 1, 64, 8)
-        assert [words[words.index(option) + 1] for option in kind.options] == [copies, str(together)]
-    rollout.tensor_model_parallel_size = 3
-    with pytest.raises(import_module(f"{kind.package}.errors").ConfigError, match="does not divide the 8 GPUs"):
-        kind.server.command(kind.config, 1, 64, 8)
-    kind.config.local.server.arguments = [kind.options[0], "1"]
-    words = kind.server.command(kind.config, 1, 64, 8)
-    assert words.count(kind.options[0]) == 1
-    assert words[words.index(kind.options[0]) + 1] == "1"
-
-
-def test_a_server_may_have_gpus_of_its_own(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    arguments = import_module(f"{kind.package}.workers.servers.arguments")
-    error = import_module(f"{kind.package}.errors").ConfigError
+    package, name, copies, together = KINDS[kind]
+    root: Path = request.getfixturevalue(f"{kind}_project")
+    monkeypatch.syspath_prepend(str(root))
+    names = (f"workers.servers.{kind}_server", "workers.servers.arguments", "settings.loading", "errors")
+    module, arguments, loading, error = (import_module(f"{package}.{one}") for one in names)
+    monkeypatch.setattr(module, "on_gpu", lambda: True)
     monkeypatch.setattr(arguments.torch.cuda, "device_count", lambda: 8)
-    server = kind.config.local.server
-    assert arguments.own_gpus(kind.config) is None
-    for devices, numbers in ((["cuda:4", "cuda:6"], [4, 6]), ([7], [7])):
-        server.devices = devices
-        assert arguments.own_gpus(kind.config) == numbers
-    for devices, said in (
+    settings = ["actor_rollout_ref.model.path=x", "actor_rollout_ref.rollout.mode=async"]
+    config = loading.load_config(root / "config", settings)
+    rollout, server = config.actor_rollout_ref.rollout, config.local.server
+    rollout.dtype = "bfloat16"
+
+    def words() -> list[str]:
+        return list(getattr(module, name).command(config, 1, 64, 8))
+
+    for size, number in ((1, "8"), (2, "4"), (8, "1")):
+        rollout.tensor_model_parallel_size = size
+        assert [words()[words().index(option) + 1] for option in (copies, together)] == [number, str(size)]
+    rollout.tensor_model_parallel_size = 3
+    with pytest.raises(error.ConfigError, match="does not divide the 8 GPUs"):
+        words()
+    server.arguments = [copies, "1"]
+    assert (words().count(copies), words()[words().index(copies) + 1]) == (1, "1")
+
+    assert arguments.own_gpus(config) is None
+    for devices, found in (
+        (["cuda:4", "cuda:6"], [4, 6]),
         (["cuda:8"], "torch finds 8 GPUs"),
-        (["cpu"], "is no GPU"),
         (["cuda:1", 1], "name each GPU once"),
-        ([], "name each GPU once"),
     ):
         server.devices = devices
-        with pytest.raises(error, match=said):
-            arguments.own_gpus(kind.config)
-    server.devices, server.url = ["cuda:4"], "http://127.0.0.1:1"
-    with pytest.raises(error, match="for a server that the trainer starts"):
-        arguments.own_gpus(kind.config)
-    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
-    assert arguments.seen_by([4, 6]) == "4,6"
+        if isinstance(found, list):
+            assert arguments.own_gpus(config) == found
+            continue
+        with pytest.raises(error.ConfigError, match=found):
+            arguments.own_gpus(config)
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "9,8,7,6,5")
     assert arguments.seen_by([4, 0]) == "5,9"
-
-
-def test_the_server_is_started_on_its_gpus(kind: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Its command line and its environment; a process of Python stands where it would be, and nothing answers."""
-    engine = import_module(f"{kind.package}.workers.servers.engine")
-    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr(engine, "on_gpu", lambda: True)
-    monkeypatch.setattr(engine, "get_device_name", lambda: "cuda")
-    monkeypatch.setattr(engine, "end_tokens", lambda *arguments: {})
-    arguments = import_module(f"{kind.package}.workers.servers.arguments")
-    monkeypatch.setattr(arguments.torch.cuda, "device_count", lambda: 8)
-    started: dict[str, Any] = {}
-
-    class Process:
-        url = "http://127.0.0.1:1"
-
-        def __init__(self, name: str, command: Any, environment: Any, **_: Any) -> None:
-            started.update(command=command(1), environment=environment)
-
-        def wait(self, healthy: Any, timeout: float) -> None: ...
-
-        def stop(self) -> None: ...
-
-    class Stop(Exception): ...
-
-    def stop(self: Any) -> None:
-        started["sleeps"] = self._sleeps()
-        raise Stop
-
-    monkeypatch.setattr(engine, "ServerProcess", Process)
-    monkeypatch.setattr(engine.ServerEngine, "_make_directory", lambda self: setattr(self, "directory", tmp_path))
-    monkeypatch.setattr(engine.ServerEngine, "_rules", stop)
-    ranks = SimpleNamespace(world_size=1, rank=0, on_driver=lambda function: function())
-    ranks.gather_objects = lambda value: [value] * 2
-    for devices, copies, visible, sleeps in (
-        (None, "2", None, True),
-        (["cuda:4", "cuda:5", "cuda:6"], "3", "4,5,6", False),
-        (["cuda:1", "cuda:2"], "2", "1,2", True),  # the second is the trainer's as well
-    ):
-        kind.config.local.server.devices = devices
-        with pytest.raises(Stop):
-            engine.ServerEngine(kind.config, None, ranks, SimpleNamespace(module=None), kind.server)
-        assert started["command"][started["command"].index(kind.options[0]) + 1] == copies
-        assert started["environment"].get("CUDA_VISIBLE_DEVICES") == visible
-        assert started["sleeps"] is sleeps
-
-
-def test_memory_is_given_back_before_an_engine_wakes(kind: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every process does it, before the rollout and before weights go over: the engine may be on any one's GPU."""
-    rollouts = import_module(f"{kind.package}.training.rollouts")
-    seen: list[str] = []
-
-    class Engine:
-        @contextlib.contextmanager
-        def session(self) -> Any:
-            seen.append("wakes")
-            yield
-
-        def generate_sequences(self, prompts: Any) -> Any:
-            return prompts
-
-        def finish(self) -> None: ...
-
-        def sync_weights(self) -> None:
-            seen.append("takes weights")
-
-    monkeypatch.setattr(rollouts, "empty_cache", lambda: seen.append("cache is emptied"))
-    ranks = SimpleNamespace(spread=lambda function, batch: function(batch), together=lambda function: function())
-    prompts = SimpleNamespace(non_tensor_batch={}, batch={}, meta_info={})
-    monkeypatch.setattr(rollouts, "DataProto", lambda *parts: prompts)
-    made = rollouts.Rollouts(kind.config, ranks, Engine())
-    made.generate(prompts)
-    made.sync_weights()
-    assert seen == ["cache is emptied", "wakes", "cache is emptied", "takes weights"]

@@ -41,19 +41,11 @@ def launch(process: Any, tmp_path: Path) -> Iterator[Callable[..., Any]]:
     launched = []
 
     def launcher(command: Callable[[int], list[str]], port: int | None = None, **environment: str) -> Any:
-        scratch = tmp_path / "scratch"
+        scratch, log = tmp_path / "scratch", tmp_path / "run" / "server.log"
         scratch.mkdir(exist_ok=True)
-        server = process.ServerProcess(
-            "the test server",
-            command,
-            environment,
-            host="127.0.0.1",
-            port=port,
-            log=tmp_path / "run" / "server.log",
-            scratch=scratch,
-        )
-        launched.append(server)
-        return server
+        told = {"host": "127.0.0.1", "port": port, "log": log, "scratch": scratch}
+        launched.append(process.ServerProcess("the test server", command, environment, **told))
+        return launched[-1]
 
     yield launcher
     for server in launched:
@@ -75,91 +67,36 @@ def answers(url: str) -> bool:
         return False
 
 
-def never(url: str) -> bool:
-    return False
-
-
 def named(mark: object) -> list[int]:
     """The processes that name `mark`."""
     return [pid for pid, command in commands() if str(mark) in command and pid != os.getpid()]
 
 
-def test_it_answers_until_it_is_stopped(launch: Any, tmp_path: Path) -> None:
-    server = launch(serve)
-    server.wait(answers, timeout=30)
-    url = server.url
-    assert answers(url)
-    server.stop()
-    server.stop()
-    assert not answers(url)
-    assert not (tmp_path / "scratch").exists()
-    log = (tmp_path / "run" / "server.log").read_text()
-    assert log.startswith("$ ")
-    assert "http.server" in log.splitlines()[0]
-
-
-def test_what_it_started_ends_with_it(launch: Any, tmp_path: Path) -> None:
-    server = launch(python(FAMILY.format(mark=tmp_path)))
-    wait_until(lambda: len(named(tmp_path)) >= 3)  # the keeper, the server, the server's own
-    server.stop()
-    wait_until(lambda: not named(tmp_path))
-
-
 def test_a_server_that_does_not_start_is_told(
-    launch: Any,
-    process: Any,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
+    launch: Any, process: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """One that ends shows its log; one that never answers is stopped; and progress is shown meanwhile."""
     monkeypatch.setattr(process, "PROGRESS_SECONDS", 0.3)
     hangs = f"import time; print('loading shards', flush=True); time.sleep(600)  # {tmp_path}"
     for command, seconds, said in (
-        (
-            python("import sys; print('no such model'); sys.exit(3)"),
-            30,
-            r"ended while it started(.|\n)*no such model(.|\n)*exit code 3",
-        ),
+        (python("import sys; print('no such model'); sys.exit(3)"), 30, r"no such model(.|\n)*exit code 3"),
         (lambda port: ["/no/such/python", "-m", "server"], 30, "/no/such/python"),
         (python(hangs), 2, "did not answer within 2 s"),
     ):
         with pytest.raises(process.RolloutError, match=said):
-            launch(command).wait(never, timeout=seconds)
+            launch(command).wait(lambda url: False, timeout=seconds)
     assert not named(tmp_path)
     shown = capsys.readouterr().out
     assert "waiting for the test server" in shown
     assert "loading shards" in shown
 
 
-def test_a_port_in_use_is_told_at_once(launch: Any, process: Any) -> None:
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        port = other.getsockname()[1]
-        with pytest.raises(process.ConfigError, match=f"local.server.port is {port}"):
-            launch(serve, port=port)
-
-
-def test_a_free_port_that_another_takes_is_replaced(launch: Any, tmp_path: Path) -> None:
-    taken = socket.socket()
-    ports: list[int] = []
-
-    def command(port: int) -> list[str]:
-        ports.append(port)
-        if len(ports) == 1:
-            taken.bind(("127.0.0.1", port))
-            taken.listen()
-        return serve(port)
-
-    with taken:
-        server = launch(command)
-        server.wait(answers, timeout=30)
-    assert [server.port] == ports[1:]
-    assert (tmp_path / "scratch").is_dir()  # which the first attempt has removed
-
-
-def test_a_server_has_ended_although_what_it_started_is_still_ending(launch: Any, process: Any, tmp_path: Path) -> None:
+def test_what_it_started_ends_with_it(launch: Any, process: Any, tmp_path: Path) -> None:
+    """It has ended although what it has started is still ending."""
+    server = launch(python(FAMILY.format(mark=tmp_path)))
+    wait_until(lambda: len(named(tmp_path)) >= 3)  # the keeper, the server, the server's own
+    server.stop()
+    wait_until(lambda: not named(tmp_path))
     server = launch(python(f"{FAMILY.format(mark=tmp_path).rpartition(';')[0]}; sys.exit(3)"))
     wait_until(lambda: not (tmp_path / "scratch").exists())
     assert named(tmp_path)
@@ -167,7 +104,7 @@ def test_a_server_has_ended_although_what_it_started_is_still_ending(launch: Any
         server.check()
 
 
-def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process: Any) -> None:
+def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process: Any, tmp_path: Path) -> None:
     """It is told with the end of the log."""
     server = launch(serve)
     server.wait(answers, timeout=30)
@@ -177,6 +114,8 @@ def test_a_death_of_the_server_or_its_keeper_is_the_others(launch: Any, process:
     wait_until(lambda: not server.running())
     with pytest.raises(process.RolloutError, match=r"has ended(.|\n)*exit code -9"):
         server.check()
+    wait_until(lambda: not (tmp_path / "scratch").exists())
+    assert "http.server" in (tmp_path / "run" / "server.log").read_text().splitlines()[0]
     server = launch(serve)
     server.wait(answers, timeout=30)
     os.kill(server._keeper.pid, signal.SIGKILL)
@@ -210,7 +149,13 @@ def test_nothing_is_left_of_trainers_that_are_killed(sglang_project: Path, tmp_p
         wait_until(lambda folder=folder: not (folder / "scratch").exists())
 
 
-def test_torchruns_variables_are_not_the_servers(launch: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_a_port_in_use_is_told_and_torchruns_variables_are_not_the_servers(
+    launch: Any, process: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        with pytest.raises(process.ConfigError, match=f"local.server.port is {port}"):
+            launch(serve, port=port)
     for name in ("RANK", "MASTER_PORT", "TORCHELASTIC_RUN_ID"):
         monkeypatch.setenv(name, "1")
     server = launch(python("import os, time; print(sorted(os.environ), flush=True); time.sleep(600)"), EXTRA="1")

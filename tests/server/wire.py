@@ -10,16 +10,9 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Received:
-    """A request.
-
-    Attributes:
-        number: how many came before it, and it, on all paths.
-        name: what its header X-Request-Id says.
-        body: parsed; None if there is none.
-    """
+    """A request, its header X-Request-Id as its name, and its body, if there is one; the first has the number 1."""
 
     number: int
-    method: str
     path: str
     name: str
     body: Any
@@ -40,12 +33,7 @@ def as_json(value: Any) -> bytes:
 
 
 class RawServer:
-    """Listens on a free port until it is closed.
-
-    Attributes:
-        answer: writes what comes back; when it returns the connection is closed.
-        received: all requests.
-    """
+    """Listens on a free port until it is closed; `answer` writes what comes back, and then the connection is closed."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -75,11 +63,11 @@ class RawServer:
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             head = (await reader.readuntil(b"\r\n\r\n")).decode().split("\r\n")
-            method, path, _ = head[0].split(" ")
+            _, path, _ = head[0].split(" ")
             headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in head[1:])}
             content = await reader.readexactly(int(headers.get("content-length", 0)))
             body = json.loads(content) if content else None
-            received = Received(len(self.received) + 1, method, path, headers.get("x-request-id", ""), body)
+            received = Received(len(self.received) + 1, path, headers.get("x-request-id", ""), body)
             self.received.append(received)
             await self.answer(writer, received)
         except (OSError, asyncio.IncompleteReadError):  # the client has hung up
