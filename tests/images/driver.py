@@ -37,17 +37,16 @@ def main(mode: str, model: str, run: str, source: str, *settings: str) -> None:
         models.save_model(Path(model).name, Path(model))
     config = load_config(f"actor_rollout_ref.model.path={model}", f"trainer.default_local_dir={run}", *SIZES, *settings)
     if mode == "learn":
-        trainer = LocalPPOTrainer(
-            config, train_dataset=pictures.rows(1, 256), val_dataset=pictures.rows(2, 48), reward_fn=pictures.is_right
-        )
-        trainer.fit()
+        trainer = LocalPPOTrainer(config, reward_fn=pictures.is_right)
+        trainer.fit(pictures.rows(1, 256), pictures.rows(2, 48))
         return
     rows = pictures.rows(1, 8)
     rows[0] |= {"prompt": "<image>or <image>?", "images": rows[0]["images"] + rows[5]["images"]}
     rows[3] = {"prompt": "which?", "ground_truth": "red"}  # no image
     rows[1]["images"] = [pictures.stored(rows[1])["images"][0]["bytes"]]
     rows[2]["prompt"] = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "colour?"}]}]
-    trainer = LocalPPOTrainer(config, train_dataset=rows, reward_fn=_by_length)
+    trainer = LocalPPOTrainer(config, reward_fn=_by_length)
+    trainer.assemble(rows)
     answer: dict[str, Any] = {"as_upstream": _as_upstream(trainer, Path(source))}
     answer["refused"] = [(said, _refusal(model, f"{run}_refused", change)) for said, change in REFUSED.items()]
     start = {name: weight.detach().clone() for name, weight in trainer.policy.module.named_parameters()}
@@ -81,9 +80,8 @@ def _refusal(model: str, run: str, change: Callable[[dict[str, Any]], object] | 
         change(rows[1])
     given = ("scale=toy", f"trainer.default_local_dir={run}", f"actor_rollout_ref.model.path={model}", *settings)
     try:
-        LocalPPOTrainer(
-            load_config("data.max_prompt_length=64", *given), train_dataset=rows, reward_fn=pictures.is_right
-        )
+        config = load_config("data.max_prompt_length=64", *given)
+        LocalPPOTrainer(config, reward_fn=pictures.is_right).assemble(rows)
     except ProjectError as error:
         return str(error)
     return ""
