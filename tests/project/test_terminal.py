@@ -178,28 +178,6 @@ def test_nothing_that_is_printed_is_lost(root: Path, terminal: Callable[..., Ter
     assert shown.text.rstrip().endswith("the end")
 
 
-def test_a_table_that_cannot_be_drawn_ends_no_run(root: Path, terminal: Callable[..., Terminal]) -> None:
-    code = """
-        view.row(1, METRICS)
-        view._rows.append((2, {"reward": 0.25}))
-        input()
-        print("going on")
-        input()
-        view._rows.pop()
-        view.row(3, METRICS)
-        input()
-        view.close()
-    """
-    shown = terminal(root, viewing(code), 120)
-    shown.wait_for(lambda text: "cannot draw the table" in text)
-    shown.send("\n")
-    shown.wait_for(lambda text: "going on" in text)
-    shown.send("\n")
-    shown.wait_for(lambda text: "tokens/s" in text.rpartition("going on")[2])
-    shown.send("\n")
-    assert shown.finish() == 0
-
-
 def test_a_terminal_that_cannot_go_back_up_gets_lines(root: Path, terminal: Callable[..., Terminal]) -> None:
     code = """
         view.row(1, METRICS)

@@ -8,25 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.project.library.test_trainer import weights
-from tests.project.running import answer_of, check_forked, forked, overrides, python
-from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
-from tests.releases import NEWEST, newest_release
+from tests.project.running import answer_of, forked, python
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker
+from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
-# The same run as main.py has it.
-NAMES = "batch_size=8, num_generations=4, learning_rate=1e-3, ppo_epochs=2, clip_range=0.1, kl_coef=0.05, max_steps=2"
-KEYS = overrides(
-    "actor_rollout_ref.actor.optim.lr=1e-3",
-    "actor_rollout_ref.actor.ppo_epochs=2",
-    *(f"actor_rollout_ref.actor.clip_ratio{end}=0.1" for end in ("", "_low", "_high")),
-)
 REST = ["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16", "trainer.val_before_train=false"]
 REST += ["trainer.test_freq=-1", "trainer.logger=[console]"]
-KL = {
-    "grpo": ["actor_rollout_ref.actor.use_kl_loss=true", "actor_rollout_ref.actor.kl_loss_coef=0.05"],
-    "ppo": ["algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.kl_coef=0.05"],
-}
 BEGIN = f"""
 import json
 from {PACKAGE} import ConfigError, GRPOConfig, GRPOTrainer, PPOTrainer, TrainingConfig, load_config
@@ -42,28 +30,6 @@ def said(function):
 
 def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProcess[str]] = forked) -> Any:
     return answer_of(root, BEGIN + textwrap.dedent(program), start=start)
-
-
-@pytest.mark.parametrize(("release", "preset"), [(NEWEST[-1], "grpo"), (NEWEST[-1], "ppo"), ("0.4.0", "grpo")])
-@pytest.mark.thorough
-def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
-    configuration = Configuration(release, "hf", algorithm=preset, features=TOGETHER)
-    root = copy_of(made(configuration), tmp_path)
-    check_forked(root, "main.py", *KEYS, *KL[preset], "trainer.experiment_name=keys")
-    found = run(
-        root,
-        f"""
-        args = TrainingConfig({NAMES}, settings={{**REST, "trainer.experiment_name": "script"}})
-        with {preset.upper()}Trainer(args=args) as trainer:
-            result = trainer.train()
-            trainer.save_model("saved")
-            print(json.dumps([result.finished, result.steps, len(trainer.generate(["12="], n=2))]))
-        """,
-    )
-    assert found == [True, 2, 2]
-    assert weights(root, "keys", 2) == weights(root, "script", 2)
-    saved = (root / "saved" / "model.safetensors").read_bytes()
-    assert saved == (root / f"checkpoints/{PACKAGE}/keys/global_step_2/actor/model.safetensors").read_bytes()
 
 
 def test_a_data_loader_and_a_loaded_model(newest: Path) -> None:

@@ -87,30 +87,3 @@ def test_a_model_that_is_loaded_is_trained_in_place(project: Path) -> None:
     )
     assert found is True
     assert weights(project, "object", 2) == weights(project, "path", 2)
-
-
-def test_what_cannot_be_used_is_said(project: Path) -> None:
-    found = run(
-        project,
-        """
-        import warnings
-        def message(function):
-            try:
-                function()
-            except ValueError as error:
-                return str(error)
-        config = load_config(*SMALL, "trainer.experiment_name=refused")
-        said = [
-            message(lambda: load_config("algorithm.adv_estimatr=grpo")),
-            message(lambda: LocalPPOTrainer(config, train_dataset=3)),
-            message(lambda: LocalPPOTrainer(config, train_dataset=[{"question": "1", "ground_truth": "2"}])),
-            message(lambda: LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=5)),
-        ]
-        with LocalPPOTrainer(config):  # what was refused holds neither the directory nor the group of processes
-            print(json.dumps(said))
-        """,
-    )
-    assert "algorithm.adv_estimator" in found[0]
-    assert "of type int\nhint: give names of files, a list of dictionaries" in found[1]
-    assert "no column 'prompt'" in found[2]
-    assert "cannot be called" in found[3]

@@ -1,8 +1,6 @@
-"""What is measured on a GPU: which settings a run gets, what a table shows, and the whole list on a CPU."""
+"""How runs on a GPU are set and shown, and what a mutant may be, how they are drawn and named."""
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -10,9 +8,9 @@ import pytest
 from benchmarks.gpu import report
 from benchmarks.gpu.cases import CASES, Case, Figure, Figures
 from benchmarks.gpu.projects import NEEDED, CaseError, LeftOut, Project
-from benchmarks.gpu.shapes import SHAPES, Shape
-
-ROOT = Path(__file__).resolve().parents[2]
+from benchmarks.gpu.shapes import SHAPES
+from benchmarks.mutants import Mutant, _draw, chosen
+from benchmarks.mutations import Mutation, mutations
 
 
 def project(tmp_path: Path, shape: str = "tiny", engine: str = "hf") -> Project:
@@ -67,29 +65,54 @@ def test_what_cannot_be_measured_is_a_line_and_the_others_go_on(
     ]
 
 
-def test_shapes_are_those_of_their_names() -> None:
-    def weights(shape: Shape) -> float:
-        model = shape.model
-        hidden, inner, heads = model["hidden_size"], model["intermediate_size"], model["num_attention_heads"]
-        attention = 2 * hidden * hidden * (1 + model["num_key_value_heads"] / heads)
-        layers = model["num_hidden_layers"] * (attention + 3 * hidden * inner)
-        return float(layers + hidden * model["vocab_size"] * (1 if model["tie_word_embeddings"] else 2)) / 1e9
+TEXT = b'''"""A module."""
+import logging
 
-    named = {name: weights(SHAPES[name]) for name in ("half", "1.5b", "7b")}
-    assert named == {name: pytest.approx(size, rel=0.02) for name, size in zip(named, (0.494, 1.54, 7.61), strict=True)}
+LIMIT = 3
 
 
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_the_list_runs_on_a_cpu(tmp_path: Path, verl: Path) -> None:
-    from benchmarks.training import make_project
+class Rate:
+    """Doc."""
 
-    root = make_project(tmp_path / "bench", package="bench_hf", features=NEEDED["hf"])
-    command = [sys.executable, "-m", "benchmarks.gpu", str(root), "--shape", "tiny"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-    for case in CASES:
-        if case.engine == "hf":
-            assert f"| {case.name} | all of it |" in done.stdout
-    assert "bit for bit | 1 |" in done.stdout
-    assert "after Ctrl-C (130 with a checkpoint) | 130 |" in done.stdout
+    least: float = 0.5
+
+    def at(self, step: int, warm: int = 4, *, name: str = "a") -> float:
+        """Doc."""
+        logging.info("at %s", step)
+        if step < warm or not self.least:
+            return step / max(1, warm)
+        total = step
+        total -= self.least
+        total = min(total, key=-1)
+        return total
+'''
+
+
+def of(function: str, kind: str) -> set[tuple[str, str]]:
+    found = [item for item in mutations(TEXT) if item.function == function and item.kind == kind]
+    return {(TEXT[item.start : item.end].decode(), item.new) for item in found}
+
+
+def test_every_kind_of_change() -> None:
+    assert of("Rate.at", "default") == {("4", "5"), ("4", "3"), ('"a"', "'ax'")}
+    assert of("Rate", "constant") == {("0.5", "1.0"), ("0.5", "1.5")}
+    operators = {("<", "<="), ("or", "and"), ("not self.least", "(self.least)"), ("/", "*"), ("-=", "+=")}
+    assert of("Rate.at", "operator") == operators
+    assert {("min", "max"), ("max", "min"), ("key=-1", "")} == of("Rate.at", "call")
+    assert ("total -= self.least", "pass") in of("Rate.at", "statement")
+    assert ("total = step", "pass") not in of("Rate.at", "statement")  # what follows would have no such name
+    assert ("step < warm or not self.least", "False") in of("Rate.at", "condition")
+
+
+def test_mutants_are_drawn_by_a_seed_and_named_by_function_change_and_number() -> None:
+    mutants = [Mutant("a.py", "verl.a", TEXT, item, ("case",)) for item in mutations(TEXT)]
+    drawn = _draw(mutants, 3, 5, "")
+    assert drawn == _draw(mutants, 3, 5, "")
+    assert len({mutant.mutation.line for mutant in drawn}) == 5
+    assert drawn != _draw(mutants, 4, 5, "")
+    assert {mutant.mutation.function for mutant in _draw(mutants, 3, 50, ":Rate.at")} == {"Rate.at"}
+    named = [("verl.a:Rate.at", "condition", "True", 1), ("verl.a:Rate", "constant", "1.5", 1)]
+    (first, second) = chosen(mutants, named)
+    assert first.mutation.new == "True"
+    assert isinstance(second.mutation, Mutation)
+    assert second.mutation.whole
