@@ -226,6 +226,7 @@ for name in ("plain", "lora", "qlora"):
         base = json.loads((actor / "adapter_config.json").read_text())["base_model_name_or_path"]
         assert difference(load(base), exported) > 1e-3
         assert difference(PeftModel.from_pretrained(load(base), actor), exported) < 1e-5
+    assert "library_name: transformers" in (out / name / "README.md").read_text()
     assert len(AutoTokenizer.from_pretrained(out / name)) and exported.generation_config.eos_token_id is not None
 assert not [path.name for path in out.iterdir() if path.name.startswith(".")]
 refused = {{

@@ -44,7 +44,7 @@ def test_kernels_that_add_up_in_one_order(
     made: Maker, tmp_path: Path, release: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delenv("CUBLAS_WORKSPACE_CONFIG", raising=False)
-    done = check_forked(made(Configuration(release)).root, "-c", DETERMINISTIC, str(tmp_path), KEY)
+    done = check_forked(made(Configuration(release, features=("provenance",))).root, "-c", DETERMINISTIC, str(tmp_path), KEY)
     (*before, first), (*after, second) = json.loads(done.stdout.splitlines()[-1])
     assert (before, after) == ([False, None], [True, ":4096:8"])
     assert first == second

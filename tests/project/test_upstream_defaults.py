@@ -54,18 +54,6 @@ def test_a_key_of_upstreams_has_its_default(verl: None, release: str) -> None:
     assert sorted(key for key in different if not is_meant(key)) == []
 
 
-def test_every_reason_is_needed(verl: None) -> None:
-    """A pattern that no key of any release needs any more goes from the page."""
-    assert len(DIFFERENT) > 30
-    found: set[str] = {"*.profiler.*", "*.forward_only", "*.turbo_config", "*.wrap_policy", "*.ppo_mini_batch_size"}
-    found |= {"*.data_loader_seed", "data.image_patch_size"}  # as dataclasses and as code have them, below
-    for release in ALL:
-        theirs = flatten(upstream(release))
-        different = [key for key, value in own(release).items() if key in theirs and theirs[key] != value]
-        found |= {pattern for pattern in DIFFERENT if fnmatch.filter(different, pattern)}
-    assert set(DIFFERENT) - found == set()
-
-
 # Before 0.6.0 the actor's settings are a section of the config as it is.
 @pytest.mark.parametrize("release", newest_release()[ALL.index("0.6.0") :])
 def test_a_field_of_a_dataclass_is_what_upstreams_yaml_says(

@@ -26,10 +26,9 @@ SINGLE = [{"prompt": "12345678"[: 1 + row], "response": "87654"[: 1 + row % 5]} 
 CHATS = [
     {
         "messages": [
-            {"role": "user", "content": row["prompt"]},
-            {"role": "assistant", "content": row["response"]},
-            {"role": "user", "content": "9"},
-            {"role": "assistant", "content": row["response"][::-1]},
+            {"role": role, "content": text}
+            for user, assistant in ((row["prompt"], row["response"]), ("9", row["response"][::-1]))
+            for role, text in (("user", user), ("assistant", assistant))
         ]
     }
     for row in SINGLE
@@ -87,15 +86,9 @@ def by_transformers(rows: list[dict[str, Any]]) -> tuple[float, float, dict[str,
     given = {name: batch[name] for name in ("input_ids", "attention_mask", "position_ids")}
     output = model(**given, labels=labels)
     output.loss.backward()
-    probabilities = output.logits.softmax(-1)
-    logs = [
-        probabilities[row, place - 1, token].log()
-        for row, tokens in enumerate(labels.tolist())
-        for place, token in enumerate(tokens)
-        if token != -100
-    ]
-    gradients = {name: value.grad for name, value in model.named_parameters()}
-    return output.loss.item(), -sum(logs).item() / len(logs), gradients
+    learned, logs = labels[:, 1:] != -100, output.logits[:, :-1].log_softmax(-1)
+    by_hand = -logs.gather(-1, batch["input_ids"][:, 1:, None])[learned].mean()
+    return output.loss.item(), by_hand.item(), {name: value.grad for name, value in model.named_parameters()}
 
 
 def distance(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
@@ -174,33 +167,24 @@ def kept() -> dict[str, Any]:
     def start(rows: list[dict[str, Any]], *settings: str) -> list[list[list[int]]]:
         config = OmegaConf.merge(composed(), OmegaConf.from_dotlist(list(settings)))
         dataset = demonstrations_of(rows, "train", config, AutoTokenizer.from_pretrained(DIRECTORY / "model"))
-        items = [dataset[index] for index in range(len(rows))]
-        assert {item[name].dtype for item in items for name in item} == {torch.int64}
-        return [[item[name].tolist() for name in ("input_ids", "loss_mask")] for item in items]
+        return [[dataset[index][name].tolist() for name in ("input_ids", "loss_mask")] for index in range(len(rows))]
 
     def files() -> dict[str, int]:
         return {file.name: file.stat().st_mtime_ns for file in sorted((directory / "demonstrations").glob("*.arrow"))}
 
-    directory, found = DIRECTORY / "kept-cache", []
-    (DIRECTORY / "no-place").mkdir()
-    (DIRECTORY / "no-place" / "demonstrations").write_text("")
-    for rows in (SINGLE, CHATS):
-        there = f"data.cache_dir={directory}"
-        made, before = start(rows, there), files()
-        read, after = start(rows, there), files()
-        damaged = max(directory.glob("demonstrations/*.arrow"), key=lambda file: file.stat().st_mtime_ns)
-        damaged.write_bytes(damaged.read_bytes()[:100])
-        mended = start(rows, there)
-        cut = start(rows, there, "data.max_length=7", "data.truncation=right")
-        found.append(
-            {
-                "same": made == read == mended == start(rows, f"data.cache_dir={DIRECTORY / 'no-place'}"),
-                "written once": before == after,
-                "cut": cut == [[tokens[:7] for tokens in item] for item in made] != made,
-                "files": len(files()),
-            }
-        )
-    return dict(zip(("single", "chats"), found, strict=True))
+    directory = DIRECTORY / "kept-cache"
+    there = f"data.cache_dir={directory}"
+    made, before = start(CHATS, there), files()
+    read, after = start(CHATS, there), files()
+    damaged = next(directory.glob("demonstrations/*.arrow"))
+    damaged.write_bytes(damaged.read_bytes()[:100])
+    mended = start(CHATS, there)
+    cut = start(CHATS, there, "data.max_length=7", "data.truncation=right")
+    return {
+        "same, also from a damaged file": made == read == mended,
+        "written once": before == after != {},
+        "others with other settings": cut == [[tokens[:7] for tokens in item] for item in made] != made,
+    }
 
 
 def stop_early() -> list[Any]:
