@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import under_bash
-from benchmarks.against_hydra import same
-from benchmarks.exported import _is_changed
-from extractor.importers.config.keys import Key, KeyStatus
 
 pytestmark = pytest.mark.slow  # runs programs
 
@@ -51,18 +48,3 @@ def test_bash_starts_nothing_and_says_what_it_would_have_started(tmp_path: Path)
     # It could write, to a copy.
     assert script.read_text() == SCRIPT
     assert not (root / "written").exists()
-
-
-def test_values_that_mean_the_same(tmp_path: Path) -> None:
-    alike = ((1, 1.0), ("console", ["console"]), ([1, [2.0]], (1.0, [2])), ("???", None), ("data/x", "./data/x"))
-    assert [pair for pair in alike if not same(*pair, tmp_path)] == []
-    others = ((1, True), (1, "1"), ([1, 2], [1]), (None, False))
-    assert [pair for pair in others if same(*pair, tmp_path)] == []
-
-
-def test_what_an_export_says_it_changes_has_to_be_so(tmp_path: Path) -> None:
-    said = Key("local.x", 1, KeyStatus.CHANGED, "trainer.x", "$HERE/adapters/x.py", reason="a file of the export")
-    assert _is_changed(said, {"trainer.x": f"{tmp_path}/adapters/x.py"}, tmp_path)
-    assert not _is_changed(said, {"trainer.x": "elsewhere.py"}, tmp_path)
-    assert not _is_changed(said, {}, tmp_path)
-    assert not _is_changed(Key("local.x", 1, KeyStatus.DROPPED), {"local.x": 1}, tmp_path)

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 import torch
-from torch import nn
 
 from tests.project.support import Configuration, forget, make
 
@@ -45,8 +44,8 @@ def root(verl: None, release: str, tmp_path_factory: pytest.TempPathFactory) -> 
     forget(PACKAGE)
 
 
-def module(path: str, package: str = PACKAGE) -> ModuleType:
-    return importlib.import_module(f"{package}.{path}")
+def module(path: str) -> ModuleType:
+    return importlib.import_module(f"{PACKAGE}.{path}")
 
 
 @pytest.fixture(scope="module")
@@ -96,9 +95,9 @@ def policy(config: Make, ranks: Any) -> Make:
     return make
 
 
-def refusal(function: Callable[[], object], package: str = PACKAGE) -> str:
+def refusal(function: Callable[[], object]) -> str:
     """The error with a hint that a call ends with."""
-    with pytest.raises(module("settings.loading", package).ConfigError) as caught:
+    with pytest.raises(module("settings.loading").ConfigError) as caught:
         function()
     assert "\nhint: " in str(caught.value)
     return str(caught.value)
@@ -133,13 +132,6 @@ def logits_if_merged(policy: Any, config: Any, ids: torch.Tensor) -> torch.Tenso
 def save_adapter(policy: Any, folder: Path, ranks: Any) -> None:
     for write in module("workers.shared_parts").parts_of(policy, ranks, sharded=True, copies=True):
         write(folder, ranks)
-
-
-def test_the_toy_environment_has_nothing_to_do_with_rows_of_something_else(config: Make) -> None:
-    turns = ("actor_rollout_ref.rollout.multi_turn.enable=true", "data.train_files=rows.parquet")
-    said = refusal(lambda: check(config(*turns, "local.env.is_reward=false")))
-    assert "env_wrapper.py has the toy environment, and data.train_files has rows of something else" in said
-    check(config(*turns))
 
 
 ROW = '"ground_truth": 2}'
@@ -395,48 +387,6 @@ def test_an_adapter_beside_weights_in_4_bits(config: Make, policy: Make, ranks: 
     torch.testing.assert_close(again.module.eval()(ids).logits, logits, atol=0, rtol=0)
 
 
-def test_an_adapter_and_a_whole_model_are_not_taken_for_each_other(
-    config: Make, model_path: Path, ranks: Any, tmp_path: Path
-) -> None:
-    start = module("workers.adapters").starting_point
-    (tmp_path / "adapter_config.json").write_text("{}")
-    adapter = str(tmp_path)
-    plain = config().actor_rollout_ref.model
-    lora = config(f"{MODEL}.lora_rank=4").actor_rollout_ref.model
-    assert start(str(model_path), plain, ranks) == (str(model_path), None)
-    assert start(str(model_path), lora, ranks) == (str(model_path), None)
-    assert start(adapter, lora, ranks) == (str(model_path), adapter)
-    assert "lora_rank is 0" in refusal(lambda: start(adapter, plain, ranks))
-    assert "asks for a LoRA adapter" in refusal(lambda: start(str(tmp_path / "whole"), lora, ranks))
-    base_is_adapter = config(f"{MODEL}.path={adapter}").actor_rollout_ref.model
-    assert "no whole model" in refusal(lambda: start(adapter, base_is_adapter, ranks))
-
-
-CORRECTIONS = {
-    "rollout_rs=TOKEN bypass_mode=true": "rollout_rs_threshold",
-    "rollout_is=word": "word. Must be one of",
-    "rollout_is_threshold=-1": "must be positive",
-    "rollout_rs=TOKEN rollout_rs_threshold=2.0 rollout_is=sequence bypass_mode=true": "",
-}
-
-
-def test_a_correction_is_one_that_upstream_knows(release: str, root: Path, model_path: Path) -> None:
-    loading = module("settings.loading")
-
-    def checked(settings: str) -> None:
-        words = settings.replace("TOKEN", "token" if release == "0.6.1" else "token_k1").split()
-        written = [f"algorithm.rollout_correction.{word}" for word in words]
-        made = loading.load_config(root / "config", ["scale=toy", f"{MODEL}.path={model_path}", *written])
-        loading.settle_device(made)
-        check(made)
-
-    for settings, message in CORRECTIONS.items():
-        if message:
-            assert message in refusal(lambda settings=settings: checked(settings)), settings
-        else:
-            checked(settings)
-
-
 BY_HAND = {
     ("rollout_is=token",): [[1.5, 2.0, 0.5], [0.25, 1.0, 0.0]],  # the second response has two tokens
     ("rollout_is=sequence",): [[2.0, 2.0, 2.0], [0.25, 0.25, 0.0]],  # 1.5 x 4 x 0.5 = 3, cut off at 2
@@ -478,73 +428,6 @@ def test_bypass_mode(release: str, config: Make, policy: Make) -> None:
 
 # Two dtypes stand for two devices: a value that has been moved shows where it is, and is still the same.
 HOME, REST = torch.float64, torch.float32
-
-
-class Tied(nn.Module):
-    """Two layers that share a matrix, and a buffer."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.first, self.second = nn.Linear(3, 3), nn.Linear(3, 3)
-        self.second.weight = self.first.weight
-        self.register_buffer("scale", torch.ones(3))
-
-
-def test_weights_are_at_home_only_while_they_are_used(root: Path) -> None:
-    offload = module("workers.offload")
-    model = Tied()
-    before = {name: value.clone() for name, value in model.state_dict().items()}
-
-    def places() -> set[torch.dtype]:
-        return {value.dtype for value in [*model.parameters(), *model.buffers()]}
-
-    weights = offload.weights_at_rest(model, HOME, REST)
-    assert places() == {REST}
-    with weights:
-        assert places() == {HOME}
-        with weights:
-            pass
-        assert places() == {HOME}  # the inner user has left, the outer one has not
-    assert places() == {REST}
-    with pytest.raises(OSError, match="in use"), weights:
-        raise OSError("in use")
-    assert places() == {REST}
-    assert model.first.weight is model.second.weight
-    torch.testing.assert_close(dict(model.state_dict()), before, atol=0, rtol=0)
-    with offload.Resident(lambda place: pytest.fail("what stays at home is never moved"), HOME, None):
-        pass
-
-
-OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
-    "AdamW": lambda weights: torch.optim.AdamW(weights, lr=0.1),
-    "SGD": lambda weights: torch.optim.SGD(weights, lr=0.1, momentum=0.9),
-}
-
-
-@pytest.mark.parametrize("rest", [None, REST])
-@pytest.mark.parametrize("made", OPTIMIZERS.values(), ids=OPTIMIZERS)
-def test_an_optimizer_steps_for_one_share_after_the_other(
-    root: Path, monkeypatch: pytest.MonkeyPatch, made: Callable[..., torch.optim.Optimizer], rest: torch.dtype | None
-) -> None:
-    """With a state that waits for it in float32, or one that stays; and it is the same as a step for all at once."""
-    offload = module("workers.offload")
-    monkeypatch.setattr(offload, "SHARE", 100)  # bytes: a layer has 3 rows of 3 and a bias
-    models = [nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 3), nn.Linear(3, 3)).to(HOME) for _ in range(2)]
-    models[1].load_state_dict(models[0].state_dict())
-    ours, plain = (made(model.parameters()) for model in models)
-    steps: list[int] = []
-    ours.register_step_post_hook(lambda *_: steps.append(1))
-    offload.SteppedByShares(ours, HOME, rest)
-    for step in range(3):
-        for model, optimizer in zip(models, (ours, plain), strict=True):
-            optimizer.zero_grad()
-            model(torch.full((1, 3), 1.0 + step, dtype=HOME)).square().sum().backward()
-            optimizer.step()
-        moments = [value for values in ours.state.values() for value in values.values() if value.dim()]
-        assert {value.dtype for value in moments} == {rest or HOME}
-    assert len(steps) == 3 * 3, "each layer is a share"
-    for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
-        torch.testing.assert_close(one, other, atol=0.0 if rest is None else 1e-6, rtol=0)
 
 
 def test_models_and_optimizers_use_what_rests(policy: Make) -> None:

@@ -11,8 +11,6 @@ from extractor.pipeline.render import map_templates, render_config
 from extractor.pipeline.render.layers import UNTIL, list_engine_layers, list_engine_modes
 from extractor.pipeline.render.presets import ESTIMATOR, match_preset, read_presets
 from extractor.values import releases, resources
-from extractor.values.configtree.rename import rename_keys
-from extractor.values.configtree.yaml_text import UnsupportedYaml
 from extractor.values.options import Options
 
 EVERY = [
@@ -47,61 +45,14 @@ def test_each_release_uses_the_templates_that_are_there_for_it() -> None:
     ] == []
 
 
-@pytest.mark.parametrize(
-    "release",
-    [
-        pytest.param(release, marks=() if release == releases.find_default() else pytest.mark.slow)
-        for release in releases.list_supported()
-    ],
-)
-def test_a_run_with_the_settings_of_a_preset_has_that_preset(release: str) -> None:
-    manifest = releases.load(release)
-    found = read_presets(manifest)
-    assert set(found) == set(manifest.algorithms)
-    assert {name: match_preset(settings, manifest) for name, settings in found.items()} == {
-        name: name for name in found
-    }
-
-
-NEW = """\
-# Of the file.
-data:
-  size: 4  # four
-# Above the section.
-reward:
-  name: env
-  # What it takes.
-  more:
-    buffer:
-      # How long.
-      len: 2
-
-      log: false
-other: [1, 2]
-"""
-
-
-def test_a_section_moves_whole_with_its_comments() -> None:
-    names = {"reward.name": "old.manager", "reward.more.buffer": "old.long", "reward.more": "old.kwargs"}
-
-    def rename(key: str) -> str | None:
-        for new, old in sorted(names.items(), key=lambda pair: -len(pair[0])):
-            if key == new or key.startswith(f"{new}."):
-                return old + key.removeprefix(new)
-        return None
-
-    assert rename_keys(NEW, rename) == (
-        "# Of the file.\ndata:\n  size: 4  # four\n"
-        "old:\n  # Above the section.\n  manager: env\n"
-        "  # What it takes.\n  long:\n    # How long.\n    len: 2\n\n    log: false\n"
-        "other: [1, 2]\n"
-    )
-    assert rename_keys(NEW, lambda key: None) == NEW
-
-
-def test_a_section_that_would_be_in_two_places_is_refused() -> None:
-    with pytest.raises(UnsupportedYaml, match="data twice"):
-        rename_keys(NEW, lambda key: f"data.{key}" if key.startswith("reward") else None)
+@pytest.mark.slow
+def test_a_run_with_the_settings_of_a_preset_has_that_preset() -> None:
+    for release in releases.list_supported():
+        manifest = releases.load(release)
+        found = read_presets(manifest)
+        assert set(found) == set(manifest.algorithms)
+        matched = {name: match_preset(settings, manifest) for name, settings in found.items()}
+        assert matched == {name: name for name in found}, release
 
 
 @pytest.fixture
@@ -136,23 +87,6 @@ def test_a_preset_is_one_file_and_its_name_in_a_manifest(copied: Path) -> None:
     assert "preset@_global_: mine" in files["config/ppo_trainer.yaml"]
     assert files["config/preset/mine.yaml"].startswith("# vextract:template base/config/preset/mine.yaml")
     assert match_preset({ESTIMATOR: "mine"}, loaded) == "mine"
-
-
-def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> None:
-    mine = copied / "templates/engine/mine"
-    (mine / "__package__/workers").mkdir(parents=True)
-    (mine / "__package__/workers/rollout_engine.py").write_text("# vextract:template - edit freely\nMINE = True\n")
-    (mine / "engine.toml").write_text('shares = ["server"]\nmodes = ["async"]\n')
-    newest = declared(copied, 'engines = {add = ["mine"]}')
-    loaded = releases.load(newest)
-    options = complete(Options("toy", newest, engine="mine"), loaded)
-    found = map_templates(loaded, options)
-    assert found["toy/workers/rollout_engine.py"] == ("engine/mine/__package__/workers/rollout_engine.py",)
-    assert found["toy/workers/servers/http.py"] == ("engine/server/__package__/workers/servers/http.py",)
-    assert not [path for path in found if path.endswith("engine.toml")]
-    assert "\n    mode: async\n" in render_config(loaded, options)["config/ppo_trainer.yaml"]
-    plain = set(map_templates(loaded, Options("toy", newest, engine="hf")))
-    assert set(found) - plain >= {"toy/workers/servers/http.py"}
 
 
 def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:

@@ -1,14 +1,12 @@
 """A project's own tests pass, and what `more/` asks of the same modules, which is run beside them in a project."""
 
-import json
 import shutil
 from pathlib import Path
 
 import pytest
 
-from extractor.importers.runs import settings
-from tests.project.running import check_forked, forked
-from tests.project.support import PACKAGE, Configuration, Maker, copy_of
+from tests.project.running import check_forked
+from tests.project.support import Configuration, Maker, copy_of
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
@@ -50,13 +48,3 @@ def test_the_tests_of_a_project_pass(
         shutil.copyfile(MORE[name], root / "tests" / name)
     done = check_forked(root, "-m", "pytest", "-q", "-x", *(f"tests/{name}" for name in files))
     assert " passed" in done.stdout or "100%" in done.stdout
-
-
-TABLE = f"import json; from {PACKAGE}.tracking.run_tracker import LOGGERS, TRACKER_CLASSES; "
-
-
-def test_a_converted_script_keeps_the_loggers_that_there_are(made: Maker) -> None:
-    done = forked(
-        made(Configuration(NEWEST[-1], "hf", everything=True)).root, "-c", TABLE + "print(json.dumps(LOGGERS))"
-    )
-    assert sorted(json.loads(done.stdout)) == sorted(settings._LOGGERS)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.running import SMALL, check_forked, forked
+from tests.project.running import SMALL, check_forked
 from tests.project.support import TOGETHER, Configuration, Maker
 from tests.releases import newest_release
 
@@ -36,35 +36,6 @@ def check(found: dict[str, Any], errors: str) -> None:
 def test_rollouts_are_what_the_config_says(made: Maker, tmp_path: Path, release: str) -> None:
     done = check_forked(made(Configuration(release, features=(*TOGETHER, "watch"))).root, "-c", DRIVER, str(tmp_path))
     check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
-
-
-def test_a_model_that_does_not_say_that_it_samples_is_saved(made: Maker, tmp_path: Path) -> None:
-    """transformers reads such a generation config, and writes none."""
-    root = made(Configuration(newest_release()[-1].values[0])).root
-    code = "from toy.data.toy import ensure_toy_model as make; make({!r}, task='succ2')"
-    assert forked(root, "-c", code.format(str(tmp_path / "model"))).returncode == 0
-    file = tmp_path / "model" / "generation_config.json"
-    stored = {**json.loads(file.read_text(encoding="utf-8")), "do_sample": False, "temperature": 0.6, "top_p": 0.9}
-    file.write_text(json.dumps(stored), encoding="utf-8")
-    settings = ("scale=toy", *SMALL, "trainer.total_training_steps=1")
-    places = (f"actor_rollout_ref.model.path={tmp_path / 'model'}", f"trainer.default_local_dir={tmp_path / 'run'}")
-    check_forked(root, "main.py", *settings, *places)
-    (saved,) = (tmp_path / "run").glob("global_step_1/actor/**/generation_config.json")
-    kept = json.loads(saved.read_text(encoding="utf-8"))
-    assert (kept["temperature"], kept["top_p"], kept["do_sample"]) == (0.6, 0.9, True)
-
-
-def test_a_run_says_what_the_trainer_does_not_know(made: Maker, tmp_path: Path) -> None:
-    """However little it changes, and without the watch, which says how far it is."""
-    root = made(Configuration(newest_release()[-1].values[0])).root
-    key = "actor_rollout_ref.rollout"
-    settings = ("scale=toy", *SMALL, "local.save_last=false", "trainer.total_training_steps=1")
-    asked = (f"{key}.repetition_penalty=1.001", f"{key}.min_p=1e-6")
-    done = check_forked(root, "main.py", *settings, *asked, f"trainer.default_local_dir={tmp_path}")
-    said = done.stdout + done.stderr
-    assert said.count("the engine samples with rollout.min_p=1e-06, rollout.repetition_penalty=1.001, which the") == 1
-    assert f"hint: set {key}.min_p=0 {key}.repetition_penalty=1" in said
-    assert "ignored from generation_config" not in said
 
 
 # Trains every case that stdin asks for: a name, what is wrong with the engine, and settings.

@@ -1,10 +1,8 @@
 """Projects of every release train, as they are, with `python main.py`."""
 
-import json
 import math
 import re
 import shlex
-import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -12,11 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
-from tests.project.running import check_forked, forked, metrics_of, overrides, train
+from tests.project.running import check_forked, forked, overrides, train
 from tests.project.support import PACKAGE, Configuration, Maker, copy_of
-from tests.releases import NEWEST, newest_release
+from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
 
@@ -95,14 +92,6 @@ def test_a_missing_package_is_told_from_a_missing_file(project: Path) -> None:
     assert said in done.stderr
 
 
-def test_the_readme_names_settings_that_exist(root: Path) -> None:
-    settings = OmegaConf.create(forked(root, "main.py", "--cfg").stdout)
-    named = set(re.findall(r"\b([a-z_]+(?:\.[a-z_0-9]+)+)=", (root / "README.md").read_text(encoding="utf-8")))
-    assert len(named) > 10
-    missing = object()
-    assert [name for name in sorted(named) if OmegaConf.select(settings, name, default=missing) is missing] == []
-
-
 def test_a_run_that_has_ended_says_how_to_train_further(project: Path, tmp_path: Path) -> None:
     saving = ("local.save_last=true", "trainer.resume_mode=auto", f"trainer.default_local_dir={tmp_path / 'a run'}")
     assert forked(project, "main.py", *overrides(*saving, "trainer.total_training_steps=1")).returncode == 0
@@ -113,35 +102,3 @@ def test_a_run_that_has_ended_says_how_to_train_further(project: Path, tmp_path:
     )
     assert "step 2/3" in done.stdout
     assert "step 1/3" not in done.stdout
-
-
-ROWS = [{"prompt": f"{a}{b}=", "ground_truth": "11"} for a in range(10) for b in range(4)]
-OTHERS: dict[tuple[str, ...], list[str]] = {
-    (): [],
-    ("data.shuffle=false", "local.seed=7"): [
-        "data.shuffle was True when the checkpoint was written, and is False",
-        "local.seed was 1 when the checkpoint was written, and is 7",
-    ],
-    ("data.train_files=fewer.jsonl",): ["rows was 40 when the checkpoint was written, and is 30"],
-}
-
-
-def test_what_a_run_goes_on_with_otherwise_is_said(made: Maker, tmp_path: Path) -> None:
-    """Other data, or another order than its checkpoint's."""
-    root = copy_of(made(Configuration(NEWEST[-1], "hf", features=("provenance",))), tmp_path)
-    for name, rows in {"all": ROWS, "fewer": ROWS[:30]}.items():
-        (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    files = ("data.train_files=all.jsonl", "data.val_files=all.jsonl", "data.env.name=null")
-    settings = overrides(*files, "trainer.save_freq=1", "trainer.total_training_steps=1")
-    done = check_forked(root, "main.py", *settings, "trainer.default_local_dir=first")
-    for number, (others, said) in enumerate(OTHERS.items()):
-        folder = f"again_{number}"
-        shutil.copytree(root / "first", root / folder)
-        (root / folder / "metrics.jsonl").write_text("")  # killed before the row of the saved step was written
-        more = (*others, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=2")
-        done = check_forked(root, "main.py", *settings, *more)
-        notes = [line for line in done.stderr.splitlines() if line.startswith("note: ") and "no effect" not in line]
-        assert len(notes) == len(said), notes
-        for note, text in zip(notes, said, strict=True):
-            assert note.startswith(f"note: {text}")
-        assert [row["step"] for row in metrics_of(root / folder)] == [1, 2], "the row is in the checkpoint"

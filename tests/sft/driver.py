@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from warm import LocalPPOTrainer, load_config  # type: ignore[import-not-found]
-from warm.data.demonstrations import demonstrations_of  # type: ignore[import-not-found]
 from warm.data.toy import ensure_toy_model  # type: ignore[import-not-found]
 from warm.errors import DataError  # type: ignore[import-not-found]
 from warm.run.distributed import Ranks  # type: ignore[import-not-found]
@@ -161,45 +160,10 @@ def refused() -> list[str]:
     return said
 
 
-def kept() -> dict[str, Any]:
-    """Return what is on the disk after several starts, and whether its tokens are those that are made anew."""
-
-    def start(rows: list[dict[str, Any]], *settings: str) -> list[list[list[int]]]:
-        config = OmegaConf.merge(composed(), OmegaConf.from_dotlist(list(settings)))
-        dataset = demonstrations_of(rows, "train", config, AutoTokenizer.from_pretrained(DIRECTORY / "model"))
-        return [[dataset[index][name].tolist() for name in ("input_ids", "loss_mask")] for index in range(len(rows))]
-
-    def files() -> dict[str, int]:
-        return {file.name: file.stat().st_mtime_ns for file in sorted((directory / "demonstrations").glob("*.arrow"))}
-
-    directory = DIRECTORY / "kept-cache"
-    there = f"data.cache_dir={directory}"
-    made, before = start(CHATS, there), files()
-    read, after = start(CHATS, there), files()
-    damaged = next(directory.glob("demonstrations/*.arrow"))
-    damaged.write_bytes(damaged.read_bytes()[:100])
-    mended = start(CHATS, there)
-    cut = start(CHATS, there, "data.max_length=7", "data.truncation=right")
-    return {
-        "same, also from a damaged file": made == read == mended,
-        "written once": before == after != {},
-        "others with other settings": cut == [[tokens[:7] for tokens in item] for item in made] != made,
-    }
-
-
-def stop_early() -> list[Any]:
-    """Train with a learning rate of 0, which changes nothing: return how far it went, and what it saved."""
-    settings = ("trainer.total_training_steps=9", "trainer.test_freq=1", f"{ACTOR}.optim.lr=0", "local.save_last=false")
-    with trainer("early", CHATS, *settings, "local.early_stopping.patience=2") as run:
-        done = run.fit()
-        saved = sorted(path.name for path in done.directory.glob("global_step_*"))
-        return [done.steps, done.finished, saved]
-
-
 if __name__ == "__main__":
     if "RANK" in os.environ:
         ranks = Ranks()
         steps("ranks", "trainer.balance_batch=true", ranks=ranks)
         ranks.close()
     else:
-        print(json.dumps({**compare(), **go_on(), "refused": refused(), "kept": kept(), "early": stop_early()}))
+        print(json.dumps({**compare(), **go_on(), "refused": refused()}))

@@ -1,5 +1,6 @@
 """What a script may bring: prompts, rewards and environments of every form; and what is said where they are wrong."""
 
+import hashlib
 import json
 import textwrap
 from pathlib import Path
@@ -7,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.project.library.test_trainer import weights
 from tests.project.running import answer_of, check_forked, overrides
 from tests.project.support import PACKAGE
 
@@ -15,6 +15,7 @@ pytestmark = pytest.mark.slow
 ONE_STEP = overrides(
     "trainer.logger=[]", "trainer.total_training_steps=1", "trainer.save_freq=-1", "trainer.test_freq=-1"
 )
+TWO_STEPS = overrides("trainer.logger=[]")
 BEGIN = f"""
 import json, warnings
 import datasets, pandas, torch
@@ -23,6 +24,8 @@ from {PACKAGE} import EnvDataset, LocalPPOTrainer, ProjectError, load_config
 warnings.simplefilter("ignore")
 ROWS = [{{"prompt": f"{{a}}7=", "solution": f"{{a + 1}}8", "level": a}} for a in range(9)] * 4
 CHAT = [row | {{"prompt": [{{"role": "user", "content": row["prompt"]}}]}} for row in ROWS]
+PAIRS = [{{"prompt": row["prompt"], "ground_truth": row["solution"]}} for row in ROWS]
+TWO = {TWO_STEPS!r}
 TURNS = ["actor_rollout_ref.rollout.multi_turn.enable=true", "data.max_response_length=8"]
 seen, count = {{}}, 0
 def right(data_source, solution_str, ground_truth, extra_info=None):
@@ -62,6 +65,11 @@ def parts(*settings, **given):
 
 def run(root: Path, program: str) -> Any:
     return answer_of(root, BEGIN + textwrap.dedent(program))
+
+
+def weights(root: Path, name: str, step: int) -> str:
+    file = root / f"checkpoints/{PACKAGE}/{name}/global_step_{step}/actor/model.safetensors"
+    return hashlib.sha256(file.read_bytes()).hexdigest()
 
 
 def test_data_and_reward_that_are_given_are_worth_those_of_the_config(project: Path) -> None:
@@ -134,11 +142,8 @@ def test_rewards_of_every_form(newest: Path) -> None:
                 scores = torch.zeros(data.batch["responses"].shape)
                 scores[:, 0] = 1
                 return {"reward_tensor": scores, "reward_extra_info": {"mine": [1.0] * len(data)}}
-        class Callable:
-            def __call__(self, question, answer): return 2.0
         given = {"trl": trl, "waits": waits, "levels": levels, "plural": plural, "manager": Manager,
-                 "callable": Callable(), "pairs": [(right, 1.0), (length, 0.5)], "names": {"a": length, "b": trl},
-                 "alone": lambda text: float(len(text)), "length": length}
+                 "pairs": [(right, 1.0), (length, 0.5)], "alone": lambda text: float(len(text)), "length": length}
         found = {name: parts(train_dataset=ROWS, reward_fn=reward) for name, reward in given.items()}
         found["text"] = [seen.pop("trl"), seen["columns"]]
         found["weights"] = parts(train_dataset=CHAT, reward_fn=[trl, length], reward_weights=[2, 0])
@@ -153,9 +158,7 @@ def test_rewards_of_every_form(newest: Path) -> None:
     assert found["levels"]["levels"] == found["levels"]["all"]
     assert found["levels"]["acc"] == 1
     assert found["plural"]["all"] == found["manager"]["all"] == found["manager"]["mine"] == 1
-    assert found["callable"]["Callable"] == 2
     assert found["pairs"]["all"] == pytest.approx(found["pairs"]["right"] + found["pairs"]["length"] / 2)
-    assert found["names"]["all"] == pytest.approx(found["names"]["a"] + 0.25)
     assert found["alone"]["all"] == found["length"]["all"]
     (prompt, completion, solution, step), columns = found["text"]
     assert (prompt[-2:], solution[-1], step) == ("7=", "8", 0)
@@ -230,3 +233,60 @@ def test_what_cannot_be_used(newest: Path) -> None:
     assert all("\nhint: " in text or "\n  hook: " in text for _, text in found)
     assert [text for _, text in found if "sample: index=1, prompt=" in text and "script.py:" in text]
     assert "another trainer of this same process" in found[-1][1]
+
+
+def test_data_reward_and_callbacks_of_ones_own(project: Path) -> None:
+    found = run(
+        project,
+        """
+        class Watching:
+            def __init__(self): self.seen = []
+            def on_step_end(self, args, state, control, **details):
+                control.should_training_stop = state.global_step == 2
+            def on_evaluate(self, args, state, control, metrics, **details):
+                self.seen.append(["evaluate", len(metrics) > 0])
+            def on_save(self, args, state, control, trainer, **details):
+                self.seen.append(["save", trainer.steps_done])
+        watching = Watching()
+        own = {"experiment_name": "own", "total_training_steps": 4, "test_freq": 2}
+        config = load_config(*TWO, {"trainer": own})
+        given = {"train_dataset": PAIRS, "val_dataset": PAIRS[:4], "reward_fn": right, "callbacks": [watching]}
+        with LocalPPOTrainer(config, **given) as trainer:
+            stopped = trainer.fit()
+            first = [stopped.finished, stopped.steps, sorted(stopped.metrics), stopped.last_checkpoint.name]
+            assert stopped.samples
+            result = trainer.fit()
+            batch, metrics = trainer.train_step(PAIRS[:8])
+            print(json.dumps([first, [result.finished, result.steps], trainer.steps_done, len(batch), watching.seen]))
+        """,
+    )
+    first, second, steps, rows, seen = found
+    assert first == [False, 2, [1, 2], "global_step_2"]
+    assert second == [True, 4]
+    assert (steps, rows) == (5, 32)
+    assert seen == [["evaluate", True], ["save", 2], ["evaluate", True], ["save", 4]]
+
+
+def test_a_model_that_is_loaded_is_trained_in_place(project: Path) -> None:
+    found = run(
+        project,
+        """
+        from transformers import AutoModelForCausalLM, AutoTokenizer
+        first = LocalPPOTrainer(load_config(*TWO, "trainer.experiment_name=first"))
+        path = str(first.fit().last_checkpoint / "actor")
+        model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
+        settings = [*TWO, "algorithm.use_kl_in_reward=true"]
+        config = load_config(*settings, "trainer.experiment_name=object")
+        with LocalPPOTrainer(config, model=model, tokenizer=tokenizer) as second:
+            second.fit()
+        assert second.policy.module is model
+        named = {"actor_rollout_ref.model.path": path}
+        config = load_config(*settings, "scale=toy", "trainer.experiment_name=path", named)
+        with LocalPPOTrainer(config) as third:
+            third.fit()
+        first.close()
+        print("true")
+        """,
+    )
+    assert found is True
+    assert weights(project, "object", 2) == weights(project, "path", 2)

@@ -4,13 +4,10 @@ import datasets
 import pandas
 import pytest
 import torch
-from omegaconf import OmegaConf
 from test_data import PLAIN, build, write
-from toy.data.datasets import DataError, build_datasets, data_section, dataset_of_files
+from toy.data.datasets import data_section, dataset_of_files
 from toy.data.toy import ensure_toy_model
-from toy.rewards.manager import TextRewardManager
-from toy.settings import reward_keys
-from toy.training import given, rewarding
+from toy.training import given
 from transformers import AutoTokenizer
 
 
@@ -92,20 +89,3 @@ def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, tr
     assert tokenizer.decode(whole[0]["input_ids"]) == kept
     assert whole[1]["attention_mask"].tolist() == [0, 0, 1, 1, 1, 1]
     assert whole[1]["position_ids"].tolist() == [0, 0, 0, 1, 2, 3]
-
-
-def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer, tmp_path, monkeypatch):
-    """A manager of the owner's need not compare with anything; one that is derived from the project's does."""
-    (tmp_path / "plain.jsonl").write_text('{"prompt": "1="}\n')
-    (tmp_path / "style.jsonl").write_text('{"prompt": "1=", "reward_model": {"style": "model"}}\n')
-    derived = type("NaiveManager", (TextRewardManager,), {})
-    managers = {"own": type("OwnManager", (), {}), "derived": derived, "env": derived}
-    monkeypatch.setattr(rewarding, "registered_managers", lambda: managers)
-    for name in managers:
-        OmegaConf.update(data_config, reward_keys.MANAGER, name, force_add=True)
-        assert rewarding.compares_with_truth(data_config) == (name != "own")
-        for path in map(str, tmp_path.glob("*.jsonl")):
-            with pytest.raises(DataError, match="reward_model"):
-                build(data_config, tokenizer, path)
-            data_config.data.update(train_files=path, val_files=path)
-            assert len(build_datasets(data_config, tokenizer, needs_truth=False)[0]) == 1

@@ -104,25 +104,6 @@ def test_each_token_is_where_its_random_number_falls(prompts, settings):
 
 
 @needs_loop
-def test_what_is_drawn_has_the_distribution():
-    """By the chi-square test, at a level that one seed in ten thousand would miss; a word without a chance never is."""
-    from toy.workers.decoding import draw
-
-    generator, draws = torch.Generator().manual_seed(3), 200_000
-    scores = torch.randn((1, WORDS), generator=generator) * 2
-    scores[0, ::7] = -torch.inf
-    numbers = torch.rand(draws, generator=generator, dtype=torch.float64)
-    counts = torch.bincount(draw(scores.expand(draws, -1), numbers), minlength=WORDS).double()
-    expected = scores.softmax(-1)[0].double() * draws
-    possible = expected > 0
-    assert counts[~possible].sum() == 0
-    distance = ((counts - expected)[possible] ** 2 / expected[possible]).sum()
-    assert distance < 75  # 33 degrees of freedom
-    with pytest.raises(RuntimeError, match="the run has diverged"):
-        draw(torch.full((1, WORDS), torch.nan), numbers[:1])
-
-
-@needs_loop
 def test_rows_that_are_written_apart_say_the_same(prompts, tokenizer):
     """Whatever passes a batch is written in, and whoever wrote before: the seed alone decides."""
     ranks = types.SimpleNamespace(world_size=1)

@@ -3,8 +3,6 @@
 import importlib
 import json
 import shlex
-import subprocess
-import sys
 from contextlib import nullcontext as nothing
 
 import pytest
@@ -12,7 +10,6 @@ from conftest import CONFIG_DIRECTORY
 from omegaconf import OmegaConf
 from toy.data.toy import ensure_toy_model
 from toy.errors import ConfigError
-from toy.output import main_command, python_command
 from toy.settings.loading import load_config
 from toy.settings.setting import SCHEMA
 from toy.settings.setting_checks import check_paths
@@ -43,15 +40,6 @@ def test_a_sequence_longer_than_a_table_of_positions_is_refused(kind, table):
     for lengths in ({"max_prompt_length": 8, "max_response_length": 9}, {"max_length": 17}):
         with refused if table else nothing():
             check_positions(module, "it", OmegaConf.create(lengths))
-
-
-def test_a_command_runs_as_it_is_printed(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    assert shlex.split(python_command())[0] in (sys.executable, "python")
-    done = subprocess.run(f"{main_command()} --help", shell=True, capture_output=True, text=True, check=False)
-    assert done.returncode == 0 and done.stdout.startswith("Train.")
-    monkeypatch.setattr(sys, "executable", str(tmp_path / ".venv" / "bin" / "python"))
-    assert main_command("a b").startswith(".venv/bin/python ") and main_command("a b").endswith(" 'a b'")
 
 
 @pytest.mark.parametrize("form", ["chats", "texts"])
