@@ -47,7 +47,7 @@ def test_every_preset_trains_by_its_own_functions(verl: None, tmp_path: Path, re
     assert rows["dapo"]["train/num_gen_batches"] >= 1
     assert 0 < rows["dapo"]["train/kept_groups"] < 1
     for name, presets in (  # what only one preset does shows in its metrics
-        ("train/num_gen_batches", {"dapo"}),
+        ("train/num_gen_batches", {"dapo", "prime"}),
         ("timing_s/gen_max", {"remax"}),
         ("critic/vf_loss", {"ppo"}),
         ("timing_s/teacher", {"distill"} & rows.keys()),

@@ -150,28 +150,18 @@ def test_a_trainer_goes_back_to_a_checkpoint(project: Path, processes: int, more
     assert "load after fit()" in found[5]
 
 
-# What is called, and what its error begins with: before anything is made, with open parts, and when they are closed.
+# What is called in which place, and what its error begins with.
 NO_PROMPTS, CLOSED = "1 responses to 0 prompts are asked for", "this LocalPPOTrainer has been closed"
 MISUSE = [
-    {
-        "LocalRollouts(config, engine='vllm')": "actor_rollout_ref.rollout.name is 'vllm'",
-        "LocalPPOTrainer(config, callbacks=[5])": "a callback is 5, which has no method",
-        "LocalPPOTrainer({})": "the config is of type dict",
-        "load_config(123)": "settings are given as 123, of type int",
-    },
-    {
-        "rollouts.generate_sequences([])": NO_PROMPTS,
-        "rollouts.generate(['12='], n=0)": "0 responses to 1 prompts are asked for",
-    },
-    {
-        "trainer.generate([])": NO_PROMPTS,
-        "trainer.save('/proc/x')": "cannot save a checkpoint in /proc/x",
-    },
-    {
-        "rollouts.generate_sequences(['12='])": "this LocalRollouts has been closed",
-        **dict.fromkeys(("trainer.fit()", "next(trainer.steps())", "trainer.train_step(ROWS)"), CLOSED),
-        **dict.fromkeys(("trainer.generate(['12='])", "trainer.evaluate()", "trainer.load('nowhere')"), CLOSED),
-    },
+    ("before", "LocalRollouts(config, engine='vllm')", "actor_rollout_ref.rollout.name is 'vllm'"),
+    ("before", "LocalPPOTrainer(config, callbacks=[5])", "a callback is 5, which has no method"),
+    ("before", "LocalPPOTrainer({})", "the config is of type dict"),
+    ("before", "load_config(123)", "settings are given as 123, of type int"),
+    ("open", "rollouts.generate_sequences([])", NO_PROMPTS),
+    ("open", "rollouts.generate(['12='], n=0)", "0 responses to 1 prompts are asked for"),
+    ("trainer", "trainer.save('/proc/x')", "cannot save a checkpoint in /proc/x"),
+    ("closed", "rollouts.generate_sequences(['12='])", "this LocalRollouts has been closed"),
+    *(("closed", f"trainer.{call}", CLOSED) for call in ("fit()", "train_step(ROWS)", "generate(['1='])", "load('x')")),
 ]
 
 
@@ -179,24 +169,23 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
     found = run(
         project,
         f"""
-        def try_all(calls):
-            for call in calls:
+        def try_all(place):
+            for where, call, _ in {MISUSE!r}:
                 try:
-                    eval(call)
+                    where == place and eval(call)
                 except ProjectError as error:
                     found[call] = str(error)
         config, found = load_config(*SMALL, "trainer.experiment_name=misuse"), {{}}
-        before, with_rollouts, with_trainer, closed = {[[*calls] for calls in MISUSE]}
-        try_all(before)
+        try_all("before")
         with LocalRollouts(config) as rollouts:
-            try_all(with_rollouts)
+            try_all("open")
         with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
-            try_all(with_trainer)
-        try_all(closed)
+            try_all("trainer")
+        try_all("closed")
         print(json.dumps(found))
         """,
     )
-    for call, start in {call: start for calls in MISUSE for call, start in calls.items()}.items():
+    for _, call, start in MISUSE:
         assert found[call].startswith(start), (call, found[call])
         assert "hint: " in found[call], call
     assert "vextract upgrade --engine vllm" in found["LocalRollouts(config, engine='vllm')"]
