@@ -99,7 +99,7 @@ def test_a_hook_that_imports_what_is_not_here_is_named(project: Path) -> None:
     assert f"hook: {hook}:{len(text.splitlines())}" in done.stderr
 
 
-# A scorer that limits its time by a signal, and one that forks and ends processes: both need the main thread.
+# A scorer that limits its time by a signal, and one that forks: both need the main thread.
 LIMITED = """
 import multiprocessing, signal, threading, time
 
@@ -127,16 +127,11 @@ FORKS = (
     LIMITED.partition("def compute_score")[0]
     + """
 def compute_score(data_source, solution_str, ground_truth, extra_info=None):
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    process = context.Process(target=put, args=(queue,))
+    queue = multiprocessing.Queue()
+    process = multiprocessing.Process(target=put, args=(queue,))
     process.start()
     score = queue.get(timeout=20)
     process.join()
-    ended = context.Process(target=time.sleep, args=(60,))
-    ended.start()
-    ended.terminate()  # before it has begun
-    ended.join(20)
     return {"score": score, "here": threading.current_thread() is threading.main_thread()}
 """
 )
