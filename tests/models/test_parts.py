@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from tests.project.support import Configuration, forget, make
 
@@ -428,6 +429,27 @@ def test_bypass_mode(release: str, config: Make, policy: Make) -> None:
 
 # Two dtypes stand for two devices: a value that has been moved shows where it is, and is still the same.
 HOME, REST = torch.float64, torch.float32
+
+
+def test_an_optimizer_steps_for_one_share_after_the_other(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a state that waits for it in float32, or one that stays: the same as a step for all at once."""
+    offload = module("workers.offload")
+    monkeypatch.setattr(offload, "SHARE", 100)  # bytes: a layer has 3 rows of 3 and a bias
+    for rest in (None, REST):
+        models = [nn.Sequential(*(nn.Linear(3, 3) for _ in range(3))).to(HOME) for _ in range(2)]
+        models[1].load_state_dict(models[0].state_dict())
+        optimizers = [torch.optim.AdamW(model.parameters(), lr=0.1) for model in models]
+        steps: list[int] = []
+        optimizers[0].register_step_post_hook(lambda *_, steps=steps: steps.append(1))
+        offload.SteppedByShares(optimizers[0], HOME, rest)
+        for step in range(3):
+            for model, optimizer in zip(models, optimizers, strict=True):
+                optimizer.zero_grad()
+                model(torch.full((1, 3), 1.0 + step, dtype=HOME)).square().sum().backward()
+                optimizer.step()
+        assert len(steps) == 3 * 3, "each layer is a share"
+        for one, other in zip(models[0].parameters(), models[1].parameters(), strict=True):
+            torch.testing.assert_close(one, other, atol=0.0 if rest is None else 1e-6, rtol=0)
 
 
 def test_models_and_optimizers_use_what_rests(policy: Make) -> None:
