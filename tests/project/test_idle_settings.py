@@ -94,4 +94,4 @@ def test_what_a_model_or_a_manager_makes_idle_is_said(made: Maker, tmp_path: Pat
     assert [note for note in found[0] if f"{dropout}=0.0" in note and "updates only" in note]
     assert [note for note in found[0] if "lr=1e-06" in note and f"{dtype}=fp32" in note]
     assert [note for note in found[0] if "local.reward.timeout has no effect" in note]
-    assert [note for note in found[1] if "mean over the passes" not in note] == []
+    assert [note for note in found[1] if "averages each micro-batch" not in note] == []
