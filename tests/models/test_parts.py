@@ -1,99 +1,18 @@
 """What a model is loaded from, what it refuses, and where its weights wait."""
 
-import importlib
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-from tests.project.support import Configuration, forget, make
+from tests.models.conftest import MODEL, Make, module
 
-PACKAGE = "fit"
-FEATURES = (
-    "dataset_classes",
-    "dynamic_bsz",
-    "episodes",
-    "lora",
-    "mfu",
-    "offload",
-    "placement",
-    "qlora",
-    "rollout_correction",
-    "sharded_checkpoints",
-)
 IN_4_BITS = "local.quantization.load_in_4bit=true"
-# From settings to a config, or to a policy.
-Make = Callable[..., Any]
-MODEL, OPTIM = "actor_rollout_ref.model", "actor_rollout_ref.actor.optim"
-
-
-@pytest.fixture(scope="module")
-def root(verl: None, release: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A project that can be imported."""
-    path = make(Configuration(release, features=FEATURES, package=PACKAGE), tmp_path_factory.mktemp("projects")).root
-    with pytest.MonkeyPatch.context() as patch:
-        patch.syspath_prepend(str(path))
-        patch.setenv("CUDA_VISIBLE_DEVICES", "")
-        patch.setenv("HF_HUB_OFFLINE", "1")
-        torch.set_num_threads(1)
-        yield path
-    forget(PACKAGE)
-
-
-def module(path: str) -> ModuleType:
-    return importlib.import_module(f"{PACKAGE}.{path}")
-
-
-@pytest.fixture(scope="module")
-def ranks(root: Path) -> Iterator[Any]:
-    """This process, alone."""
-    alone = module("run.distributed").Ranks()
-    yield alone
-    alone.close()
-
-
-@pytest.fixture(scope="module")
-def model_path(root: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The toy model."""
-    return module("data.toy").ensure_toy_model(tmp_path_factory.mktemp("model") / "toy")
-
-
-@pytest.fixture(scope="module")
-def default(root: Path) -> Any:
-    return module("settings.loading").load_config(root / "config", ["scale=toy"])
-
-
-@pytest.fixture
-def config(default: Any, model_path: Path) -> Make:
-    """A function from settings to a config with toy sizes and the toy model."""
-    from omegaconf import OmegaConf, open_dict
-
-    def make(*settings: str) -> Any:
-        made = default.copy()
-        with open_dict(made):  # an older name is none of the config's own
-            made = OmegaConf.merge(made, OmegaConf.from_dotlist([f"{MODEL}.path={model_path}", *settings]))
-        module("settings.loading").settle_device(made)
-        return made
-
-    return make
-
-
-@pytest.fixture
-def policy(config: Make, ranks: Any) -> Make:
-    """A function from settings to a policy."""
-
-    def make(*settings: str, total_steps: int = 10) -> Any:
-        made = config(*settings)
-        tokenizer = module("workers.models").load_tokenizer(made.actor_rollout_ref.model, ranks)
-        path = made.actor_rollout_ref.model.path
-        return module("workers.policy").Policy(made, tokenizer, ranks, path, total_steps)
-
-    return make
+OPTIM = "actor_rollout_ref.actor.optim"
 
 
 def refusal(function: Callable[[], object]) -> str:
@@ -141,16 +60,12 @@ BAD_FILES: list[tuple[str, str | bytes | None, str, str]] = [
     ("broken.parquet", "this is no parquet", "as parquet", "data.train_files"),
     ("empty.jsonl", "", "holds no rows", "data.train_files"),
     ("latin.jsonl", b'{"prompt": "1="}\n{"prompt": "\xe9"}', "latin.jsonl:2: not UTF-8", "convert it"),
-    ("list.jsonl", "[1, 2]", "one object per row", "data.train_files"),
     ("table.csv", "prompt,ground_truth", "neither .parquet nor .jsonl nor .json", "table.csv').to_parquet("),
     ("truth.jsonl", '{"prompt": "1="}', "neither reward_model nor ground_truth", "ground_truth column"),
-    ("null.jsonl", '{"prompt": null, ' + ROW, "row 0: null", "drop the row"),
     ("number.jsonl", '{"prompt": 3, ' + ROW, "row 0: neither text nor a list of messages", "write text"),
     ("role.jsonl", '{"prompt": [{"content": "1="}], ' + ROW, "row 0, message 0: it has no role", '"role": "user"'),
     ("no_chat.jsonl", '{"prompt": [], ' + ROW, "row 0: there is no message", ""),
-    ("no_truth.jsonl", '{"prompt": "1=", "reward_model": null}', "row 0: neither reward_model nor", "ground_truth"),
     ("none.jsonl", '{"prompt": "", ' + ROW, "row 0: the prompt is empty", "data.prompt_key"),
-    ("info.jsonl", '{"prompt": "1=", "extra_info": "x", ' + ROW, "row 0: extra_info is no object", "name"),
     ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
     ("half.jsonl", '{"prompt": "1=", ' + ROW + '\n{"prompt": "1=", "extra_info": {"a": ["\\ud83d"]}}',
      "half.jsonl, row 1: half of a pair of surrogates in ", "whole character"),
@@ -256,7 +171,6 @@ SPOILED: dict[str, tuple[Callable[[Path], object], str]] = {
     "no tokenizer": (lambda at: without(at, "tokenizer*", "vocab*"), "no tokenizer at"),
     "git-lfs": (lambda at: (at / "model.safetensors").write_bytes(b"version https://git"), "cannot load the model at"),
     "an adapter": (lambda at: only(at, adapter_config__json='{"base_model_name_or_path": "/m"}'), "a LoRA adapter"),
-    "a file": (lambda at: [only(at), at.rmdir(), at.touch()], "is a file"),
     "nothing": (lambda at: [only(at), at.rmdir()], "there is no such directory"),
     "empty": (only, "no model at"),
     "no weights": (lambda at: without(at, "model.safetensors"), "no weights in"),
