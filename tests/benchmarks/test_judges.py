@@ -7,9 +7,6 @@ from pathlib import Path
 import pytest
 
 from benchmarks import under_bash
-from benchmarks.against_hydra import same
-from benchmarks.exported import _is_changed
-from extractor.importers.config.keys import Key, KeyStatus
 
 pytestmark = pytest.mark.slow  # runs programs
 
@@ -51,32 +48,3 @@ def test_bash_starts_nothing_and_says_what_it_would_have_started(tmp_path: Path)
     # It could write, to a copy.
     assert script.read_text() == SCRIPT
     assert not (root / "written").exists()
-
-
-@pytest.mark.skipif(not _namespaces(), reason="needs Linux namespaces (unshare)")
-def test_a_script_that_stops_on_another_machine_goes_on_where_it_is_asked_to(tmp_path: Path) -> None:
-    script = tmp_path / "run.sh"
-    for options in ("-e", "-euo pipefail", "-ex  # strictly", "-o errexit -eu"):
-        script.write_text(f"set {options}\ncd /no/such/folder\nmkdir /usr/x\nfalse\npython3 train.py $1 ${{X:-y}}\n")
-        assert under_bash.run(script, tmp_path, {}) == []
-        (train,) = under_bash.run(script, tmp_path, {}, goes_on=True)
-        assert (train.words, train.environment["PWD"]) == (("python3", "train.py", "y"), str(tmp_path)), options
-    # What is started at the same time is all written down.
-    script.write_text("for number in $(seq 30); do python3 train.py $number & done; wait\n")
-    started = under_bash.run(script, tmp_path, {})
-    assert sorted(int(item.words[2]) for item in started) == list(range(1, 31))
-
-
-def test_values_that_mean_the_same(tmp_path: Path) -> None:
-    alike = ((1, 1.0), ("console", ["console"]), ([1, [2.0]], (1.0, [2])), ("???", None), ("data/x", "./data/x"))
-    assert [pair for pair in alike if not same(*pair, tmp_path)] == []
-    others = ((1, True), (1, "1"), ([1, 2], [1]), (None, False))
-    assert [pair for pair in others if same(*pair, tmp_path)] == []
-
-
-def test_what_an_export_says_it_changes_has_to_be_so(tmp_path: Path) -> None:
-    said = Key("local.x", 1, KeyStatus.CHANGED, "trainer.x", "$HERE/adapters/x.py", reason="a file of the export")
-    assert _is_changed(said, {"trainer.x": f"{tmp_path}/adapters/x.py"}, tmp_path)
-    assert not _is_changed(said, {"trainer.x": "elsewhere.py"}, tmp_path)
-    assert not _is_changed(said, {}, tmp_path)
-    assert not _is_changed(Key("local.x", 1, KeyStatus.DROPPED), {"local.x": 1}, tmp_path)

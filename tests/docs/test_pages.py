@@ -1,8 +1,13 @@
 """The documentation says what the code does."""
 
+import ast
 import re
+import subprocess
+import sys
 from dataclasses import fields
 from pathlib import Path
+
+import pytest
 
 from extractor.pipeline.index import Index
 from extractor.pipeline.rewrite import rewrite_module
@@ -70,3 +75,42 @@ def test_every_link_leads_somewhere() -> None:
     for page in PAGES:
         for target in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("script", ["algorithms", "releases"])
+def test_the_page_says_what_the_script_would_write(script: str) -> None:
+    """The table of algorithms; and what README claims, by the table of releases."""
+    command, env = [sys.executable, f"scripts/{script}.py", "--check"], {"PYTHONPATH": str(REPOSITORY)}
+    done = subprocess.run(command, cwd=REPOSITORY, env=env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+# ruff's D401 knows the verbs; it lets these pass, and all that a property says.
+_NO_VERBS = (
+    "A All An Around As At Decorator Each Every False For From How In Is It Metrics Never No Not On One Only Part "
+    "Samples Settings The These This True Upstream What Where Whether Which Who Why Within"
+)
+
+
+def test_functions_say_what_they_do() -> None:
+    """Those of projects, too, where they are public."""
+    found, looked = [], 0
+    for top, pattern in (("extractor", "*.py"), ("templates", "__package__/**/*.py*")):
+        for file in sorted((REPOSITORY / top).rglob(pattern)):
+            text = file.read_text(encoding="utf-8") if file.name.endswith((".py", ".py.jinja")) else ""
+            if file.suffix == ".jinja":
+                text = re.sub(r"{{.*?}}", "name", re.sub(r"{%.*?%}", "", text))
+            for node in ast.walk(ast.parse(text)):
+                if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                    continue
+                is_property = any("property" in ast.unparse(item) for item in node.decorator_list)
+                said = "" if is_property else ast.get_docstring(node)
+                looked += bool(said)
+                if (
+                    said
+                    and said.split()[0] in _NO_VERBS.split()
+                    and (top == "extractor" or not node.name.startswith("_"))
+                ):
+                    found.append(f"{file.relative_to(REPOSITORY)}:{node.lineno}: {said.splitlines()[0]}")
+    assert looked > 1000
+    assert found == []

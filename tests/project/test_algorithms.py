@@ -99,14 +99,6 @@ NOTE = "note: the policy loss 'plain_mean' is the mean of a pass, and an optimiz
 ROWS = ("data.train_batch_size=4", "actor_rollout_ref.rollout.n=4", "actor_rollout_ref.actor.ppo_mini_batch_size=4")
 
 
-VANILLA = """
-
-@register_policy_loss("vanilla")
-def compute_policy_loss_of_a_pass(old_log_prob, log_prob, advantages, response_mask, *args, **more):
-    return -(torch.exp(log_prob - old_log_prob) * advantages * response_mask).sum() / response_mask.sum(), {}
-"""
-
-
 def gradient(root: Path, loss: str, rows: int) -> tuple[float, str]:
     """The norm of the first gradient by a loss with so many responses in a pass, and what the run says."""
     folder = root / "runs" / f"{loss}{rows}"
@@ -137,13 +129,6 @@ def test_a_loss_is_of_the_whole_batch_or_a_note_says_that_it_is_not(made: Maker,
     assert said.count(NOTE) == 1
     _, said = gradient(root, "tanh", 4)
     assert said.count(NOTE.replace("plain_mean", "tanh")) == 1, "its value is 0 where the policy has not moved"
-    _, said = gradient(root, "vanilla", 4)
-    assert "is the mean of a pass" not in said
-    vendored = root / PACKAGE / "vendored/algorithms/core_algos.py"  # so is an edit of verl's own
-    vendored.write_text(vendored.read_text(encoding="utf-8") + VANILLA, encoding="utf-8")
-    _, said = gradient(root, "vanilla", 4)
-    assert said.count(NOTE.replace("plain_mean", "vanilla")) == 1
-    assert f"{PACKAGE}/vendored/algorithms/core_algos.py" in said
 
 
 # Its value is that of the clipped loss; its gradient is not finite.

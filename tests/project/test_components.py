@@ -11,10 +11,9 @@ pytestmark = pytest.mark.slow
 
 READERS = """
 import numpy as np, torch
-from types import SimpleNamespace
 from omegaconf import OmegaConf
 from toy.errors import ConfigError
-from toy.training.batches import add_columns, check_reported, joined_components, reward_metrics, sample_rows, shown_rows
+from toy.training.batches import add_columns, check_reported, joined_components, reward_metrics
 from toy.training.dynamic_sampling import sample_until_full
 from toy.training.validation import pass_at, process_validation_metrics, validation_metrics
 from toy.vendored.protocol import DataProto
@@ -50,15 +49,6 @@ named = {f"{name}/{key}": value for name, keys in verls["dicts"].items() for key
 assert {name.split("/", 2)[2]: value for name, value in ours.items() if "pass@" not in name} == named
 assert abs(ours["val-aux/dicts/acc/pass@2"] - (1 / 2 + 5 / 6) / 2) < 1e-12  # 1 - C(3,2)/C(4,2), 1 - C(2,2)/C(4,2)
 assert ours["val-core/dicts/acc/pass@4"] == 1.0
-lacking = validation_metrics(rows, whole | {"other": [None] * 7 + [1.0]})
-assert {name: value for name, value in lacking.items() if "/other/" not in name} == ours
-assert lacking["val-aux/dicts/other/mean@4"] == 1.0
-
-# A table and a file of samples.
-tokenizer = SimpleNamespace(batch_decode=lambda tokens, **_: [str(one) for one in tokens])
-some = DataProto.from_single_dict({"prompts": torch.zeros(8, 1), "responses": torch.zeros(8, 1)})
-shown = shown_rows(sample_rows(some, [1.0] * 8, tokenizer, {"acc": [None] * 8, "score": [1.0] * 8}), 2)
-assert [row["components"] for row in shown] == [{"score": 1.0}] * 2
 
 # Groups that are chosen by a component.
 def scored(uids, rewards, acc, source="s"):
@@ -78,8 +68,6 @@ two = scored("bb", [0, 1], None)
 draws, reported = iter([one, two]), set()
 batch, _, extra = sample_until_full(lambda: next(draws), config, 1, {}, reported=reported)
 assert batch.non_tensor_batch["uid"].tolist() == [*"bb"] and extra == {}, extra
-batch, _, extra = sample_until_full(lambda: two, config, 1, {}, reported=reported)  # a later batch may be without
-assert extra == {}
 try:
     sample_until_full(lambda: scored("bb", [0, 1], None, "numbers"), config, 1, {})
 except ConfigError as error:

@@ -1,5 +1,6 @@
 """What a hook, a scheduler or a disk does to the whole process does not cost a run its work."""
 
+import errno
 import json
 import os
 import shutil
@@ -10,11 +11,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.project.running import SMALL, check_forked, forked, metrics_of, overrides, started
+from tests.project.running import SMALL, check_forked, metrics_of, overrides, python, started
 
 pytestmark = pytest.mark.slow
 
-FEATURES = ("hook_checks", "reward_logs", "reward_managers", "reward_processes")
+FEATURES = ("given_objects", "hook_checks", "reward_logs", "reward_managers", "reward_processes")
 REWARD = """
 import os, sys, time
 import torch
@@ -98,104 +99,98 @@ def test_a_hook_that_imports_what_is_not_here_is_named(project: Path) -> None:
     assert f"hook: {hook}:{len(text.splitlines())}" in done.stderr
 
 
-# What limits its time by a signal; what is slow scores -1.
+# A scorer that limits its time by a signal, and one that forks: both need the main thread.
 LIMITED = """
-import signal, threading, time
-
-def limited(seconds):
-    def decorated(function):
-        def ring(number, frame):
-            raise TimeoutError
-
-        def call(*args):
-            before = signal.signal(signal.SIGALRM, ring)
-            signal.setitimer(signal.ITIMER_REAL, seconds)
-            try:
-                return function(*args)
-            except TimeoutError:
-                return -1.0
-            finally:
-                signal.setitimer(signal.ITIMER_REAL, 0)
-                signal.signal(signal.SIGALRM, before)
-        return call
-    return decorated
-
-@limited(0.05)
-def grade(text):
-    if len(text) % 2:
-        time.sleep(60)
-    return 1.0
-
-def compute_score(data_source, solution_str, ground_truth, extra_info=None, fail=False):
-    if fail:
-        raise KeyError(threading.current_thread().name)
-    return {"score": grade(solution_str), "here": threading.current_thread() is threading.main_thread()}
-"""
-HALF = """
-def compute_score(data_source, solution_str, ground_truth, extra_info=None):
-    score, is_right = half()
-    return {"score": score, "here": is_right and threading.current_thread() is threading.main_thread()}
-"""
-FORKS = """
-import multiprocessing, threading, time
+import multiprocessing, signal, threading, time
 
 def put(queue):
     queue.put(0.5)
 
-def half():
-    context = multiprocessing.get_context("fork")
-    queue = context.Queue()
-    process = context.Process(target=put, args=(queue,))  # as multiprocessing.Process(...)
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, fail=False):
+    if fail:
+        raise KeyError(threading.current_thread().name)
+    def ring(number, frame):
+        raise TimeoutError
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, 0.05)
+    try:
+        time.sleep(60 * (len(solution_str) % 2))
+        score = 1.0
+    except TimeoutError:
+        score = -1.0  # what is slow
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return {"score": score, "here": threading.current_thread() is threading.main_thread()}
+"""
+FORKS = (
+    LIMITED.partition("def compute_score")[0]
+    + """
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    queue = multiprocessing.Queue()
+    process = multiprocessing.Process(target=put, args=(queue,))
     process.start()
     score = queue.get(timeout=20)
     process.join()
-    ended = context.Process(target=time.sleep, args=(60,))
-    ended.start()
-    ended.terminate()  # before it has begun
-    ended.join(20)
-    return score, ended.exitcode == -15
+    return {"score": score, "here": threading.current_thread() is threading.main_thread()}
 """
-BY_MATH_VERIFY = r"""
+)
+PLAIN = """
 import threading
-from math_verify import parse, verify
-
-def half():
-    return 0.5 * verify(parse(r"$\frac{1}{2}$"), parse("0.5")), True
+def compute_score(data_source, solution_str, ground_truth, extra_info=None):
+    return {"score": 0.5, "here": threading.current_thread() is threading.main_thread()}
 """
-# Whether it runs in the main thread: where it forks and ends processes, where an alarm is set, and elsewhere.
-GRADERS = ((FORKS, 1.0), (BY_MATH_VERIFY, 1.0), ("import threading\ndef half(): return 0.5, True\n", 0.0))
-
-
-def ran(project: Path, text: str, *more: str, file: str = "graders.py") -> subprocess.CompletedProcess[str]:
-    """A run of two steps with a reward function of one's own, whose manager scores one response each time."""
-    (project / file).write_text(text)
-    chosen = ("reward.reward_manager.name=naive", f"reward.custom_reward_function.path={file}")
-    return forked(project, "main.py", *SMALL, "trainer.default_local_dir=run", *chosen, *more)
-
-
-def seen(project: Path, done: subprocess.CompletedProcess[str]) -> list[tuple[float, float]]:
-    """Of each step, the share of samples that were scored in the main thread, and their mean score."""
-    assert done.returncode == 0, done.stderr
-    assert "interrupted" not in done.stderr
-    rows = metrics_of(project / "run")
-    shutil.rmtree(project / "run")
-    return [(row["reward/here/mean"], row["critic/score/mean"]) for row in rows]
 
 
 def test_a_function_runs_in_the_main_thread_where_it_has_to(project: Path) -> None:
-    copied, hook = project / "toy/custom/from_run/graders.py", "from toy.custom.from_run.graders import compute_score\n"
-    copied.parent.mkdir()
-    copied.write_text(LIMITED)
-    for text, file in ((LIMITED, "graders.py"), (hook, "toy/custom/verl_reward.py")):
-        (here, score), (here_as_well, _) = seen(project, ran(project, text, file=file))
-        assert here == here_as_well == 1.0
-        assert -1 < score < 1  # some were stopped
-    for text, here in GRADERS:
-        assert seen(project, ran(project, text + HALF)) == [(here, 0.5)] * 2, text
+    def ran(text: str, *more: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        (project / "graders.py").write_text(text)
+        chosen = ("reward.reward_manager.name=naive", "reward.custom_reward_function.path=graders.py")
+        shutil.rmtree(project / "run", ignore_errors=True)
+        return check_forked(project, "main.py", *SMALL, "trainer.default_local_dir=run", *chosen, *more, code=code)
 
-
-def test_what_it_raises_there_is_named(project: Path) -> None:
-    done = ran(project, LIMITED, "+reward.custom_reward_function.reward_kwargs.fail=true")
-    assert done.returncode != 0
+    for text, here, scores in ((LIMITED, 1.0, (-0.999, 0.999)), (FORKS, 1.0, (0.5, 0.5)), (PLAIN, 0.0, (0.5, 0.5))):
+        assert "interrupted" not in ran(text).stderr
+        for row in metrics_of(project / "run"):
+            assert row["reward/here/mean"] == here, text
+            assert scores[0] <= row["critic/score/mean"] <= scores[1], text
+    done = ran(LIMITED, "+reward.custom_reward_function.reward_kwargs.fail=true", code=1)
     assert "error: the reward raised KeyError: 'MainThread'" in done.stderr
     assert "graders.py:" in done.stderr
+
+
+# The kernel refuses larger files, as it refuses what a full disk has no room for, and no library can tell why.
+# Python 3.11 takes a bytecode file that was cut short for a whole one, so none is written.
+LIMIT = """
+import resource, runpy, sys
+sys.dont_write_bytecode = True
+resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
+"""
+MAIN = "runpy.run_path('main.py', run_name='__main__')\n"
+SCRIPT = (
+    "from toy import LocalPPOTrainer, load_config\nLocalPPOTrainer(load_config('trainer.logger=[console]'){more})\n"
+)
+FULL = f"error: the disk takes no more: {os.strerror(errno.EFBIG)}\nhint: make room, or "
+
+
+def test_an_error_in_a_script_is_plain(project: Path) -> None:
+    """What can be put right, as a disk that is full, has no traceback; else it is Python's own, without a rank."""
+    words = f"sys.argv = {['main.py', *overrides()]}\n"
+    for program, said in (
+        (LIMIT + words + MAIN, FULL),  # while the toy model's weights are written
+        (LIMIT + SCRIPT.format(more=""), FULL),
+        (
+            SCRIPT.format(more=", train_dataset=[{'prompt': ''}]"),
+            "error: train_dataset, row 0: the prompt is empty\nhin",
+        ),
+        (SCRIPT.format(more="") + "raise RuntimeError('mine')", "\nRuntimeError: mine\n"),
+    ):
+        done = check_forked(project, "-c", program, code=1)
+        assert said in done.stderr
+        assert ("Traceback" in done.stderr) == ("RuntimeError" in program)
+        assert "rank0" not in done.stderr
+
+
+def test_a_run_says_something_before_it_loads_torch(project: Path) -> None:
+    without = f"import runpy, sys; sys.modules['torch'] = None; sys.argv = ['main.py']; {MAIN}"
+    assert python(project, "-c", without).stderr.startswith("loading torch and transformers")

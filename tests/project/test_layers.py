@@ -1,6 +1,5 @@
 """Templates, newest first: the newest release is `base/` and its siblings, and `until/V/` is what older ones need."""
 
-import re
 import shutil
 from functools import cache
 from pathlib import Path
@@ -9,12 +8,9 @@ import pytest
 
 from extractor.pipeline.generate import complete, list_recipes
 from extractor.pipeline.render import map_templates, render_config
-from extractor.pipeline.render.layers import UNTIL, list_engine_layers, list_engine_modes, map_files
-from extractor.pipeline.render.presets import ESTIMATOR, LOSS, match_preset, read_presets
-from extractor.pipeline.render.shims import select_shims
+from extractor.pipeline.render.layers import UNTIL, list_engine_layers, list_engine_modes
+from extractor.pipeline.render.presets import ESTIMATOR, match_preset, read_presets
 from extractor.values import releases, resources
-from extractor.values.configtree.rename import rename_keys
-from extractor.values.configtree.yaml_text import UnsupportedYaml
 from extractor.values.options import Options
 
 EVERY = [
@@ -36,122 +32,27 @@ def chosen(release: str) -> dict[str, set[str]]:
     return found
 
 
-def test_the_newest_release_needs_no_template_of_older_ones() -> None:
+def test_each_release_uses_the_templates_that_are_there_for_it() -> None:
+    """The newest none of older ones; and of those named after a release each is one of its files."""
     newest = releases.list_supported()[-1]
-    used = {template for templates in chosen(newest).values() for template in templates}
-    assert used
-    assert not [template for template in used if template.startswith(f"{UNTIL}/")]
-
-
-def test_every_template_of_older_releases_is_used_by_the_release_that_it_is_named_after() -> None:
+    assert not [one for templates in chosen(newest).values() for one in templates if one.startswith(f"{UNTIL}/")]
     root = resources.find_templates() / UNTIL
     there = {path.relative_to(root.parent).as_posix() for path in root.rglob("*") if path.is_file()}
-    used = set()
-    for folder in root.iterdir():
-        assert folder.name in releases.list_supported()[:-1]
-        used |= {template for templates in chosen(folder.name).values() for template in templates}
+    used = {one for folder in root.iterdir() for templates in chosen(folder.name).values() for one in templates}
     assert {path for path in there if not path.endswith(".absent")} <= used
-    for path in there - used:
-        _, release, part = path.removesuffix(".absent").split("/", 2)
-        manifest, options = next(item for item in EVERY if item[0].release == release)
-        place = part.partition("/")[2].removesuffix(".jinja").replace("__package__", "toy")
-        assert place not in map_templates(manifest, options)
-        assert (resources.find_templates() / part).is_file()
+    assert [
+        path for path in there - used if not (root.parent / path.split("/", 2)[2][: -len(".absent")]).is_file()
+    ] == []
 
 
-@pytest.mark.parametrize("release", releases.list_supported())
-def test_the_first_line_of_a_file_names_its_template(release: str) -> None:
-    manifest, options = next(item for item in EVERY if item[0].release == release)
-    templates = map_templates(manifest, options)
-    files = render_config(manifest, options)
-    assert len(files) > 15
-    for path, text in files.items():
-        # Whichever release it is for: the line does not change where a release gets a file of its own.
-        name = re.sub(r"^until/[^/]+/", "", templates[path][-1])
-        assert text.splitlines()[0].startswith(f"# vextract:template {name}"), path
-
-
-def test_no_template_names_a_template() -> None:
-    """Its own name, copied from a project, would stand twice in what is made of it; another's would be wrong."""
-    heads = re.compile(r"\A(?:.*\n)?.*vextract:template +[^-\s]")
-    files = [
-        path for path in resources.find_templates().rglob("*") if path.is_file() and "__pycache__" not in path.parts
-    ]
-    assert len(files) > 300
-    assert [str(path) for path in files if heads.match(path.read_text(encoding="utf-8"))] == []
-
-
-def test_of_several_templates_the_nearest_release_wins() -> None:
-    manifest, options = next(item for item in EVERY if item[0].release == "0.6.1")
-    assert map_templates(manifest, options)["toy/workers/actor.py"] == (
-        "base/__package__/workers/actor.py",
-        "until/0.7.1/base/__package__/workers/actor.py",
-    )
-    assert "tests/test_reward_managers.py" not in map_files(["base", "until/0.7.0/base"], "toy")
-
-
-@pytest.mark.parametrize(
-    "release",
-    [
-        pytest.param(release, marks=() if release == releases.find_default() else pytest.mark.slow)
-        for release in releases.list_supported()
-    ],
-)
-def test_a_run_with_the_settings_of_a_preset_has_that_preset(release: str) -> None:
-    manifest = releases.load(release)
-    found = read_presets(manifest)
-    assert set(found) == set(manifest.algorithms)
-    assert {name: match_preset(settings, manifest) for name, settings in found.items()} == {
-        name: name for name in found
-    }
-
-
-def test_a_loss_says_more_than_the_estimator() -> None:
-    manifest = releases.load(releases.list_supported()[-1])
-    assert match_preset({ESTIMATOR: "rloo", LOSS: "gspo"}, manifest) == "gspo"
-    assert match_preset({}, manifest) == "ppo"
-    assert match_preset({ESTIMATOR: "grpo", LOSS: "mine"}, manifest) is None
-
-
-NEW = """\
-# Of the file.
-data:
-  size: 4  # four
-# Above the section.
-reward:
-  name: env
-  # What it takes.
-  more:
-    buffer:
-      # How long.
-      len: 2
-
-      log: false
-other: [1, 2]
-"""
-
-
-def test_a_section_moves_whole_with_its_comments() -> None:
-    names = {"reward.name": "old.manager", "reward.more.buffer": "old.long", "reward.more": "old.kwargs"}
-
-    def rename(key: str) -> str | None:
-        for new, old in sorted(names.items(), key=lambda pair: -len(pair[0])):
-            if key == new or key.startswith(f"{new}."):
-                return old + key.removeprefix(new)
-        return None
-
-    assert rename_keys(NEW, rename) == (
-        "# Of the file.\ndata:\n  size: 4  # four\n"
-        "old:\n  # Above the section.\n  manager: env\n"
-        "  # What it takes.\n  long:\n    # How long.\n    len: 2\n\n    log: false\n"
-        "other: [1, 2]\n"
-    )
-    assert rename_keys(NEW, lambda key: None) == NEW
-
-
-def test_a_section_that_would_be_in_two_places_is_refused() -> None:
-    with pytest.raises(UnsupportedYaml, match="data twice"):
-        rename_keys(NEW, lambda key: f"data.{key}" if key.startswith("reward") else None)
+@pytest.mark.slow
+def test_a_run_with_the_settings_of_a_preset_has_that_preset() -> None:
+    for release in releases.list_supported():
+        manifest = releases.load(release)
+        found = read_presets(manifest)
+        assert set(found) == set(manifest.algorithms)
+        matched = {name: match_preset(settings, manifest) for name, settings in found.items()}
+        assert matched == {name: name for name in found}, release
 
 
 @pytest.fixture
@@ -163,14 +64,6 @@ def copied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for known in (list_engine_layers, list_engine_modes):
         known.cache_clear()
     return tmp_path
-
-
-def test_what_an_installer_has_compiled_is_no_template(copied: Path) -> None:
-    for folder in ("base", "command"):
-        (copied / "templates" / folder / "__pycache__").mkdir(exist_ok=True)
-        (copied / "templates" / folder / "__pycache__/x.cpython-310.pyc").write_bytes(b"\xcd\xcd")
-    listed = map_files(["base", *(f"command/{item.name}" for item in (copied / "templates/command").iterdir())], "toy")
-    assert not [path for path in listed if path.endswith(".pyc")]
 
 
 def declared(copied: Path, line: str) -> str:
@@ -196,23 +89,6 @@ def test_a_preset_is_one_file_and_its_name_in_a_manifest(copied: Path) -> None:
     assert match_preset({ESTIMATOR: "mine"}, loaded) == "mine"
 
 
-def test_an_engine_is_one_folder_and_its_name_in_a_manifest(copied: Path) -> None:
-    mine = copied / "templates/engine/mine"
-    (mine / "__package__/workers").mkdir(parents=True)
-    (mine / "__package__/workers/rollout_engine.py").write_text("# vextract:template - edit freely\nMINE = True\n")
-    (mine / "engine.toml").write_text('shares = ["server"]\nmodes = ["async"]\n')
-    newest = declared(copied, 'engines = {add = ["mine"]}')
-    loaded = releases.load(newest)
-    options = complete(Options("toy", newest, engine="mine"), loaded)
-    found = map_templates(loaded, options)
-    assert found["toy/workers/rollout_engine.py"] == ("engine/mine/__package__/workers/rollout_engine.py",)
-    assert found["toy/workers/servers/http.py"] == ("engine/server/__package__/workers/servers/http.py",)
-    assert not [path for path in found if path.endswith("engine.toml")]
-    assert "\n    mode: async\n" in render_config(loaded, options)["config/ppo_trainer.yaml"]
-    plain = set(map_templates(loaded, Options("toy", newest, engine="hf")))
-    assert set(found) - plain >= {"toy/workers/servers/http.py"}
-
-
 def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
     before = releases.list_supported()[-1]
     text = (copied / f"manifests/verl-{before}.toml").read_text(encoding="utf-8")
@@ -227,37 +103,3 @@ def test_a_release_that_changes_nothing_is_one_manifest(copied: Path) -> None:
         assert map_templates(newest, Options("toy", "9.9.9", engine)) == map_templates(
             last, Options("toy", before, engine)
         )
-
-
-TEXT = '''"""Two animals."""
-
-from __future__ import annotations
-
-import os
-from typing import Any, NoReturn
-
-from .others import zebra
-
-LEGS = 4
-
-
-def bear(name: str) -> Any:
-    """Growl."""
-    return os.fspath(name), LEGS
-
-
-def lion() -> NoReturn:
-    """Roar."""
-    raise zebra
-'''
-
-
-def test_shims_bring_what_they_import_and_visitors_bring_no_module() -> None:
-    shims = {f"p/shims/{name}.py": text for name, text in (("__init__", '"""S."""\n'), ("zoo", TEXT))}
-    shims["p/shims/others.py"] = "zebra = ValueError()\n\n\nhorse = 1\n"
-    found = select_shims(shims, "p", ["from p.shims.zoo import bear\n"], ["from ..shims.others import horse\n"])
-    assert {*found} == {"p/shims/__init__.py", "p/shims/zoo.py"}
-    found = select_shims(shims, "p", ["from ..shims.zoo import (\n    lion,\n)\n"], ["from ..shims.zoo import bear\n"])
-    assert {*found} == {*shims}
-    assert found["p/shims/zoo.py"] == TEXT
-    assert found["p/shims/others.py"] == "zebra = ValueError()\n"

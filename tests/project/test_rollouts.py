@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.project.running import SMALL, check_forked, forked
+from tests.project.running import SMALL, check_forked
 from tests.project.support import TOGETHER, Configuration, Maker
 from tests.releases import newest_release
 
@@ -38,113 +38,84 @@ def test_rollouts_are_what_the_config_says(made: Maker, tmp_path: Path, release:
     check(json.loads(done.stdout.splitlines()[-1]), done.stderr)
 
 
-def test_a_model_that_does_not_say_that_it_samples_is_saved(made: Maker, tmp_path: Path) -> None:
-    """transformers reads such a generation config, and writes none."""
-    root = made(Configuration(newest_release()[-1].values[0])).root
-    code = "from toy.data.toy import ensure_toy_model as make; make({!r}, task='succ2')"
-    assert forked(root, "-c", code.format(str(tmp_path / "model"))).returncode == 0
-    file = tmp_path / "model" / "generation_config.json"
-    stored = {**json.loads(file.read_text(encoding="utf-8")), "do_sample": False, "temperature": 0.6, "top_p": 0.9}
-    file.write_text(json.dumps(stored), encoding="utf-8")
-    settings = ("scale=toy", *SMALL, "trainer.total_training_steps=1")
-    places = (f"actor_rollout_ref.model.path={tmp_path / 'model'}", f"trainer.default_local_dir={tmp_path / 'run'}")
-    check_forked(root, "main.py", *settings, *places)
-    (saved,) = (tmp_path / "run").glob("global_step_1/actor/**/generation_config.json")
-    kept = json.loads(saved.read_text(encoding="utf-8"))
-    assert (kept["temperature"], kept["top_p"], kept["do_sample"]) == (0.6, 0.9, True)
+# Trains every case that stdin asks for: a name, what is wrong with the engine, and settings.
+WATCHED = """
+import json, sys, toy
 
+def spoil(engine, wrong):
+    if wrong == "temperature":
+        engine.config.temperature = 0.55
+    if wrong == "stale":  # it has a copy of the weights, and does not take over updates
+        engine.shares_weights = False
+        engine.model = engine.module.model = engine._whole_copy()
+        engine.sync_weights()
+        engine.sync_weights = lambda: None
 
-def test_a_run_says_what_the_trainer_does_not_know(made: Maker, tmp_path: Path) -> None:
-    """However little it changes, and without the watch, which says how far it is."""
-    root = made(Configuration(newest_release()[-1].values[0])).root
-    key = "actor_rollout_ref.rollout"
-    settings = ("scale=toy", *SMALL, "local.save_last=false", "trainer.total_training_steps=1")
-    asked = (f"{key}.repetition_penalty=1.001", f"{key}.min_p=1e-6")
-    done = check_forked(root, "main.py", *settings, *asked, f"trainer.default_local_dir={tmp_path}")
-    said = done.stdout + done.stderr
-    assert said.count("the engine samples with rollout.min_p=1e-06, rollout.repetition_penalty=1.001, which the") == 1
-    assert f"hint: set {key}.min_p=0 {key}.repetition_penalty=1" in said
-    assert "ignored from generation_config" not in said
+def train(wrong, settings):
+    given, said, rows = [], [], []
+    with toy.LocalPPOTrainer(toy.load_config(*settings)) as trainer:
+        trainer.watch.say = said.append
+        engine = trainer.rollouts.engine
+        spoil(engine, wrong)
+        write = engine.generate_sequences
+        def noting(*arguments, **settings):
+            output = write(*arguments, **settings)
+            given.append("rollout_log_probs" in output.batch.keys())
+            return output
+        engine.generate_sequences = noting
+        rows = [step.metrics for step in trainer.steps()]
+        weights = [float(weight.double().sum()) for weight in trainer.policy.module.parameters()]
+    means = [row.get("training/rollout_log_probs_diff_mean") for row in rows]
+    return {"said": said, "given": given, "means": means, "weights": weights}
 
-
-WATCH_DRIVER = Path(__file__).with_name("watch_driver.py")
-MEAN = "training/rollout_log_probs_diff_mean"
+print(json.dumps({name: train(*case) for name, case in json.load(sys.stdin).items()}))
+"""
 SETTINGS = ("scale=toy", *SMALL, "trainer.logger=[]", "local.save_last=false")
-LENGTH = "trainer.total_training_steps"
-OWN = "local.recompute_old_log_probs=true"
-WATCH = "local.rollout.mismatch"
-BFLOAT16 = ("actor_rollout_ref.rollout.dtype=bfloat16", f"{WATCH}.threshold=0.001")
-LEARNING = "actor_rollout_ref.actor.optim.lr=0.02"
-# What is wrong with the engine, and settings.
-CASES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "right": ("nothing", (f"{LENGTH}=4", f"{WATCH}.every=3")),
-    "right, all rows": ("nothing", (OWN,)),
-    "off": ("nothing", (f"{LENGTH}=4", f"{WATCH}.enable=false")),
-    "temperature": ("temperature", ()),
-    "stale, all rows": ("stale", (LEARNING, OWN)),
-    "top_p": ("nothing", ("actor_rollout_ref.rollout.top_p=0.8",)),
-    "bfloat16": ("nothing", BFLOAT16),
-    "penalty": ("nothing", ("actor_rollout_ref.rollout.repetition_penalty=1.01",)),
-    "penalty above the alarm": ("nothing", ("actor_rollout_ref.rollout.repetition_penalty=1.9",)),
+FOUR = "trainer.total_training_steps=4"
+ROLLOUT, WATCH = "actor_rollout_ref.rollout", "local.rollout.mismatch"
+LEARNING = ("actor_rollout_ref.actor.optim.lr=0.02", "local.recompute_old_log_probs=true")
+PENALTY = f"hint: set {ROLLOUT}.repetition_penalty=1"
+# What is wrong with the engine, settings, and what is said: nothing, or a part of the warning and the hint's beginning.
+CASES: dict[str, tuple[str, tuple[str, ...], list[str]]] = {
+    "right": ("nothing", (FOUR, f"{WATCH}.every=3"), []),
+    "off": ("nothing", (FOUR, f"{WATCH}.enable=false"), []),
+    "temperature": (
+        "temperature",
+        (),
+        ["temperature: the engine's are those at about 0.55, and the trainer com", "hint"],
+    ),
+    "stale": ("stale", LEARNING, ["stale weights", "hint: "]),
+    "top_p": ("nothing", (f"{ROLLOUT}.top_p=0.8",), ["top_p=0.8 and top_k=-1", "hint: "]),
+    "below": (
+        "nothing",
+        (f"{ROLLOUT}.repetition_penalty=1.01",),
+        ["rollout.repetition_penalty=1.01, which the trainer's log-probabilities do not know", PENALTY],
+    ),
+    "above": (
+        "nothing",
+        (f"{ROLLOUT}.repetition_penalty=1.9",),
+        ["Likely cause: repetition_penalty=1.9: the trainer's log-probabilities do not know it", PENALTY],
+    ),
 }
 
 
-@pytest.fixture(scope="module", params=newest_release())
-def found(request: pytest.FixtureRequest, made: Maker, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
-    """What the watch says in each case; one process trains them all."""
-    runs = tmp_path_factory.mktemp("runs")
+@pytest.mark.parametrize("release", newest_release())
+def test_the_watch_says_once_what_is_wrong_with_an_engine(made: Maker, release: str, tmp_path: Path) -> None:
+    """A right one is looked at when it is asked for, and watching changes no weight."""
     asked = {
-        name: (wrong, [*SETTINGS, *settings, f"trainer.default_local_dir={runs / str(number)}"])
-        for number, (name, (wrong, settings)) in enumerate(CASES.items())
+        name: (wrong, [*SETTINGS, *settings, f"trainer.default_local_dir={tmp_path / name}"])
+        for name, (wrong, settings, _) in CASES.items()
     }
-    done = check_forked(
-        made(Configuration(request.param, features=("watch",))).root, str(WATCH_DRIVER), stdin=json.dumps(asked)
-    )
+    root = made(Configuration(release, features=("watch",))).root
+    done = check_forked(root, "-c", WATCHED, stdin=json.dumps(asked))
+    found = json.loads(done.stdout.splitlines()[-1])
+    for name, (_, _, expected) in CASES.items():
+        said = found[name]["said"]
+        assert len(said) == len(expected), (name, said)
+        assert all(part in text for part, text in zip(expected, said, strict=True)), (name, said)
     # Up to 0.5.0 upstream's actor computes its own log-probabilities in each step, which is compared then.
-    looks = [True, True, True, request.param <= "0.5.0"]  # two, and every third
-    return {**json.loads(done.stdout.splitlines()[-1]), "looks": looks}
-
-
-def test_a_right_engine_is_watched_and_nothing_is_said(found: dict[str, Any]) -> None:
-    for name in ("right", "right, all rows"):
-        assert found[name]["said"] == []
-        assert all(row[MEAN] < 1e-5 for row in found[name]["watched"] if row)
-    assert [MEAN in row for row in found["right"]["watched"]] == found["looks"]
-    assert all(found["right, all rows"]["watched"])
-
-
-def test_the_engine_is_asked_only_where_somebody_looks(found: dict[str, Any]) -> None:
-    """For log-probabilities it needs time."""
-    assert found["right"]["given"] == found["looks"]
-    assert all(found["right, all rows"]["given"])
+    looks = [True, True, True, release <= "0.5.0"]  # two, and every third
+    assert [mean is not None and mean < 1e-5 for mean in found["right"]["means"]] == looks
+    assert found["right"]["given"] == looks, "log-probabilities take time: the engine is asked where somebody looks"
     assert not any(found["off"]["given"])
-
-
-def test_watching_changes_no_weight(found: dict[str, Any]) -> None:
-    assert found["off"]["watched"] == [{}] * 4
     assert found["off"]["weights"] == found["right"]["weights"]
-
-
-@pytest.mark.parametrize(
-    ("name", "cause"),
-    [
-        ("temperature", "temperature: the engine's are those at about 0.55, and the trainer computes with 1"),
-        ("stale, all rows", "stale weights"),
-        ("top_p", "top_p=0.8 and top_k=-1"),
-        ("bfloat16", "dtype: the engine computes in bfloat16, and the trainer in float32"),
-    ],
-)
-def test_the_alarm_names_the_cause_once(found: dict[str, Any], name: str, cause: str) -> None:
-    warning, hint = found[name]["said"]
-    assert warning.startswith("warning: the rollout engine and the trainer disagree")
-    assert cause in warning
-    assert hint.startswith("hint: ")
-
-
-def test_what_the_trainer_does_not_know_is_said_below_the_alarm_and_above_it(found: dict[str, Any]) -> None:
-    warning, hint = found["penalty"]["said"]
-    assert "samples with rollout.repetition_penalty=1.01, which the trainer's log-probabilities do not know" in warning
-    assert hint == "hint: set actor_rollout_ref.rollout.repetition_penalty=1"
-    warning, hint = found["penalty above the alarm"]["said"]
-    assert "Likely cause: repetition_penalty=1.9: the trainer's log-probabilities do not know it" in warning
-    assert hint == "hint: set actor_rollout_ref.rollout.repetition_penalty=1"

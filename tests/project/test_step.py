@@ -1,49 +1,42 @@
-"""A step as a reader of the trainer follows it: how deep it goes, and what the batch has after each phase."""
+"""A step as a reader of the trainer follows it: how deep it goes, and where a breakpoint stops."""
 
 import ast
 import json
 import re
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from tests.project.running import check_forked, overrides, started
-from tests.project.support import PACKAGE, REPOSITORY, Configuration, Maker, copy_of
+from tests.project.support import PACKAGE, REPOSITORY, Configuration, Maker
 from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 ALGORITHMS = f"{PACKAGE}/vendored/algorithms/core_algos.py"
-DRIVER = Path(__file__).with_name("step_driver.py")
 MOST_FRAMES = 9
 WITH_CRITIC = Configuration(NEWEST[-1], features=("critic",), algorithm="ppo")
-PROMPT, RESPONSE = 16, 8
-# "# adv: `returns` and `advantages` (bs, R) float32": what a comment of train_step says of a phase.
-PHASE = re.compile(r"^ {12}# (?P<phase>\w+): (?P<text>.*(?:\n {12}# .*)*)", re.MULTILINE)
-COLUMNS = re.compile(r"(?P<names>`\w+`(?:(?:, | and )`\w+`)*) \(bs, (?P<length>P|R|P \+ R)\)")
-LENGTHS = {"P": PROMPT, "R": RESPONSE, "P + R": PROMPT + RESPONSE}
+# Prints the functions on the way from `main` to verl's loss.
+FRAMES = f"""
+import json, sys, main as program
+from {PACKAGE}.workers import actor
+loss = actor.ppo_loss
+def noting(*arguments, **settings):
+    frame, names = sys._getframe(1), ["ppo_loss"]
+    while frame.f_code is not program.main.__code__:
+        names.append(frame.f_code.co_name)
+        frame = frame.f_back
+    found[:] = ["main", *reversed(names)]
+    return loss(*arguments, **settings)
+actor.ppo_loss, found = noting, []
+assert program.main(sys.argv[1:]) == 0
+print(json.dumps(found))
+"""
 
 
-@pytest.fixture(scope="module")
-def seen(made: Maker, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Any]:
-    """What the driver saw of a step with every phase."""
-    root = copy_of(made(WITH_CRITIC), tmp_path_factory.mktemp("step"))
-    settings = overrides(
-        "trainer.total_training_steps=1",
-        "algorithm.use_kl_in_reward=true",
-        "local.recompute_old_log_probs=true",
-        f"data.max_prompt_length={PROMPT}",
-        f"data.max_response_length={RESPONSE}",
-    )
-    check_forked(root, str(DRIVER), "seen.json", *settings)
-    return json.loads((root / "seen.json").read_text(encoding="utf-8"))
-
-
-def test_from_main_to_the_loss(seen: Mapping[str, Any]) -> None:
-    stack = seen["stack"]
-    assert stack[:3] == ["main", "steps", "train_step"]
-    assert stack[-1] == "ppo_loss"
+def test_from_main_to_the_loss(project: Path) -> None:
+    done = check_forked(project, "-c", FRAMES, *overrides("trainer.total_training_steps=1"))
+    stack = json.loads(done.stdout.splitlines()[-1])
+    assert (stack[:3], stack[-1]) == (["main", "steps", "train_step"], "ppo_loss")
     assert len(stack) <= MOST_FRAMES, stack
 
 
@@ -61,30 +54,6 @@ def test_no_method_of_the_engine_is_replaced(made: Maker) -> None:
             assert not names & methods, file.name
 
 
-def test_the_table_of_what_the_batch_has(made: Maker, seen: Mapping[str, Any]) -> None:
-    root = made(WITH_CRITIC).root
-    text = (root / PACKAGE / "training/trainer.py").read_text(encoding="utf-8")
-    stated: dict[str, dict[str, tuple[int, str]]] = {}
-    for phase in PHASE.finditer(text):
-        said = re.sub(r"\n *# ", " ", phase["text"])
-        for match in COLUMNS.finditer(said):
-            kind = re.search(r"int64|float32", said[match.end() :])
-            for name in re.findall(r"\w+", match["names"].replace(" and ", " ")):
-                if name != "rollout_log_probs":  # those that an engine gives
-                    stated.setdefault(phase["phase"], {})[name] = (LENGTHS[match["length"]], kind[0])
-    # What was generated is put into the batch when the phase is over; the next one has it.
-    phases = {"gen" if name == "reward" else name: columns for name, columns in seen["phases"].items()}
-    assert list(stated) == [name for name in phases if name in stated]
-    known: set[str] = set()
-    for name in stated:
-        new = {column: value for column, value in phases[name].items() if column not in known}
-        rows = {shape[0] for shape, _ in new.values()}
-        assert rows == {8 * 4}
-        assert {column: (shape[1], kind) for column, (shape, kind) in new.items()} == stated[name]
-        known |= new.keys()
-    assert not {column for columns in phases.values() for column in columns} - known
-
-
 def advantage_lines(root: Path) -> range:
     """The statements of GRPO's advantage, which a plain run calls."""
     for node in ast.parse((root / ALGORITHMS).read_text(encoding="utf-8")).body:
@@ -97,15 +66,10 @@ def test_a_breakpoint_in_core_algos(project: Path) -> None:
     """It is reached in the process that the user started."""
     line = advantage_lines(project)[0]
     commands = [
-        f"b {ALGORITHMS}:{line}",
-        "c",
-        "import os, threading",
+        *(f"b {ALGORITHMS}:{line}", "c", "import os, threading"),
         "p 'here', os.getpid(), threading.current_thread() is threading.main_thread()",
         "p 'shape', tuple(token_level_rewards.shape)",
-        "where",
-        f"clear {ALGORITHMS}:{line}",
-        "c",
-        "q",
+        *("where", f"clear {ALGORITHMS}:{line}", "c", "q"),
     ]
     typed, output = project / "typed", project / "output"
     typed.write_text("\n".join(commands) + "\n", encoding="utf-8")
@@ -124,11 +88,8 @@ def test_a_breakpoint_in_core_algos(project: Path) -> None:
 
 def test_the_line_in_the_readme(project: Path) -> None:
     """The README suggests a place to stop at: it must be a statement that a plain run comes by."""
-    found = re.search(
-        r"# b myproj/vendored/algorithms/core_algos\.py:(\d+)", (REPOSITORY / "README.md").read_text(encoding="utf-8")
-    )
-    line = int(found.group(1))
-    assert line in advantage_lines(project)
+    readme = (REPOSITORY / "README.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"# b myproj/vendored/algorithms/core_algos\.py:(\d+)", readme)
     code = compile((project / ALGORITHMS).read_text(encoding="utf-8"), ALGORITHMS, "exec")
     (function,) = [item for item in code.co_consts if getattr(item, "co_name", "") == "compute_grpo_outcome_advantage"]
-    assert line in [number for _, _, number in function.co_lines()]
+    assert int(line) in {number for _, _, number in function.co_lines()} & {*advantage_lines(project)}

@@ -1,14 +1,12 @@
 """A run in a real terminal of several widths: the table, its clock, and what is printed meanwhile."""
 
 import io
-import os
 import re
 import signal
-import subprocess
 import sys
 import textwrap
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,19 +55,6 @@ def root(made: Maker, tmp_path: Path) -> Path:
     return copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path)
 
 
-@pytest.fixture
-def terminal() -> Iterator[Callable[..., Terminal]]:
-    opened: list[Terminal] = []
-
-    def start(*arguments: Any, **variables: Any) -> Terminal:
-        opened.append(Terminal(*arguments, **variables))
-        return opened[-1]
-
-    yield start
-    for each in opened:
-        each.close(force=True)
-
-
 VIEW = f"""
     import logging, os, sys, warnings
     logging.basicConfig()
@@ -91,12 +76,7 @@ def viewing(code: str) -> list[str]:
     return ["-c", textwrap.dedent(VIEW) + textwrap.dedent(code)]
 
 
-def frames(text: str) -> list[list[str]]:
-    """The lines of each time that the table was drawn."""
-    return [part.split("\n") for part in re.split(r"(?=(?:project / run  )?step \d+/9  )", text)[1:]]
-
-
-def test_the_least_important_columns_give_way(root: Path, terminal: Callable[..., Terminal]) -> None:
+def test_the_least_important_columns_give_way(root: Path) -> None:
     code = """
         view.row(1, METRICS)
         with timed("step", {}), timed("gen", {}):
@@ -105,17 +85,18 @@ def test_the_least_important_columns_give_way(root: Path, terminal: Callable[...
     """
     all_columns = "step reward val acc s/step length KL entropy vf loss tokens/s clipped"
     for columns, expected in ((40, "step reward val acc"), (120, all_columns)):
-        shown = terminal(root, viewing(code), columns)
-        shown.wait_for(lambda text: re.search("^gen  .*ms", text, re.MULTILINE))
-        shown.send("\n")
-        assert shown.finish() == 0
-        (frame,) = [frame for frame in frames(shown.text) if any(line.startswith("gen  ") for line in frame)][-1:]
+        with Terminal(root, viewing(code), columns) as shown:
+            shown.wait_for(lambda text: re.search("^gen  .*ms", text, re.MULTILINE))
+            shown.send("\n")
+            assert shown.finish() == 0
+            drawn = [part.split("\n") for part in re.split(r"(?=(?:project / run  )?step \d+/9  )", shown.text)[1:]]
+        (frame,) = [frame for frame in drawn if any(line.startswith("gen  ") for line in frame)][-1:]
         assert " ".join(next(line for line in frame if " reward " in line).split()) == expected
         assert [line for line in frame if len(line) > columns or "…" in line] == []
         assert any(line.startswith("time    gen 9.6 s, old_log_prob 0:02:05") for line in frame)
 
 
-def test_the_clock_moves_while_a_phase_lasts(root: Path, terminal: Callable[..., Terminal]) -> None:
+def test_the_clock_moves_while_a_phase_lasts(root: Path) -> None:
     """The whole program, with a reward that takes its time, prints and logs; then Ctrl-C."""
     go = root / "go"
     (root / "slow.py").write_text(
@@ -133,33 +114,30 @@ def test_the_clock_moves_while_a_phase_lasts(root: Path, terminal: Callable[...,
         """)
     )
     settings = ("reward.custom_reward_function.path=slow.py", "trainer.total_training_steps=100000")
-    shown = terminal(root, ["main.py", *overrides(*settings)], 80)
-    shown.wait_for(lambda text: len(set(re.findall(r"reward +(\d[\d a-z.]* m?s)", text))) >= 4)
-    assert "step 1/" not in shown.text
-    assert "the hook prints" in shown.text
-    assert "WARNING:hook:the hook logs" in shown.text
-    go.touch()
-    shown.wait_for(lambda text: re.search(r"step ([2-9]|\d\d+)/100000", text))
-    assert "vf loss" not in shown.text
-    shown.kill(signal.SIGINT)
-    assert shown.finish() == 130
+    with Terminal(root, ["main.py", *overrides(*settings)], 80) as shown:
+        shown.wait_for(lambda text: len(set(re.findall(r"reward +(\d[\d a-z.]* m?s)", text))) >= 4)
+        assert "step 1/" not in shown.text
+        assert "the hook prints" in shown.text
+        assert "WARNING:hook:the hook logs" in shown.text
+        go.touch()
+        shown.wait_for(lambda text: re.search(r"step ([2-9]|\d\d+)/100000", text))
+        assert "vf loss" not in shown.text
+        shown.kill(signal.SIGINT)
+        assert shown.finish() == 130
     raw = shown.logfile_read.getvalue()
     assert raw.rindex("\x1b[?25h") > raw.rindex("\x1b[?25l")  # the cursor is shown again
 
 
-def test_nothing_that_is_printed_is_lost(root: Path, terminal: Callable[..., Terminal]) -> None:
+def test_nothing_that_is_printed_is_lost(root: Path) -> None:
     code = """
         import threading
-        def write(name):
-            for number in range(50):
-                print(f"{name} {number}.")
-        threads = [threading.Thread(target=write, args=(name,)) for name in ("one", "two")]
-        for thread in threads: thread.start()
+        thread = threading.Thread(target=lambda: [print(f"one {number}.") for number in range(50)])
+        thread.start()
         for number in range(50):
             view.row(number, METRICS)
             logging.getLogger("x").warning("log %d.", number)
             print("err %d." % number, file=sys.stderr)
-        for thread in threads: thread.join()
+        thread.join()
         child = os.fork()
         if child == 0:
             print("child.", flush=True)
@@ -169,74 +147,39 @@ def test_nothing_that_is_printed_is_lost(root: Path, terminal: Callable[..., Ter
         view.close()
         print("the end")
     """
-    shown = terminal(root, viewing(code), 80)
-    assert shown.finish() == 0
-    for name in ("one", "two", "WARNING:x:log", "err"):
+    with Terminal(root, viewing(code), 80) as shown:
+        assert shown.finish() == 0
+    for name in ("one", "WARNING:x:log", "err"):
         assert [n for n in range(50) if f"{name} {n}." not in shown.text] == []
     assert "child." in shown.text
     assert "WARNING:x:child's log." in shown.text
     assert shown.text.rstrip().endswith("the end")
 
 
-def test_a_table_that_cannot_be_drawn_ends_no_run(root: Path, terminal: Callable[..., Terminal]) -> None:
-    code = """
-        view.row(1, METRICS)
-        view._rows.append((2, {"reward": 0.25}))
-        input()
-        print("going on")
-        input()
-        view._rows.pop()
-        view.row(3, METRICS)
-        input()
-        view.close()
-    """
-    shown = terminal(root, viewing(code), 120)
-    shown.wait_for(lambda text: "cannot draw the table" in text)
-    shown.send("\n")
-    shown.wait_for(lambda text: "going on" in text)
-    shown.send("\n")
-    shown.wait_for(lambda text: "tokens/s" in text.rpartition("going on")[2])
-    shown.send("\n")
-    assert shown.finish() == 0
-
-
-def test_a_terminal_that_cannot_go_back_up_gets_lines(root: Path, terminal: Callable[..., Terminal]) -> None:
+def test_a_terminal_that_cannot_go_back_up_gets_lines(root: Path) -> None:
     code = """
         view.row(1, METRICS)
         view.message("done \u2713")
         view.close()
     """
     for variables in ({"TERM": "dumb"}, {"JPY_PARENT_PID": "1"}, {"PYTHONIOENCODING": "ascii"}):
-        shown = terminal(root, viewing(code), 80, **variables)
-        assert shown.finish() == 0
+        with Terminal(root, viewing(code), 80, **variables) as shown:
+            assert shown.finish() == 0
         assert "\x1b" not in shown.logfile_read.getvalue(), variables
         lines = shown.text.splitlines()
         assert lines[0].startswith("step 1/9  reward 0.250  val 0.750")
         assert lines[-1].startswith("done")
 
 
-def test_a_reader_that_leaves_ends_no_run(root: Path) -> None:
-    """`python main.py | head`: what it prints goes nowhere, and the run reaches its end."""
-    reader, writer = os.pipe()
-    os.close(reader)
-    command = [sys.executable, "main.py", *overrides("trainer.experiment_name=unread", "trainer.save_freq=1")]
-    done = subprocess.run(command, cwd=root, env=environment(root), stdout=writer, stderr=subprocess.PIPE, text=True)
-    os.close(writer)
-    assert done.returncode == 0, done.stderr
-    assert "Traceback" not in done.stderr
-    assert "BrokenPipe" not in done.stderr
-    assert list(root.glob("**/unread/**/latest_checkpointed_iteration.txt"))
-
-
-def test_a_debugger_gets_the_terminal(root: Path, terminal: Callable[..., Terminal]) -> None:
+def test_a_debugger_gets_the_terminal(root: Path) -> None:
     for call in ("breakpoint()", "__import__('pdb').Pdb().set_trace()"):
         code = ("view.row(1, METRICS)", "secret = 41", call, "view.row(2, METRICS)", "view.close()")
-        shown = terminal(root, viewing("\n".join(code)), 80)
-        shown.wait_for(lambda text: "(Pdb) " in text)
-        before = len(shown.text)
-        shown.send("p secret + 1\n")
-        shown.wait_for(lambda text: "\n42\n" in text)
-        assert "reward" not in shown.text[before:]  # no table over it
-        shown.send("c\n")
-        assert shown.finish() == 0
+        with Terminal(root, viewing("\n".join(code)), 80) as shown:
+            shown.wait_for(lambda text: "(Pdb) " in text)
+            before = len(shown.text)
+            shown.send("p secret + 1\n")
+            shown.wait_for(lambda text: "\n42\n" in text)
+            assert "reward" not in shown.text[before:]  # no table over it
+            shown.send("c\n")
+            assert shown.finish() == 0
         assert "step 2/9  reward 0.250" in shown.text

@@ -1,23 +1,19 @@
 """Projects of every release train, as they are, with `python main.py`."""
 
-import json
 import math
 import re
 import shlex
-import shutil
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from omegaconf import OmegaConf
 
-from tests.project.running import check_forked, check_python, forked, metrics_of, overrides, train
-from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
-from tests.releases import NEWEST, newest_release
+from tests.project.running import check_forked, forked, overrides, train
+from tests.project.support import PACKAGE, Configuration, Maker, copy_of
+from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
 
@@ -77,59 +73,6 @@ def test_ppo_with_everything_at_once(made: Maker, tmp_path: Path, release: str) 
         assert optimizer_steps(torch.load(file, weights_only=True)) == {updates}
 
 
-@pytest.mark.thorough
-def test_log_probabilities_that_nothing_uses_change_nothing(made: Maker, tmp_path: Path) -> None:
-    """One update per batch takes its own log-probabilities: the same weights with and without computing them before."""
-    weights = []
-    for setting in ("null", "true"):
-        root = copy_of(made(Configuration(NEWEST[-1], "hf")), tmp_path / setting)
-        rows = train(root, f"local.recompute_old_log_probs={setting}", "trainer.save_freq=2")
-        assert ("timing_s/old_log_prob" in rows[-1]) == (setting == "true")
-        (file,) = root.glob("checkpoints/*/*/global_step_2/actor/model.safetensors")
-        weights.append(file.read_bytes())
-        entropies = [row["actor/entropy"] for row in rows]
-    assert weights[0] == weights[1]
-    assert all(entropy > 0 for entropy in entropies)
-
-
-def test_garbage_is_collected_once_all_is_imported_and_what_imports_slowly_is_not(project: Path) -> None:
-    code = """
-        import gc, runpy, sys
-        from torch.optim.optimizer import register_optimizer_step_post_hook
-        seen = []
-        slow = {"datasets", "torch.distributed.checkpoint"}  # few rows of text do without
-        note = lambda *_: seen.append((gc.isenabled(), gc.get_freeze_count(), slow & sys.modules.keys()))
-        register_optimizer_step_post_hook(note)
-        try:
-            runpy.run_path("main.py", run_name="__main__")
-        except SystemExit as end:
-            assert not end.code
-        enabled, frozen, imported = seen[0]
-        assert enabled
-        assert frozen > 100_000
-        assert not imported, imported
-    """
-    check_python(project, "-c", textwrap.dedent(code), *overrides("trainer.total_training_steps=1"))
-
-
-def test_any_batch_can_be_balanced(made: Maker) -> None:
-    code = """
-        import torch
-        from toy.vendored.protocol import DataProto
-        from toy.training.balance import balance_batch
-        for rows in (1, 8, 15):
-            lengths = torch.arange(rows) % 5 + 1
-            mask = (torch.arange(6) < lengths[:, None]).long()
-            batch = DataProto.from_single_dict({"attention_mask": mask, "row": torch.arange(rows)})
-            metrics = balance_batch(batch, 2)
-            assert sorted(batch.batch["row"].tolist()) == list(range(rows)), rows
-            assert all(value >= 0 for value in metrics.values()), rows
-            assert (rows == 1) == (not metrics), rows
-    """
-    root = made(Configuration(NEWEST[-1], "hf", everything=True)).root
-    check_forked(root, "-c", textwrap.dedent(code))
-
-
 def optimizer_steps(state: Any) -> set[int]:
     """The values of every `step` in an optimizer's state, however it is nested."""
     if not isinstance(state, dict):
@@ -138,31 +81,15 @@ def optimizer_steps(state: Any) -> set[int]:
     return own.union(*map(optimizer_steps, state.values()))
 
 
-def test_a_python_without_the_packages_is_told_from_the_projects(root: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-S", "main.py"], cwd=root, capture_output=True, text=True, check=False, env={}
-    )
+def test_a_missing_package_is_told_from_a_missing_file(project: Path) -> None:
+    words = [sys.executable, "-S", "main.py"]
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=False, env={})
     assert (done.returncode, done.stdout) == (2, "")
     assert done.stderr.startswith(f"error: {sys.executable} has no package omegaconf\nhint: ")
-    assert ".venv/bin/python main.py" in done.stderr
-
-
-def test_a_file_that_was_removed_is_told_from_a_missing_package(project: Path) -> None:
     (project / PACKAGE / "vendored/protocol.py").unlink()
-    done = forked(project, "main.py")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert (
-        f"\nerror: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync --removed`"
-        in done.stderr
-    )
-
-
-def test_the_readme_names_settings_that_exist(root: Path) -> None:
-    settings = OmegaConf.create(forked(root, "main.py", "--cfg").stdout)
-    named = set(re.findall(r"\b([a-z_]+(?:\.[a-z_0-9]+)+)=", (root / "README.md").read_text(encoding="utf-8")))
-    assert len(named) > 10
-    missing = object()
-    assert [name for name in sorted(named) if OmegaConf.select(settings, name, default=missing) is missing] == []
+    done = check_forked(project, "main.py", code=2)
+    said = f"\nerror: the project has no module {PACKAGE}.vendored.protocol\nhint: `vextract sync --removed`"
+    assert said in done.stderr
 
 
 def test_a_run_that_has_ended_says_how_to_train_further(project: Path, tmp_path: Path) -> None:
@@ -175,64 +102,3 @@ def test_a_run_that_has_ended_says_how_to_train_further(project: Path, tmp_path:
     )
     assert "step 2/3" in done.stdout
     assert "step 1/3" not in done.stdout
-
-
-ROWS = [{"prompt": f"{a}{b}=", "ground_truth": "11"} for a in range(10) for b in range(4)]
-OTHERS: dict[tuple[str, ...], list[str]] = {
-    (): [],
-    ("data.shuffle=false", "local.seed=7"): [
-        "data.shuffle was True when the checkpoint was written, and is False",
-        "local.seed was 1 when the checkpoint was written, and is 7",
-    ],
-    ("data.train_files=fewer.jsonl",): ["rows was 40 when the checkpoint was written, and is 30"],
-}
-
-
-def test_what_a_run_goes_on_with_otherwise_is_said(made: Maker, tmp_path: Path) -> None:
-    """Other data, or another order than its checkpoint's."""
-    root = copy_of(made(Configuration(NEWEST[-1], "hf", features=("provenance",))), tmp_path)
-    for name, rows in {"all": ROWS, "fewer": ROWS[:30]}.items():
-        (root / f"{name}.jsonl").write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    files = ("data.train_files=all.jsonl", "data.val_files=all.jsonl", "data.env.name=null")
-    settings = overrides(*files, "trainer.save_freq=1", "trainer.total_training_steps=1")
-    done = check_forked(root, "main.py", *settings, "trainer.default_local_dir=first")
-    for number, (others, said) in enumerate(OTHERS.items()):
-        folder = f"again_{number}"
-        shutil.copytree(root / "first", root / folder)
-        (root / folder / "metrics.jsonl").write_text("")  # killed before the row of the saved step was written
-        more = (*others, f"trainer.default_local_dir={folder}", "trainer.total_training_steps=2")
-        done = check_forked(root, "main.py", *settings, *more)
-        notes = [line for line in done.stderr.splitlines() if line.startswith("note: ") and "no effect" not in line]
-        assert len(notes) == len(said), notes
-        for note, text in zip(notes, said, strict=True):
-            assert note.startswith(f"note: {text}")
-        assert [row["step"] for row in metrics_of(root / folder)] == [1, 2], "the row is in the checkpoint"
-
-
-@pytest.mark.thorough
-def test_each_run_of_a_sweep_has_a_directory_and_all_have_a_report(made: Maker, tmp_path: Path) -> None:
-    root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
-    where = tmp_path / "a run, of mine"
-    settings = (
-        *overrides("trainer.total_training_steps=1"),
-        f'trainer.default_local_dir="{where}"',
-        "actor_rollout_ref.actor.optim.lr=1e-6,1e-5",
-    )
-    done = check_forked(root, "main.py", "--multirun", *settings, "local.save_last=false")
-    assert sorted(path.name for path in (where / "sweep").iterdir()) == ["1_lr=1e-06", "2_lr=1e-05"]
-    rates = [(where / "sweep" / name / "config.yaml").read_text() for name in ("1_lr=1e-06", "2_lr=1e-05")]
-    assert ["lr: 1.0e-06" in rates[0], "lr: 1.0e-05" in rates[1]] == [True, True]
-    assert f"compare them: vextract report '{where}/sweep/1_lr=1e-06'" in done.stdout
-
-
-def test_a_sweep_that_cannot_be(made: Maker, tmp_path: Path) -> None:
-    """A mistake in any run is found before the first."""
-    root = made(Configuration(NEWEST[-1], "hf", features=TOGETHER)).root
-    for setting, said in (
-        ("preset=grpo,gpro", "did you mean grpo?"),
-        ("data.train_batch_size=interval(1,9)", "has no end of values\nhint: list some: "),
-        ("data.train_batch_sze=4,8", "did you mean data.train_batch_size"),
-    ):
-        done = forked(root, "main.py", "--multirun", *overrides(f"trainer.default_local_dir={tmp_path}"), setting)
-        assert (done.returncode, said in done.stderr) == (2, True), done.stderr
-    assert list(tmp_path.iterdir()) == []

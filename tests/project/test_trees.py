@@ -30,8 +30,6 @@ def test_our_files_are_whole(made: Maker, configuration: Configuration) -> None:
     """Each is told by its first lines; no name is defined twice, and none is a class of verl that the release lacks.
 
     What features decide is decided: no condition has a constant in it.
-
-    Of two functions of one name in a module the first is gone, and neither Ruff nor mypy says so if it was used.
     """
     files = [(file.path, file.kind, file.data.decode()) for file in made(configuration).generated.tree]
     defined = {name for _, _, text in files for name in re.findall(r"^class (\w+)", text, re.MULTILINE)}
@@ -49,10 +47,8 @@ def test_our_files_are_whole(made: Maker, configuration: Configuration) -> None:
                 assert sorted({*names}) == sorted(names), path
                 tests = {ast.BoolOp: "values", ast.If: "test", ast.IfExp: "test", ast.UnaryOp: "operand"}
                 asked = getattr(holder, tests.get(type(holder), ""), [])
-                known = [
-                    node for node in (asked if isinstance(asked, list) else [asked]) if isinstance(node, ast.Constant)
-                ]
-                assert not [node for node in known if isinstance(node.value, bool)], path
+                for node in asked if isinstance(asked, list) else [asked]:
+                    assert not isinstance(getattr(node, "value", None), bool), path
 
 
 def checked(root: Path, *command: str) -> None:
@@ -66,10 +62,7 @@ TYPED = {f"{NEWEST[-1]}-hf-default", f"{NEWEST[-1]}-vllm-everything"}
 
 @pytest.mark.parametrize(
     "configuration",
-    [
-        *(pytest.param(item, marks=() if str(item) in TYPED else pytest.mark.thorough) for item in CONFIGURATIONS),
-        Configuration(NEWEST[-1], recipe="gsm8k"),
-    ],
+    [pytest.param(item, marks=() if str(item) in TYPED else pytest.mark.thorough) for item in CONFIGURATIONS],
     ids=str,
 )
 def test_its_types_are_right(
@@ -79,9 +72,9 @@ def test_its_types_are_right(
 
 
 NAMES = [
-    Configuration(NEWEST[-1], engine, package=package, recipe=recipe)
-    for package in ("a", "m" * 20, "m" * 30, "m" * 41, "m" * 50, "z" * 60)
-    for engine, recipe in (("hf", "multiturn"), ("vllm", "toy"), ("sglang", "gsm8k"), ("hf", "reasoning"))
+    Configuration(NEWEST[-1], engine, everything=package != "a", package=package, recipe=recipe)
+    for package in ("a", "m" * 41, "z" * 60)
+    for engine, recipe in (("hf", "multiturn"), ("vllm", "toy"))
 ]
 
 
@@ -89,8 +82,8 @@ NAMES = [
     "configuration",
     [
         *CONFIGURATIONS,
-        Configuration(NEWEST[-1], "hf", everything=True, package="z" * 60),
-        *(pytest.param(configuration, marks=pytest.mark.thorough) for configuration in NAMES),
+        NAMES[-2],
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in NAMES if each != NAMES[-2]),
     ],
     ids=lambda configuration: f"{configuration}-{configuration.recipe}-{len(configuration.package)}",
 )
@@ -129,11 +122,8 @@ def test_every_symbol_leads_to_a_root(made: Maker, configuration: Configuration)
         while chain[-1] in edges:
             assert len(chain) <= len(edges), chain[:10]
             chain.append(edges[chain[-1]].origin)
-        end = chain[-1]
-        assert (
-            end in (*roles, "the project's own code", "the project's templates")
-            or end.removeprefix("effect of ") in modules
-        ), chain
+        ends = (*roles, "the project's own code", "the project's templates")
+        assert chain[-1] in ends or chain[-1].removeprefix("effect of ") in modules, chain
     definitions = (ast.FunctionDef, ast.AsyncFunctionDef)
     for module, emitted in project.modules:
         for node in ast.parse(emitted.text).body:
@@ -174,39 +164,17 @@ def test_what_was_not_asked_for_is_not_there(made: Maker, configuration: Configu
         "vllm": "toy/workers/vllm_setup.py",
     }
     assert {engine for engine, path in engines.items() if path in files} == {configuration.engine}
+    lines = sum(file.data.count(b"\n") for file in project.vendored)
+    assert configuration.everything or configuration.engine != "hf" or lines <= limit_of(configuration.release)
     critics = {"toy/vendored/workers/dp_critic.py", "toy/workers/critic.py"}  # before 0.8.0, and from there on
     assert len(critics & files.keys()) == configuration.everything
-    core = {"main.py", "toy/training/trainer.py", "toy/vendored/algorithms/core_algos.py", "NOTICE", "LICENSE.verl"}
-    assert core <= files.keys()
-    assert f"{PACKAGE}/py.typed" in files, "type checkers of those who import it read its types"
+    assert {"main.py", "toy/training/trainer.py", "NOTICE", "LICENSE.verl", "toy/py.typed"} <= files.keys()
     assert not [path for path, text in files.items() if str(REPOSITORY) in text or "import extractor" in text]
     vendored = {file.path: file.data.decode() for file in project.vendored}
     lacking = ["hf_rollout"] * (configuration.engine != "hf") + ["vllm"] * (configuration.engine != "vllm")
     if not configuration.everything:
         assert not [path for path in vendored for part in ("critic", *lacking) if part in path]
         assert not [path for path, code in vendored.items() if "class DataParallelPPOCritic" in code]
-        importing = re.compile(r"^ *(from|import) vllm\b", re.MULTILINE)
-        assert configuration.engine == "vllm" or not [path for path, code in vendored.items() if importing.search(code)]
-
-
-@pytest.mark.parametrize("release", newest_release("0.4.0", "0.6.1"))
-def test_it_is_small_and_has_the_presets_of_its_release(made: Maker, release: str) -> None:
-    """The comments on the settings that presets make name their values, and none of another release."""
-    project = made(Configuration(release, "hf"))
-    lines = sum(file.data.count(b"\n") for file in project.vendored)
-    assert lines <= limit_of(release)
-    assert lines <= 0.14 * project.source.lines
-    files = sorted((project.root / "config" / "preset").glob("*.yaml"))
-    of_features = {name for feature in project.manifest.features for name in feature.algorithms}
-    assert [path.stem for path in files] == sorted({*project.manifest.algorithms} - of_features)
-    presets, main = [path.read_text() for path in files], (project.root / "config" / "ppo_trainer.yaml").read_text()
-    others = {"bypass_mode", "clip_cov", "cispo", "dro", "gdpo", "geo_mean", "gspo", "optimal_token_baseline", "sapo"}
-    for key in ("adv_estimator", "loss_mode"):
-        wanted = {value for text in presets for value in re.findall(rf"^ *{key}: (\w+)", text, re.MULTILINE)}
-        found = re.search(rf"((?:^ *#.*\n)+) *{key}:", main, re.MULTILINE)
-        named = set(re.findall(r"\w+", found.group(1)))  # type: ignore[union-attr]
-        assert wanted <= named
-        assert not named & (others - wanted), "of another release"
 
 
 def test_a_clone_where_git_changes_line_ends_has_no_edits(made: Maker, tmp_path: Path) -> None:
@@ -222,22 +190,7 @@ def test_a_clone_where_git_changes_line_ends_has_no_edits(made: Maker, tmp_path:
 
 # From the top down. A layer in brackets is not there in all projects; those of one line may import each other.
 LAYERS = (
-    "(export)",
-    "(api)",
-    "training",
-    "custom",
-    "workers",
-    "data",
-    "run",
-    "settings",
-    "tracking",
-    "output",
-    "hooks",
-    "absent",
-    "registries",
-    "rewards",
-    "errors",
-    "shims : vendored",
+    "(export) (api) training custom workers data run settings tracking output hooks absent registries rewards errors"
 )
 CONTRACTS = """
 [importlinter]
@@ -271,51 +224,26 @@ def test_each_folder_imports_only_what_stands_below_it(made: Maker, release: str
     contracts.write_text(
         CONTRACTS.format(
             package=PACKAGE,
-            layers="\n    ".join(LAYERS),
+            layers="\n    ".join([*LAYERS.split(), "shims : vendored"]),
             folders="\n    ".join(f"{PACKAGE}.{name}" for name in own if name not in ("vendored", "shims")),
         )
     )
-    done = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache", "--config", contracts],
-        cwd=root,
-        env={**os.environ, "PYTHONPATH": str(root)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-logo", "--no-cache", "--config", contracts]
+    env = {**os.environ, "PYTHONPATH": str(root)}
+    done = subprocess.run(command, cwd=root, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
-HARD = ["with space", "ünïcode 模型", "quote's & $dollar;", "-dash"]
-
-
-def test_a_project_that_was_moved_and_renamed(project: Path, tmp_path: Path) -> None:
-    """It can be restored, explained and imported."""
-    moved = tmp_path / "somewhere else" / "ümbenannt"
-    moved.parent.mkdir()
-    shutil.move(project, moved)
-    before = files_of(moved)
-    for name in ("algorithms/core_algos.py", "protocol.py"):
-        (moved / PACKAGE / "vendored" / name).unlink()
-    done = vextract("sync", "--offline", cwd=moved)
-    assert done.returncode == 0, done.stderr
-    assert f"restored  {PACKAGE}/vendored/protocol.py" in done.stdout
-    assert files_of(moved) == before
-    done = vextract("explain", "compute_advantage", str(moved), "--offline", cwd=moved.parent)
-    assert done.returncode == 0, done.stderr
-    assert f"in       {PACKAGE}/vendored/algorithms/trainer_functions.py" in done.stdout
-    assert "warning" not in done.stderr
-    code = f"import {PACKAGE}.shims.stand_ins as module; print(module.__file__)"
-    shown = subprocess.run([sys.executable, "-c", code], cwd=moved, capture_output=True, check=True).stdout
-    assert Path(os.fsdecode(shown.strip())) == moved / PACKAGE / "shims/stand_ins.py"
-
-
-def test_hard_names(project: Path, tmp_path: Path) -> None:
-    """What `vextract sync` does for every command: find the project, read it, write into it."""
-    for name in HARD:
+def test_a_project_that_was_moved_to_a_hard_name(project: Path, tmp_path: Path) -> None:
+    """What `vextract sync` does for every command: find the project, read it, write into it; and it can be imported."""
+    lost, before = PACKAGE + "/vendored/protocol.py", files_of(project)
+    for name in ("with space", "ünïcode 模型", "quote's & $dollar;", "-dash"):
         project = project.rename(tmp_path / name)
         for arguments, cwd in (([], project), (["--", name], tmp_path), ([str(project)], Path("/"))):
-            (project / PACKAGE / "vendored/protocol.py").unlink(missing_ok=True)
+            (project / lost).unlink()
             done = vextract("sync", "--offline", *arguments, cwd=cwd)
-            assert done.returncode == 0, done.stderr
-            assert (project / PACKAGE / "vendored/protocol.py").exists(), name
+            assert (done.returncode, f"restored  {lost}" in done.stdout) == (0, True), done.stderr
+            assert files_of(project) == before, name
+        code = f"import {PACKAGE}.shims.stand_ins as module; print(module.__file__)"
+        shown = subprocess.run([sys.executable, "-c", code], cwd=project, capture_output=True, check=True).stdout
+        assert Path(os.fsdecode(shown.strip())) == project / PACKAGE / "shims/stand_ins.py"

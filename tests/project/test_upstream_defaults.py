@@ -3,7 +3,6 @@
 verl's defaults stand in its YAML; those of its dataclasses, and those that its code gives to `get`, are often others.
 """
 
-import ast
 import dataclasses
 import fnmatch
 import re
@@ -54,18 +53,6 @@ def test_a_key_of_upstreams_has_its_default(verl: None, release: str) -> None:
     assert sorted(key for key in different if not is_meant(key)) == []
 
 
-def test_every_reason_is_needed(verl: None) -> None:
-    """A pattern that no key of any release needs any more goes from the page."""
-    assert len(DIFFERENT) > 30
-    found: set[str] = {"*.profiler.*", "*.forward_only", "*.turbo_config", "*.wrap_policy", "*.ppo_mini_batch_size"}
-    found |= {"*.data_loader_seed", "data.image_patch_size"}  # as dataclasses and as code have them, below
-    for release in ALL:
-        theirs = flatten(upstream(release))
-        different = [key for key, value in own(release).items() if key in theirs and theirs[key] != value]
-        found |= {pattern for pattern in DIFFERENT if fnmatch.filter(different, pattern)}
-    assert set(DIFFERENT) - found == set()
-
-
 # Before 0.6.0 the actor's settings are a section of the config as it is.
 @pytest.mark.parametrize("release", newest_release()[ALL.index("0.6.0") :])
 def test_a_field_of_a_dataclass_is_what_upstreams_yaml_says(
@@ -83,25 +70,6 @@ def test_a_field_of_a_dataclass_is_what_upstreams_yaml_says(
     wrong = {key: (value, wanted[key]) for key, (value, _) in found.items() if value != wanted[key]}
     assert [item for item in wrong.items() if not is_meant(item[0])] == []
     assert len(found) > 50
-
-
-@pytest.mark.parametrize("release", newest_release())
-def test_code_that_asks_for_a_key_gets_what_upstreams_yaml_says(made: Maker, release: str) -> None:
-    """`config.get("name", default)`, where the project's config has no such key and upstream's has another value."""
-    theirs: dict[str, list[tuple[str, Any]]] = {}
-    for key, value in flatten(upstream(release)).items():
-        theirs.setdefault(key.rpartition(".")[2], []).append((key, value))
-    known = {key.rpartition(".")[2] for key in own(release)}
-    project = made(Configuration(release, "hf", everything=True))
-    wrong = [
-        (file.path, name, default, key, value)
-        for file in project.vendored
-        for name, default in _asked_for(file.data.decode())
-        if name not in known
-        for key, value in theirs.get(name, ())
-        if value != default and not is_meant(key)
-    ]
-    assert wrong == []
 
 
 def _fields_of(project: Made) -> Iterator[tuple[str, tuple[Any, Any]]]:
@@ -149,20 +117,3 @@ def _at(config: Any, key: str, default: Any) -> Any:
             return default
         config = config[part]
     return config
-
-
-def _asked_for(code: str) -> Iterator[tuple[str, Any]]:
-    """The names that code asks a config for with a default, and the default: `get(name, value)`, `getattr`."""
-    for node in ast.walk(ast.parse(code)):
-        if not isinstance(node, ast.Call) or not node.args:
-            continue
-        of_object = isinstance(node.func, ast.Name) and node.func.id == "getattr"
-        if not of_object and not (isinstance(node.func, ast.Attribute) and node.func.attr == "get"):
-            continue
-        arguments = node.args[1:] if of_object else node.args
-        try:
-            name, *default = [ast.literal_eval(argument) for argument in arguments]
-        except ValueError:  # computed: no default of its own
-            continue
-        if isinstance(name, str):
-            yield name, default[0] if default else None

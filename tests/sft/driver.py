@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 from omegaconf import DictConfig, OmegaConf
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoModelForCausalLM
 from warm import LocalPPOTrainer, load_config  # type: ignore[import-not-found]
-from warm.data.demonstrations import demonstrations_of  # type: ignore[import-not-found]
 from warm.data.toy import ensure_toy_model  # type: ignore[import-not-found]
 from warm.errors import DataError  # type: ignore[import-not-found]
 from warm.run.distributed import Ranks  # type: ignore[import-not-found]
@@ -26,10 +25,9 @@ SINGLE = [{"prompt": "12345678"[: 1 + row], "response": "87654"[: 1 + row % 5]} 
 CHATS = [
     {
         "messages": [
-            {"role": "user", "content": row["prompt"]},
-            {"role": "assistant", "content": row["response"]},
-            {"role": "user", "content": "9"},
-            {"role": "assistant", "content": row["response"][::-1]},
+            {"role": role, "content": text}
+            for user, assistant in ((row["prompt"], row["response"]), ("9", row["response"][::-1]))
+            for role, text in (("user", user), ("assistant", assistant))
         ]
     }
     for row in SINGLE
@@ -87,15 +85,9 @@ def by_transformers(rows: list[dict[str, Any]]) -> tuple[float, float, dict[str,
     given = {name: batch[name] for name in ("input_ids", "attention_mask", "position_ids")}
     output = model(**given, labels=labels)
     output.loss.backward()
-    probabilities = output.logits.softmax(-1)
-    logs = [
-        probabilities[row, place - 1, token].log()
-        for row, tokens in enumerate(labels.tolist())
-        for place, token in enumerate(tokens)
-        if token != -100
-    ]
-    gradients = {name: value.grad for name, value in model.named_parameters()}
-    return output.loss.item(), -sum(logs).item() / len(logs), gradients
+    learned, logs = labels[:, 1:] != -100, output.logits[:, :-1].log_softmax(-1)
+    by_hand = -logs.gather(-1, batch["input_ids"][:, 1:, None])[learned].mean()
+    return output.loss.item(), by_hand.item(), {name: value.grad for name, value in model.named_parameters()}
 
 
 def distance(one: dict[str, torch.Tensor], other: dict[str, torch.Tensor]) -> float:
@@ -168,54 +160,10 @@ def refused() -> list[str]:
     return said
 
 
-def kept() -> dict[str, Any]:
-    """Return what is on the disk after several starts, and whether its tokens are those that are made anew."""
-
-    def start(rows: list[dict[str, Any]], *settings: str) -> list[list[list[int]]]:
-        config = OmegaConf.merge(composed(), OmegaConf.from_dotlist(list(settings)))
-        dataset = demonstrations_of(rows, "train", config, AutoTokenizer.from_pretrained(DIRECTORY / "model"))
-        items = [dataset[index] for index in range(len(rows))]
-        assert {item[name].dtype for item in items for name in item} == {torch.int64}
-        return [[item[name].tolist() for name in ("input_ids", "loss_mask")] for item in items]
-
-    def files() -> dict[str, int]:
-        return {file.name: file.stat().st_mtime_ns for file in sorted((directory / "demonstrations").glob("*.arrow"))}
-
-    directory, found = DIRECTORY / "kept-cache", []
-    (DIRECTORY / "no-place").mkdir()
-    (DIRECTORY / "no-place" / "demonstrations").write_text("")
-    for rows in (SINGLE, CHATS):
-        there = f"data.cache_dir={directory}"
-        made, before = start(rows, there), files()
-        read, after = start(rows, there), files()
-        damaged = max(directory.glob("demonstrations/*.arrow"), key=lambda file: file.stat().st_mtime_ns)
-        damaged.write_bytes(damaged.read_bytes()[:100])
-        mended = start(rows, there)
-        cut = start(rows, there, "data.max_length=7", "data.truncation=right")
-        found.append(
-            {
-                "same": made == read == mended == start(rows, f"data.cache_dir={DIRECTORY / 'no-place'}"),
-                "written once": before == after,
-                "cut": cut == [[tokens[:7] for tokens in item] for item in made] != made,
-                "files": len(files()),
-            }
-        )
-    return dict(zip(("single", "chats"), found, strict=True))
-
-
-def stop_early() -> list[Any]:
-    """Train with a learning rate of 0, which changes nothing: return how far it went, and what it saved."""
-    settings = ("trainer.total_training_steps=9", "trainer.test_freq=1", f"{ACTOR}.optim.lr=0", "local.save_last=false")
-    with trainer("early", CHATS, *settings, "local.early_stopping.patience=2") as run:
-        done = run.fit()
-        saved = sorted(path.name for path in done.directory.glob("global_step_*"))
-        return [done.steps, done.finished, saved]
-
-
 if __name__ == "__main__":
     if "RANK" in os.environ:
         ranks = Ranks()
         steps("ranks", "trainer.balance_batch=true", ranks=ranks)
         ranks.close()
     else:
-        print(json.dumps({**compare(), **go_on(), "refused": refused(), "kept": kept(), "early": stop_early()}))
+        print(json.dumps({**compare(), **go_on(), "refused": refused()}))

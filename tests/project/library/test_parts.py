@@ -80,27 +80,6 @@ def test_rollouts_are_those_of_the_trainer(project: Path) -> None:
     assert like
 
 
-def test_every_prompt_is_answered_whatever_chooses_among_those_of_files(project: Path) -> None:
-    found = run(
-        project,
-        """
-        chosen = ("data.train_max_samples=1", "data.filter_overlong_prompts=true")
-        config = load_config(*SMALL, *chosen, "trainer.experiment_name=chosen")
-        with LocalRollouts(config, engine="hf") as rollouts:
-            texts = [rollouts.generate([["12=", "33=", "4="][count] for count in range(given)]) for given in (1, 3)]
-            try:
-                rollouts.generate(["12=", "1" * 200 + "="])
-            except ProjectError as error:
-                refused = str(error)
-        print(json.dumps([[len(some) for some in texts], refused]))
-        """,
-    )
-    counts, refused = found
-    assert counts == [1, 3]
-    assert refused.startswith("given prompt 1 has ")
-    assert "hint: leave it out, or set data.truncation=left" in refused
-
-
 def test_models_compute_what_the_trainer_computes(project: Path) -> None:
     found = run(
         project,
@@ -159,13 +138,10 @@ if os.environ.get("RANK", "0") == "0":
 """
 
 
-LORA = "actor_rollout_ref.model.lora_rank=4"
+ADAPTER = pytest.param(2, ["actor_rollout_ref.model.lora_rank=4"], marks=pytest.mark.thorough)
 
 
-@pytest.mark.parametrize(
-    ("processes", "more"),
-    [(1, []), *(pytest.param(2, more, marks=pytest.mark.thorough) for more in ([], [LORA]))],
-)
+@pytest.mark.parametrize(("processes", "more"), [(1, []), ADAPTER])
 def test_a_trainer_goes_back_to_a_checkpoint(project: Path, processes: int, more: list[str]) -> None:
     launcher = [*TORCHRUN, f"--nproc-per-node={processes}"] if processes > 1 else []
     found = run(project, f"NAME, MORE = 'back_of_{processes}_{len(more)}', {more}\n{BACK}", *launcher)
@@ -174,54 +150,18 @@ def test_a_trainer_goes_back_to_a_checkpoint(project: Path, processes: int, more
     assert "load after fit()" in found[5]
 
 
-@pytest.mark.thorough
-def test_one_trainer_follows_another_in_several_processes(project: Path) -> None:
-    found = run(
-        project,
-        """
-        steps = []
-        for name in ("one", "two"):
-            with LocalPPOTrainer(load_config(*SMALL, f"trainer.experiment_name=follows_{name}")) as trainer:
-                trainer.fit()
-                steps.append(trainer.steps_done)
-        if os.environ["RANK"] == "0":
-            print(json.dumps(steps))
-        """,
-        *TORCHRUN,
-        "--nproc-per-node=2",
-    )
-    assert found == [2, 2]
-
-
-# What is called, and what its error begins with: before anything is made, with open parts, and when they are closed.
+# What is called in which place, and what its error begins with.
 NO_PROMPTS, CLOSED = "1 responses to 0 prompts are asked for", "this LocalPPOTrainer has been closed"
 MISUSE = [
-    {
-        "LocalRollouts(config, engine='vllm')": "actor_rollout_ref.rollout.name is 'vllm'",
-        "LocalRollouts(config, engine='none')": "actor_rollout_ref.rollout.name is 'none'",
-        "LocalPPOTrainer(config, callbacks=5)": "callbacks is of type int",
-        "LocalPPOTrainer(config, callbacks=[5])": "a callback is 5, which has no method",
-        "LocalPPOTrainer(config, callbacks=[str])": "a callback is the class str, which",
-        "LocalPPOTrainer({})": "the config is of type dict",
-        "load_config(123)": "settings are given as 123, of type int",
-        "load_config(['a=1'])": "settings are given as ['a=1'], of type list",
-    },
-    {
-        "rollouts.generate_sequences([])": NO_PROMPTS,
-        "rollouts.generate_sequences(5)": "the prompts are of type int",
-        "rollouts.generate(['12='], n=0)": "0 responses to 1 prompts are asked for",
-    },
-    {
-        "trainer.generate([])": NO_PROMPTS,
-        "trainer.save('/proc/x')": "cannot save a checkpoint in /proc/x",
-        "trainer.load(None)": "None is not a global_step_N directory",
-    },
-    {
-        "rollouts.generate_sequences(['12='])": "this LocalRollouts has been closed",
-        **dict.fromkeys(("trainer.fit()", "next(trainer.steps())", "trainer.train_step(ROWS)"), CLOSED),
-        **dict.fromkeys(("trainer.generate(['12='])", "trainer.evaluate()", "trainer.save()"), CLOSED),
-        "trainer.load('nowhere')": CLOSED,
-    },
+    ("before", "LocalRollouts(config, engine='vllm')", "actor_rollout_ref.rollout.name is 'vllm'"),
+    ("before", "LocalPPOTrainer(config, callbacks=[5])", "a callback is 5, which has no method"),
+    ("before", "LocalPPOTrainer({})", "the config is of type dict"),
+    ("before", "load_config(123)", "settings are given as 123, of type int"),
+    ("open", "rollouts.generate_sequences([])", NO_PROMPTS),
+    ("open", "rollouts.generate(['12='], n=0)", "0 responses to 1 prompts are asked for"),
+    ("trainer", "trainer.save('/proc/x')", "cannot save a checkpoint in /proc/x"),
+    ("closed", "rollouts.generate_sequences(['12='])", "this LocalRollouts has been closed"),
+    *(("closed", f"trainer.{call}", CLOSED) for call in ("fit()", "train_step(ROWS)", "generate(['1='])", "load('x')")),
 ]
 
 
@@ -229,24 +169,23 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
     found = run(
         project,
         f"""
-        def try_all(calls):
-            for call in calls:
+        def try_all(place):
+            for where, call, _ in {MISUSE!r}:
                 try:
-                    eval(call)
+                    where == place and eval(call)
                 except ProjectError as error:
                     found[call] = str(error)
         config, found = load_config(*SMALL, "trainer.experiment_name=misuse"), {{}}
-        before, with_rollouts, with_trainer, closed = {[[*calls] for calls in MISUSE]}
-        try_all(before)
+        try_all("before")
         with LocalRollouts(config) as rollouts:
-            try_all(with_rollouts)
+            try_all("open")
         with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
-            try_all(with_trainer)
-        try_all(closed)
+            try_all("trainer")
+        try_all("closed")
         print(json.dumps(found))
         """,
     )
-    for call, start in {call: start for calls in MISUSE for call, start in calls.items()}.items():
+    for _, call, start in MISUSE:
         assert found[call].startswith(start), (call, found[call])
         assert "hint: " in found[call], call
     assert "vextract upgrade --engine vllm" in found["LocalRollouts(config, engine='vllm')"]

@@ -8,25 +8,13 @@ from typing import Any
 
 import pytest
 
-from tests.project.library.test_trainer import weights
-from tests.project.running import answer_of, check_forked, forked, overrides, python
-from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker, copy_of
-from tests.releases import NEWEST, newest_release
+from tests.project.running import answer_of, forked, python
+from tests.project.support import PACKAGE, TOGETHER, Configuration, Maker
+from tests.releases import newest_release
 
 pytestmark = pytest.mark.slow
-# The same run as main.py has it.
-NAMES = "batch_size=8, num_generations=4, learning_rate=1e-3, ppo_epochs=2, clip_range=0.1, kl_coef=0.05, max_steps=2"
-KEYS = overrides(
-    "actor_rollout_ref.actor.optim.lr=1e-3",
-    "actor_rollout_ref.actor.ppo_epochs=2",
-    *(f"actor_rollout_ref.actor.clip_ratio{end}=0.1" for end in ("", "_low", "_high")),
-)
 REST = ["actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu=16", "trainer.val_before_train=false"]
 REST += ["trainer.test_freq=-1", "trainer.logger=[console]"]
-KL = {
-    "grpo": ["actor_rollout_ref.actor.use_kl_loss=true", "actor_rollout_ref.actor.kl_loss_coef=0.05"],
-    "ppo": ["algorithm.use_kl_in_reward=true", "algorithm.kl_ctrl.kl_coef=0.05"],
-}
 BEGIN = f"""
 import json
 from {PACKAGE} import ConfigError, GRPOConfig, GRPOTrainer, PPOTrainer, TrainingConfig, load_config
@@ -44,28 +32,6 @@ def run(root: Path, program: str, start: Callable[..., subprocess.CompletedProce
     return answer_of(root, BEGIN + textwrap.dedent(program), start=start)
 
 
-@pytest.mark.parametrize(("release", "preset"), [(NEWEST[-1], "grpo"), (NEWEST[-1], "ppo"), ("0.4.0", "grpo")])
-@pytest.mark.thorough
-def test_the_weights_are_those_of_main(made: Maker, release: str, preset: str, tmp_path: Path) -> None:
-    configuration = Configuration(release, "hf", algorithm=preset, features=TOGETHER)
-    root = copy_of(made(configuration), tmp_path)
-    check_forked(root, "main.py", *KEYS, *KL[preset], "trainer.experiment_name=keys")
-    found = run(
-        root,
-        f"""
-        args = TrainingConfig({NAMES}, settings={{**REST, "trainer.experiment_name": "script"}})
-        with {preset.upper()}Trainer(args=args) as trainer:
-            result = trainer.train()
-            trainer.save_model("saved")
-            print(json.dumps([result.finished, result.steps, len(trainer.generate(["12="], n=2))]))
-        """,
-    )
-    assert found == [True, 2, 2]
-    assert weights(root, "keys", 2) == weights(root, "script", 2)
-    saved = (root / "saved" / "model.safetensors").read_bytes()
-    assert saved == (root / f"checkpoints/{PACKAGE}/keys/global_step_2/actor/model.safetensors").read_bytes()
-
-
 def test_a_data_loader_and_a_loaded_model(newest: Path) -> None:
     """The settings of a loaded model are not those of the toy model, which has no path either."""
     found = run(
@@ -78,24 +44,17 @@ def test_a_data_loader_and_a_loaded_model(newest: Path) -> None:
         path = ensure_toy_model(Path("model"))
         model, tokenizer = AutoModelForCausalLM.from_pretrained(path), AutoTokenizer.from_pretrained(path)
         rows = [{{"prompt": f"{{a}}7=", "ground_truth": f"{{a + 1}}8"}} for a in range(9)]
-        SETTINGS = {{**REST, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 24}}
-        sizes = dict(max_prompt_length=8, max_response_length=2, total_epochs=2, output_dir="loader")
-        for given in (tokenizer, None):
-            trainer = GRPOTrainer(model, args=TrainingConfig(**sizes, settings=SETTINGS), tokenizer=given)
+        settings = {{**REST, "actor_rollout_ref.actor.ppo_micro_batch_size_per_gpu": 24}}
+        args = TrainingConfig(max_prompt_length=8, max_response_length=2, total_epochs=2, settings=settings)
+        with GRPOTrainer(model, args=args, tokenizer=tokenizer) as trainer:
             result = trainer.train(DataLoader(rows, batch_size=3))
             found = [result.steps, trainer.model is model, trainer.config.data.shuffle]
             found += [trainer.config.actor_rollout_ref.actor.optim.lr, trainer.config.actor_rollout_ref.rollout.n]
-            found += [said(lambda: trainer.train(rows)), said(lambda: trainer.save_model("script.py"))]
-            found.append(len(trainer.evaluate(rows)) > 0)
-            trainer.close()
-        print(json.dumps(found))
+            print(json.dumps([*found, said(lambda: trainer.train(rows))]))
         """,
     )
-    *facts, again, file, evaluated = found
-    assert facts == [6, True, False, 1e-6, 8]
-    assert "given already" in again
-    assert "script.py is a file" in file
-    assert evaluated
+    assert found[:-1] == [6, True, False, 1e-6, 8]
+    assert "given already" in found[-1]
 
 
 def test_a_script_for_trl_needs_another_import(newest: Path) -> None:
@@ -151,15 +110,13 @@ def test_what_python_is_told(newest: Path) -> None:
             said(lambda: GRPOConfig(max_completions_length=4)),
         ]
         light = "torch" not in sys.modules
-        made = GRPOTrainer(args=GRPOConfig(per_device_train_batch_size=4, gradient_accumulation_steps=4, max_steps=-1,
-            num_generations=8, beta=0.0, epsilon_high=0.3, report_to="none", logging_steps=1)).config
+        made = GRPOTrainer(args=GRPOConfig(per_device_train_batch_size=4, gradient_accumulation_steps=4, max_steps=9,
+            num_generations=8, num_iterations=2, beta=0.0, epsilon_high=0.3, report_to="none", save_steps=4)).config
         actor = made.actor_rollout_ref.actor
         sizes = [made.data.train_batch_size, actor.ppo_mini_batch_size, actor.ppo_micro_batch_size_per_gpu]
         loss = [actor.use_kl_loss, actor.clip_ratio_high, list(made.trainer.logger)]
-        twice = GRPOTrainer(args=GRPOConfig(num_iterations=2, max_steps=9, save_steps=4, warmup_steps=1)).config
-        steps = [twice.trainer.total_training_steps, twice.trainer.save_freq, actor.optim.lr_warmup_steps,
-            twice.actor_rollout_ref.actor.optim.lr_warmup_steps]
-        print(json.dumps([answers, light, sizes, loss, steps, "trainer.total_epochs" in TrainingConfig.__doc__]))
+        steps = [made.trainer.total_training_steps, made.trainer.save_freq]
+        print(json.dumps([answers, light, sizes, loss, steps]))
         """,
         python,
     )
@@ -167,7 +124,7 @@ def test_what_python_is_told(newest: Path) -> None:
     parts = ("vextract add critic", "TrainingConfig", "seed stands for", "not 8 to each", "dr_grpo", "--engine")
     for answer, part in zip(answers, (*parts, "max_completion_length?"), strict=True):
         assert part in answer
-    assert rest == [True, [2, 2, 4], [False, 0.3, ["console"]], [5, 2, -1, 1], True]
+    assert rest == [True, [2, 2, 4], [False, 0.3, ["console"]], [5, 2]]
 
 
 @pytest.mark.parametrize("release", newest_release("0.4.0"))

@@ -1,29 +1,13 @@
 """Every kind of data, and what a bad one gets, further than a project's own tests go."""
 
-import copy
-import json
-import subprocess
-import sys
-from pathlib import Path
-
 import datasets
 import pandas
-import pyarrow.parquet as pq
 import pytest
 import torch
-from conftest import Alone
-from omegaconf import OmegaConf
 from test_data import PLAIN, build, write
-from toy.custom.env_dataset import environment_rows
-from toy.data.dataloading import build_dataloaders
-from toy.data.datasets import DataError, build_datasets, data_section, dataset_of_files, dataset_of_rows
-from toy.data.files import Rows, is_as_stored, open_parquet, with_all_columns
+from toy.data.datasets import data_section, dataset_of_files
 from toy.data.toy import ensure_toy_model
-from toy.hooks import HookError
-from toy.rewards.manager import TextRewardManager
-from toy.settings import reward_keys
-from toy.training import given, rewarding
-from toy.vendored.data import rl_dataset
+from toy.training import given
 from transformers import AutoTokenizer
 
 
@@ -105,122 +89,3 @@ def test_a_batch_is_encoded_as_its_rows_are(data_config, tokenizer, tmp_path, tr
     assert tokenizer.decode(whole[0]["input_ids"]) == kept
     assert whole[1]["attention_mask"].tolist() == [0, 0, 1, 1, 1, 1]
     assert whole[1]["position_ids"].tolist() == [0, 0, 0, 1, 2, 3]
-
-
-def test_prompts_are_padded_also_where_the_tokenizer_has_no_token_for_it(data_config, tokenizer, tmp_path):
-    bare = copy.deepcopy(tokenizer)
-    bare.pad_token = None
-    train, _ = build(data_config, bare, write(tmp_path / "plain.jsonl", PLAIN))
-    assert train[0]["attention_mask"].tolist() == [0] * 8 + [1] * 4
-    assert train[0]["input_ids"][:8].tolist() == [0] * 8
-
-
-def test_prompts_need_an_answer_where_the_reward_compares(data_config, tokenizer, tmp_path, monkeypatch):
-    """A manager of the owner's need not compare with anything; one that is derived from the project's does."""
-    (tmp_path / "plain.jsonl").write_text('{"prompt": "1="}\n')
-    (tmp_path / "style.jsonl").write_text('{"prompt": "1=", "reward_model": {"style": "model"}}\n')
-    derived = type("NaiveManager", (TextRewardManager,), {})
-    managers = {"own": type("OwnManager", (), {}), "derived": derived, "env": derived}
-    monkeypatch.setattr(rewarding, "registered_managers", lambda: managers)
-    for name in managers:
-        OmegaConf.update(data_config, reward_keys.MANAGER, name, force_add=True)
-        assert rewarding.compares_with_truth(data_config) == (name != "own")
-        for path in map(str, tmp_path.glob("*.jsonl")):
-            with pytest.raises(DataError, match="reward_model"):
-                build(data_config, tokenizer, path)
-            data_config.data.update(train_files=path, val_files=path)
-            assert len(build_datasets(data_config, tokenizer, needs_truth=False)[0]) == 1
-
-
-def test_a_column_that_the_first_row_lacks_is_not_lost(data_config, tokenizer, tmp_path):
-    rows = [*PLAIN[:2], {**PLAIN[2], "level": 3}]
-    train, _ = build(data_config, tokenizer, write(tmp_path / "some.jsonl", rows))
-    assert [train[row]["level"] for row in range(3)] == [None, None, 3]
-    assert dataset_of_rows(rows, "train", data_section(data_config), tokenizer)[2]["level"] == 3
-
-
-def test_training_files_need_validation_files(data_config, tokenizer, tmp_path):
-    data_config.data.train_files = write(tmp_path / "a.jsonl", PLAIN)
-    with pytest.raises(DataError, match="data.val_files is not"):
-        build_datasets(data_config, tokenizer)
-
-
-OWN = """
-from torch.utils.data import IterableDataset
-from toy.custom.env_dataset import EnvDataset
-
-class Own(EnvDataset):
-    def __getitem__(self, item):
-        row = super().__getitem__(item)
-        if item == 5:
-            WHAT
-        return row
-
-class Stream(IterableDataset):
-    def __iter__(self):
-        yield {}
-"""
-
-
-@pytest.mark.parametrize(
-    ("what", "error", "message"),
-    [
-        ("raise KeyError('row five')", HookError, "KeyError: 'row five'(.|\\n)*own.py:9"),
-        ("row['level'] = 3", HookError, "1 of .* items of the dataset have 'level'"),
-        ("row['raw_prompt'] = [{'role': 'user', 'content': '1' * 99}]", DataError, "prompt 5 has 101 tokens"),
-    ],
-)
-def test_what_comes_up_in_the_middle_of_ones_own_data_is_said(data_config, tokenizer, tmp_path, what, error, message):
-    if "raw_prompt" in what and "raw_prompt_ids" in Path(rl_dataset.__file__).read_text():
-        pytest.skip("in this release a dataset encodes its prompts itself")
-    path = tmp_path / "own.py"
-    path.write_text(OWN.replace("WHAT", what))
-    data_config.data.custom_cls = {"path": str(path), "name": "Own"}
-    settings = {"shuffle": False, "seed": 3, "train_batch_size": 8, "gen_batch_size": None, "val_batch_size": None}
-    data_config.data.update({**settings, "validation_shuffle": False, "dataloader_num_workers": 0})
-    loaders = build_dataloaders(data_config, Alone(), lambda: build_datasets(data_config, tokenizer))
-    for loader in loaders:
-        with pytest.raises((error, DataError), match=message):
-            list(loader)
-    data_config.data.custom_cls.name = "Stream"
-    with pytest.raises(DataError, match="Stream in .* is a stream"):
-        build_datasets(data_config, tokenizer)
-
-
-SEVERAL_FORMS = [
-    {"prompt": [{"role": "user", "content": "1="}], "truth": {"a": 1}, "tests": [[1, 2]], "more": 1},
-    {"prompt": [{"role": "tool", "content": "2", "id": "x"}], "truth": {"b": [2], "a": None}, "tests": [[1.5], "x"]},
-]
-
-
-def test_rows_in_memory_stay_as_they_are_given():
-    held = Rows(SEVERAL_FORMS)
-    held[0]["truth"]["a"] = 3  # what is handed out may change
-    held["truth"][0]["a"] = 4
-    assert [held[0], held[1]] == with_all_columns(SEVERAL_FORMS)
-    assert held.select([1])[0]["more"] is None
-
-
-def test_large_files_are_read_by_datasets(data_config, tokenizer, tmp_path, monkeypatch):
-    """So are columns that it decodes."""
-    data_config.data.truncation = "left"
-    file = write(tmp_path / "a.parquet", environment_rows("train", data_config.data.env)[:3])
-    small, _ = build(data_config, tokenizer, file)
-    monkeypatch.setattr(f"{build_datasets.__module__}.MOST_BYTES", 1)
-    large, _ = build(data_config, tokenizer, file)
-    assert isinstance(large.dataframe, datasets.Dataset)
-    assert isinstance(small.dataframe, Rows)
-    items = [[made[index] for index in range(3)] for made in (small, large)]
-    assert repr(items[0]) == repr(items[1])
-    features = {"info": {"features": {"prompt": {"_type": "Image"}}}}
-    marked = pq.read_table(file).replace_schema_metadata({"huggingface": json.dumps(features)})
-    pq.write_table(marked, tmp_path / "Image.parquet")
-    assert [is_as_stored(open_parquet(Path(path), "it")) for path in (file, tmp_path / "Image.parquet")] == [
-        True,
-        False,
-    ]
-
-
-def test_rows_of_the_environment_need_no_pandas():
-    code = f"import sys; from {Rows.__module__} import Rows; Rows([dict(a=1)])[0]; sys.exit('pandas' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

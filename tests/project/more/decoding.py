@@ -12,7 +12,7 @@ from toy.vendored.protocol import DataProto
 from toy.vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 from toy.workers.logits import Asked, LogitsInPieces
 from toy.workers.rollout_engine import RolloutEngine
-from transformers import Gemma2Config, Gemma2ForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM
 
 END, PADDING, WORDS = 1, 0, 40
 
@@ -20,18 +20,12 @@ END, PADDING, WORDS = 1, 0, 40
 def make_model(kind="Qwen2", **changes):
     """Weights that are large enough for the likeliest token to be clear, and for rows to end."""
     sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = getattr(transformers, f"{kind}Config")(
-        **sizes,
-        vocab_size=WORDS,
-        num_key_value_heads=2,
-        initializer_range=0.2,
-        pad_token_id=PADDING,
-        bos_token_id=None,
-        eos_token_id=END,
-        **changes,
-    )
+    ends = {"pad_token_id": PADDING, "bos_token_id": None, "eos_token_id": END}
+    changes |= {"num_key_value_heads": 2, "initializer_range": 0.2, "vocab_size": WORDS}
     torch.manual_seed(0)
-    return getattr(transformers, f"{kind}ForCausalLM")(config).eval()
+    return getattr(transformers, f"{kind}ForCausalLM")(
+        getattr(transformers, f"{kind}Config")(**sizes, **ends, **changes)
+    ).eval()
 
 
 @pytest.fixture(scope="module")
@@ -61,13 +55,7 @@ def write(model, prompts, length, **settings):
 
 
 @pytest.mark.parametrize(
-    ("kind", "changes"),
-    [
-        ("Qwen2", {"attn_implementation": "sdpa"}),
-        ("Qwen2", {"attn_implementation": "eager"}),
-        ("Mistral", {"sliding_window": 6}),
-        ("GPT2", {}),
-    ],
+    ("kind", "changes"), [("Qwen2", {"attn_implementation": "sdpa"}), ("Mistral", {"sliding_window": 6})]
 )
 def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes, monkeypatch):
     """Over more tokens than there is room for at first, with two tokens that end a row.
@@ -75,25 +63,18 @@ def test_the_likeliest_tokens_are_those_of_transformers(prompts, kind, changes, 
     Each row is written alone there: transformers' penalty counts padding as a token that was there before.
     """
     monkeypatch.setattr("toy.workers.decoding.ROOM", 16)
-    if kind == "GPT2":
-        config = transformers.GPT2Config(vocab_size=WORDS, n_embd=32, n_layer=2, n_head=4, initializer_range=0.2)
-        model = transformers.GPT2LMHeadModel(config).eval()
-    else:
-        model = make_model(kind, **changes)
-    ids, mask = prompts
+    model, (ids, mask) = make_model(kind, **changes), prompts
     settings = {"do_sample": False, "eos_token_id": [END, 7], "pad_token_id": PADDING, "repetition_penalty": 1.2}
     ours, _ = write(model, prompts, 60, **settings)
     theirs = torch.full_like(ours, PADDING)
     for row, prompt in enumerate(ids[one][None, mask[one].bool()] for one in range(len(ids))):
         alone = model.generate(input_ids=prompt, max_new_tokens=60, **settings)[0, prompt.shape[1] :]
         theirs[row, : len(alone)] = alone
-    ends = torch.isin(theirs, torch.tensor([END, 7])).any(dim=-1)
     assert torch.equal(ours, theirs)
-    assert 0 < ends.sum() < len(ids) or kind == "GPT2"
-    assert model.config._attn_implementation == changes.get("attn_implementation", "sdpa")
+    assert 0 < torch.isin(theirs, torch.tensor([END, 7])).any(dim=-1).sum() < len(ids)
 
 
-@pytest.mark.parametrize("settings", [{}, {"temperature": 0.7, "top_k": 20}, {"temperature": 1.5, "top_p": 0.8}])
+@pytest.mark.parametrize("settings", [{"temperature": 0.7, "top_k": 20}, {"temperature": 1.5, "top_p": 0.8}])
 def test_each_token_is_where_its_random_number_falls(prompts, settings):
     """A forward pass over the whole sequence gives the distribution that the token was drawn from, within 1e-5."""
     from transformers import LogitsProcessorList, TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
@@ -117,24 +98,6 @@ def test_each_token_is_where_its_random_number_falls(prompts, settings):
             assert below - 1e-5 <= numbers[row, place] <= upto[place, token] + 1e-5
             seen += 1
     assert seen > 100
-
-
-def test_what_is_drawn_has_the_distribution():
-    """By the chi-square test, at a level that one seed in ten thousand would miss; a word without a chance never is."""
-    from toy.workers.decoding import draw
-
-    generator, draws = torch.Generator().manual_seed(3), 200_000
-    scores = torch.randn((1, WORDS), generator=generator) * 2
-    scores[0, ::7] = -torch.inf
-    numbers = torch.rand(draws, generator=generator, dtype=torch.float64)
-    counts = torch.bincount(draw(scores.expand(draws, -1), numbers), minlength=WORDS).double()
-    expected = scores.softmax(-1)[0].double() * draws
-    possible = expected > 0
-    assert counts[~possible].sum() == 0
-    distance = ((counts - expected)[possible] ** 2 / expected[possible]).sum()
-    assert distance < 75  # 33 degrees of freedom
-    with pytest.raises(RuntimeError, match="the run has diverged"):
-        draw(torch.full((1, WORDS), torch.nan), numbers[:1])
 
 
 def test_rows_that_are_written_apart_say_the_same(prompts, tokenizer):
@@ -193,10 +156,3 @@ def test_numbers_and_gradients_are_those_of_whole_logits(tokens, tied):
     torch.testing.assert_close(gradients(model, found), wanted)
     assert max(kept) <= max(weight.numel() for weight in model.parameters()) < tokens.numel() * VOCABULARY
     assert model(input_ids=tokens).logits.shape == (ROWS, LENGTH, VOCABULARY)
-
-
-def test_logits_that_a_model_caps_stay_whole(tokens):
-    model = Gemma2ForCausalLM(Gemma2Config(**SMALL, head_dim=8, final_logit_softcapping=30.0))
-    pieces = LogitsInPieces(model, SEVEN_TOKENS)
-    with pieces.in_use():
-        assert not pieces.wanted(tokens.numel())
