@@ -23,9 +23,8 @@ from extractor.pipeline import generate
 from extractor.pipeline.source import Source, detect_release
 from extractor.usecases.changes.config_keys import compose_upstream_config
 from extractor.usecases.draft import Finding, Kind, attempt
-from extractor.usecases.draft.amend import OF_FIXES, list_followed, name_file
 from extractor.usecases.draft.config_fields import drop_lost_fields
-from extractor.usecases.draft.fit import NO_DIGEST, ManifestFit, list_choices
+from extractor.usecases.draft.fit import NO_DIGEST, OF_FIXES, ManifestFit, list_choices
 from extractor.usecases.verify.closed_imports import import_problems
 from extractor.values import releases
 from extractor.values.errors import UsageError, VextractError
@@ -146,7 +145,7 @@ def draft(found: ManifestFit, problems: tuple[str, ...] = ()) -> Draft:
 
 def list_notes(found: ManifestFit) -> Iterator[Note]:
     """Yield what was done about each finding, and what a person must decide."""
-    followed, fixes = list_followed(found.findings), dict[str, list[Finding]]()
+    fixes: dict[str, list[Finding]] = {}
     for item in found.findings:
         if item.kind in OF_FIXES:
             fixes.setdefault(item.where.partition(".")[2], []).append(item)
@@ -154,12 +153,8 @@ def list_notes(found: ManifestFit) -> Iterator[Note]:
             yield Note(item.where, f"{item.subject} {item.problem}. Does what stands for it still fit?")
         elif item.kind is Kind.REPLACEMENT:
             yield _note(item, f"replacements.{item.moved}" if item.moved else "drop.replacements")
-        elif item.kind is not Kind.LAYOUT or item.subject not in followed:
+        else:
             yield _note(item)
-    for item in found.findings:
-        was, now = name_file(item.subject), name_file(item.moved or "")
-        if item.kind is Kind.ROOT and item.moved and was in found.before["layout"] and was not in found.data["layout"]:
-            yield Note("layout", f"{was} has moved to {now}, with what the project needs of it", todo=False)
     for fix_id, items in fixes.items():
         yield from _note_fix(fix_id, items, any(entry["id"] == fix_id for entry in found.data["fixes"]))
     for name in found.before["roles"].keys() - found.data["roles"]:

@@ -1,13 +1,10 @@
-"""`vextract explain`, `graph` and `sbom`: what a project is made of."""
+"""`vextract explain` and `sbom`: what a project is made of."""
 
-from collections import Counter
-from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import From, Offline, Output, Project, argument, option
-from extractor.values.wording import count_noun
+from extractor.cli.options import From, Offline, Output, Project, argument
 
 
 @screen.answers
@@ -50,40 +47,6 @@ def _find_in_project(root: Path, name: str) -> str:
         if place.is_file() and place.resolve().is_relative_to(root):
             return place.resolve().relative_to(root).as_posix()
     return name
-
-
-@screen.answers
-def graph(
-    path: Project = Path(),
-    verbose: Annotated[bool, option("--verbose,-v", "Every module; without it only the folders.")] = False,
-) -> screen.Answer:
-    """Show the modules by folder, with sizes and imports.
-
-    Hooks and templates are shown as well as verl's modules.
-    """
-    from extractor.usecases.graph import build
-
-    graph = build(*unfinished.open_project(path))
-    between, width = graph.between(), max(map(len, graph.groups), default=0)
-    lines, groups = [], []
-    for group, modules in graph.groups.items():
-        targets = [other for (one, other), _ in between.most_common() if one == group]
-        total = sum(module.lines for module in modules)
-        size = f"{count_noun(len(modules), 'file')}, {total:,} lines"
-        lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
-        for module in modules if verbose else ():
-            edited = ", edited" if module.edited else ""
-            lines.append(f"  {module.path}  {module.lines:,} lines, {module.kind}{edited}")
-            lines += [f"    -> {', '.join(module.imports)}"] if module.imports else []
-        inside = [{**asdict(module), "imported_by": graph.importers(module.path)} for module in modules]
-        groups.append({"name": group, "lines": total, "modules": inside})
-    kinds: Counter[str] = Counter()
-    for module in graph.modules:
-        kinds[module.kind] += module.lines
-    told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
-    head = [graph.title, f"{count_noun(len(graph.modules), 'file')}, {kinds.total():,} lines: {told}; tests apart"]
-    head += [] if verbose else ["every module with -v"]
-    return screen.Answer({"title": graph.title, "groups": groups}, head, [screen.Section(lines, prefix="")])
 
 
 def sbom(path: Project = Path(), file: Output = None) -> None:

@@ -10,11 +10,9 @@ from extractor.cli import from_run, options, output, screen
 from extractor.cli.options import argument, option
 from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
-from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.importers.runs.imported_project import ImportedProject
-    from extractor.usecases.draft import ManifestFit
     from extractor.usecases.new import NewProject, NewRequest
 
 NewPath = Annotated[
@@ -98,7 +96,7 @@ def new(
         experimental=experimental,
         offline=offline,
     )
-    return _answer(path, target, _make(request, path, target, dry_run=dry_run, verbose=verbose, json=json), dry_run)
+    return _answer(path, target, _make(request, path, target, dry_run=dry_run, verbose=verbose), dry_run)
 
 
 def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path, str, str, str]:
@@ -129,20 +127,16 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
     return path, engine, algorithm, recipe
 
 
-def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
+def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool) -> "NewProject":
     from extractor.usecases import new
 
-    try:
-        with output.show_progress(f"making {path}") as step:
-            made = new.make_in_memory(request, step)
-            if not dry_run:
-                step("writing it")
-                new.write(target, made)
-    except new.NotSupported as error:
-        _show_fit(error.found, verbose=verbose, json=json)
-        raise
+    with output.show_progress(f"making {path}") as step:
+        made = new.make_in_memory(request, step)
+        if not dry_run:
+            step("writing it")
+            new.write(target, made)
     if made.fit is not None:
-        lines = [f"  {item}" for item in (*made.fit.findings, *made.fit.left)]
+        lines = [f"  {item}" for item in made.fit.findings]
         screen.show([], [screen.Section(lines)], verbose=verbose, aside=True)
     for text in made.warnings:
         output.print_warning(text)
@@ -183,27 +177,3 @@ def _describe_size(made: "NewProject") -> str:
         f"{files + more} files, {theirs + ours:,} lines of Python: {theirs:,} of verl's ({share}) and {ours:,} around"
         f" it; {tests:,} of tests"
     )
-
-
-def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:
-    """Print how far the earlier manifest holds for a refused release."""
-    items = (*found.findings, *found.left)
-    if json:
-        report = {"release": found.release, "manifest_of": found.base, "holds": found.holds}
-        findings = [
-            output.pick(
-                item,
-                "kind where subject problem moved",
-                suggestions=output.pick_all(item.suggestions, "place score why"),
-            )
-            for item in items
-        ]
-        output.print_json({**report, "findings": findings})
-        return
-    said = f"{count_noun(len(items), 'part')} of it do not hold" if items else "all of it holds"
-    lines = []
-    for item in items:
-        lines.append(f"  {item}")
-        lines += [f"      {'taken' if near.place == item.moved else 'similar'}: {near}" for near in item.suggestions]
-    head = f"verl {found.release}, tried with the manifest of {found.base}: {said}"
-    screen.show([head], [screen.Section(lines)], verbose=verbose)

@@ -1,6 +1,5 @@
 """`vextract changes` and `versions`: what releases of verl have."""
 
-import re
 import textwrap
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,9 +15,6 @@ if TYPE_CHECKING:
 
 
 _SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}
-# Details of a change that say that something else is computed.
-_BODY = re.compile(r"body changed|default of ")
-_MEMBER = re.compile(r"(?P<method>\w+)\(\): (?:body changed|default of )|field (?P<field>\w+): ")
 _FOLDERS = ("/algorithms/", "/protocol", "/workers/", "/data/")  # those that compute, first
 
 Old = Annotated[str, argument("", "The release of verl to compare from.")]
@@ -47,11 +43,13 @@ def changes(
 
         found = report_releases(old, new, engine, algorithm, set(with_ or ()), offline=offline)
     chosen = found.named(tuple(names or ()))
-    head, data = f"verl {found.old} -> {found.new}", write_changes(found, chosen, diff)
+    head = f"verl {found.old} -> {found.new}"
     if names:  # who names them wants to see them whole
-        return screen.Answer(data, [head], [screen.Section(_write_symbols(found, chosen, diff))], whole=True)
+        return screen.Answer(chosen, [head], [screen.Section(_write_symbols(found, chosen, diff))], whole=True)
     sections = write_sections(found, chosen, diff)
-    return screen.Answer(data, [f"{head}: {count_kinds(found)}"], sections, more=["-v shows each function"], whole=diff)
+    return screen.Answer(
+        found, [f"{head}: {count_kinds(found)}"], sections, more=["-v shows each function"], whole=diff
+    )
 
 
 def count_kinds(found: "Changes") -> str:
@@ -64,8 +62,9 @@ def write_sections(found: "Changes", chosen: "Sequence[SymbolChange]", diff: boo
     """Return report sections: numeric changes first, the rest only with `-v`."""
     told = [item for item in chosen if item.change.value != "unchanged"]
     marked = [
-        (item.registry, " ".join([*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]))
+        f"  {item.registry}: {' '.join([*(f'+{name}' for name in item.gained), *(f'-{name}' for name in item.lost)])}"
         for item in found.registries
+        if item.gained or item.lost
     ]
     keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in found.project_keys.defaults]
     keys += [f"  + {key}" for key in found.project_keys.gained]
@@ -74,7 +73,7 @@ def write_sections(found: "Changes", chosen: "Sequence[SymbolChange]", diff: boo
     ]
     return [
         screen.Section(_name_computing(told), "may change numbers"),
-        screen.Section([f"  {registry}: {marks}" for registry, marks in marked if marks], "registries"),
+        screen.Section(marked, "registries"),
         screen.Section(keys, "config of the project"),
         screen.Section(_write_symbols(found, told, diff), "functions and classes", rest=True),
     ]
@@ -103,40 +102,12 @@ def _name_computing(told: "Sequence[SymbolChange]") -> list[str]:
         ranks = (number for number, folder in enumerate(_FOLDERS) if folder in item.place.path)
         return next(ranks, len(_FOLDERS)), item.place.upstream_path
 
-    for item in sorted(told, key=rank):
-        if names := _list_changed_inside(item):
-            files.setdefault(item.place.upstream_path, []).extend(names)
+    for item in sorted((item for item in told if item.computing and item.place.kind != "value"), key=rank):
+        files.setdefault(item.place.upstream_path, []).extend(item.computing)
     lines = []
     for file, names in files.items():
         lines += [f"  {file}", *textwrap.wrap(", ".join(names), 76, initial_indent="    ", subsequent_indent="    ")]
     return lines
-
-
-def _list_changed_inside(item: "SymbolChange") -> list[str]:
-    """Return the names in a symbol whose computation changed."""
-    name = item.place.name
-    if item.old is None or item.new is None or item.change.value not in ("body", "signature"):
-        return []
-    if item.place.kind == "class":
-        members = [match for match in map(_MEMBER.match, item.details) if match]
-        return list(dict.fromkeys(f"{name}.{match['method'] or match['field']}" for match in members))
-    changed = item.change.value == "body" or any(map(_BODY.match, item.details))
-    return [name] if changed else []
-
-
-def write_changes(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> dict[str, object]:
-    """Return the whole report as data."""
-    symbols = [
-        {
-            **output.pick(item.place, "symbol kind", change=item.change, was=item.old and item.old.symbol),
-            **output.pick(item.place, "upstream_path path line", details=item.details),
-            **({"diff": item.diff(found.old, found.new)} if diff else {}),
-        }
-        for item in chosen
-    ]
-    counts = {change.value: number for change, number in found.counts().items()}
-    more = output.pick(found, "registries project_keys")
-    return {**output.pick(found, "old new"), "counts": counts, "symbols": symbols, **more}
 
 
 @screen.answers
@@ -159,7 +130,7 @@ def versions(
         lines = "\n\n".join("\n".join(_describe_release(manifest, default)) for manifest in manifests).split("\n")
     else:
         lines = _list_matrix(manifests, default)
-    return screen.Answer([_report_release(manifest, default) for manifest in manifests], lines)
+    return screen.Answer(output.pick_all(manifests, "release engines algorithms features"), lines)
 
 
 def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
@@ -241,17 +212,3 @@ def _describe_release(manifest: "Manifest", default: str) -> list[str]:
         needs = f" ({_say_needs(feature)})" if feature.needs or feature.requirements else ""
         lines.append(f"    {feature.name:{width}}  {feature.summary}{on}{only}{needs}")
     return lines
-
-
-def _report_release(manifest: "Manifest", default: str) -> dict[str, object]:
-    return {
-        "release": manifest.release,
-        "default": manifest.release == default,
-        **output.pick(manifest, "engines algorithms"),
-        "features": [
-            output.pick(
-                feature, "name summary algorithms needs requirements", engines=feature.engines or manifest.engines
-            )
-            for feature in sorted(manifest.features, key=lambda feature: feature.name)
-        ],
-    }

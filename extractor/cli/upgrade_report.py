@@ -13,7 +13,6 @@ from extractor.cli.unfinished import RESOLVE
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from extractor.pipeline.plan import Action
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
 
@@ -30,24 +29,27 @@ def answer(root: Path, found: Upgrade, dry_run: bool, about: Changes | None, *, 
         about: What changed in the vendored code; None where that was not asked for or cannot be told.
         diff: Show how upstream's text differs.
     """
-    head, sections = [f"up to date: {describe(found.new.options)}"], list[screen.Section]()
-    if found.changes_anything:
-        head = _write_head(found, dry_run)
-        problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.problems]
-        sections = [
-            *_select_by_verdict(found, list(_FIRST)),
-            screen.Section(problems, "your code"),
-            screen.Section(_describe_settings(found), "your settings"),
-            *_select_by_verdict(found, list(_REST)),
-        ]
-    if found.changes_anything and about is not None:
+    data = _collect_data(root, found, about, dry_run)
+    if not found.changes_anything:
+        return screen.Answer(
+            data, [f"up to date: {describe(found.new.options)}"], notes=_list_next_steps(found, dry_run)
+        )
+    head = _write_head(found, dry_run)
+    problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.problems]
+    sections = [
+        *_select_by_verdict(found, list(_FIRST)),
+        screen.Section(problems, "your code"),
+        screen.Section(_describe_settings(found), "your settings"),
+        *_select_by_verdict(found, list(_REST)),
+    ]
+    if about is not None:
         head.append(f"verl's code that you use: {releases.count_kinds(about)}")
         sections += [replace(item, rest=True) for item in releases.write_sections(about, about.symbols, diff)]
     return screen.Answer(
-        _collect_data(root, found, about, dry_run=dry_run, diff=diff),
+        data,
         head,
         sections,
-        more=["-v shows verl's code"] if found.changes_anything and about is not None else [],
+        more=["-v shows verl's code"] if about is not None else [],
         notes=_list_next_steps(found, dry_run),
         code=int(found.counts["conflict"] > 0 and not dry_run),
         whole=diff,  # who asks for the differences asks for what they belong to
@@ -55,11 +57,10 @@ def answer(root: Path, found: Upgrade, dry_run: bool, about: Changes | None, *, 
 
 
 def _write_head(found: Upgrade, dry_run: bool) -> list[str]:
-    from extractor.usecases.upgrade.choices import find_gone, find_unneeded
+    from extractor.usecases.upgrade.choices import find_gone
     from extractor.values import releases
 
-    counts = dict(found.counts)
-    moved = sum(_has_moved(action) for action in found.plan.actions)
+    counts, moved = dict(found.counts), len(found.left_places)
     counts["delete"] -= moved
     told = [f"{counts[verdict]} {said}" for verdict, said in (_FIRST | _REST).items() if counts[verdict]]
     told += [f"{moved} of them moved"] if moved else []
@@ -78,11 +79,6 @@ def _write_head(found: Upgrade, dry_run: bool) -> list[str]:
         head.append(
             f"now optional features, left out as unused (`vextract add {left[0]}` brings one back): {', '.join(left)}"
         )
-    if unneeded := find_unneeded(found.old.options, found.new.options):
-        remove = f"vextract remove {' '.join(unneeded)}"
-        head.append(
-            f"no longer needed by others, still in the project (`{remove}` removes them): {', '.join(unneeded)}"
-        )
     return head
 
 
@@ -91,16 +87,11 @@ def _select_by_verdict(found: Upgrade, verdicts: Sequence[str]) -> list[screen.S
     lines: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
     for action in found.plan.actions:
         verdict, reason = action.verdict.value, action.reason.value
-        counted = action.verdict.name == "KEEP" and not action.note and action.reason.name != "EDITED"
-        if verdict in lines and not counted and not _has_moved(action):
+        counted = verdict == "keep" and not action.note and action.reason.name != "EDITED"
+        if verdict in lines and not counted and action not in found.left_places:
             why = f"{reason}; {action.note}" if action.note else reason
             lines[verdict].append(f"{verdict:8}  {action.path}  ({why})")
     return [screen.Section(told, prefix=f"{verdict:8}  ") for verdict, told in lines.items()]
-
-
-def _has_moved(action: Action) -> bool:
-    """Return True for the former place of a moved file."""
-    return action.verdict.name == "DELETE" and action.reason.name == "MOVED"
 
 
 def _describe_settings(found: Upgrade) -> list[str]:
@@ -144,32 +135,22 @@ def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
     return lines
 
 
-def _collect_data(root: Path, found: Upgrade, about: Changes | None, *, dry_run: bool, diff: bool) -> dict[str, object]:
-    sides = (
-        output.pick(lock.options, "verl engine algorithm features methods", vextract=lock.vextract)
-        for lock in (found.old, found.new)
-    )
+def _collect_data(root: Path, found: Upgrade, about: Changes | None, dry_run: bool) -> dict[str, object]:
     verdicts = [
         output.pick(
             action,
-            "path verdict kind reason",
-            note=action.note or None,
+            "path verdict kind reason note",
             writes=[action.path] * (action.data is not None) + [path for path, _ in action.side_files],
         )
         for action in found.plan.actions
     ]
-    told = None if about is None else {**releases.write_changes(about, about.symbols, diff), "owner_keys": found.stale}
     return {
         "path": root,
         "written": found.changes_anything and not dry_run,
-        "up_to_date": not found.changes_anything,
-        "setup": found.changes_requirements,
-        **dict(zip(("from", "to"), sides, strict=True)),
+        **output.pick(found, "setup=changes_requirements counts hooks=problems uncommitted"),
+        "from": found.old.options,
+        "to": found.new.options,
         "verdicts": verdicts,
-        "counts": found.counts,
         "settings": output.pick(found.settings, "moved lost", to_change=found.stale),
-        "hooks": found.problems,
-        "uncommitted": found.uncommitted,
-        "warnings": found.generated.warnings,
-        **({"changes": told} if dry_run else {}),
+        "changes": about,
     }

@@ -119,25 +119,12 @@ class NewProject:
         return found
 
 
-class NotSupported(UsageError):
-    """Refuses a release without manifest; says how far the last fits."""
-
-    def __init__(self, found: ManifestFit) -> None:
-        release = found.release
-        super().__init__(
-            f"verl {release} is not supported by this vextract",
-            hint="`--experimental` makes a project of the parts that fit, untested, unless the templates need a part"
-            f" that is gone; docs/releases.md says how to support a release; {releases.hint_nearest(release)}",
-        )
-        self.found = found
-
-
 def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProject:
     """Make the project in memory.
 
     Raises:
-        UsageError: the options contradict each other, or the release does not offer them.
-        NotSupported: the release has no manifest, and `experimental` was not asked for.
+        UsageError: the options contradict each other, or the release does not offer them; or it has no manifest, and
+            `experimental` was not asked for.
         SourceError: verl is not available.
         CheckFailed: the parts of the former manifest that fit do not make a project.
     """
@@ -280,23 +267,20 @@ def _infer(request: NewRequest, step: Callable[[str], None]) -> ManifestFit:
     """Try the manifest of the release before."""
     from extractor.usecases.draft import attempt
 
-    release = request.options.verl
-    before = releases.find_before(release)
+    release, message = request.options.verl, f"verl {request.options.verl} is not supported by this vextract"
+    before, nearest = releases.find_before(release), releases.hint_nearest(release)
     assert before is not None
+    if not request.experimental:
+        hint = "`--experimental` makes a project of the parts that fit, untested, and names the others"
+        raise UsageError(message, hint=f"{hint}; docs/releases.md says how to support a release; {nearest}")
     try:
         tried = attempt(release, before, request.origin, offline=request.offline, step=step)
     except SourceError as error:
-        message = f"verl {release} is not supported by this vextract"
-        if re.search(
-            "from versions: (?!none)", error.message
-        ):  # pip's list has every candidate and development version
-            message, hint = f"{message}, and the package index has no such release", releases.hint_nearest(release)
-        else:
-            message, hint = f"{message}, and its source could not be read: {error.message}", error.hint
-            hint = f"{hint}; supported: {', '.join(releases.list_supported())}"
-        raise SourceError(message, hint=hint) from None
-    if not request.experimental:
-        raise NotSupported(tried)
+        # pip's list has every candidate and development version
+        if re.search("from versions: (?!none)", error.message):
+            raise SourceError(f"{message}, and the package index has no such release", hint=nearest) from None
+        problem, hint = f"{message}, and its source could not be read: {error.message}", f"{error.hint}; {nearest}"
+        raise SourceError(problem, hint=hint) from None
     if tried.left:
         raise _explain_failure(release, before, [str(item) for item in tried.left])
     return tried

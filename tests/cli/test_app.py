@@ -40,7 +40,6 @@ Commands:
   verify    Check a project against upstream.
   sbom      Write a project's bill of materials, as SPDX 2.3 in JSON.
   explain   Say why a file or a symbol is here.
-  graph     Show the modules by folder, with sizes and imports.
   changes   Compare two releases, as far as a project uses them.
   export    Write the experiment for full verl on Ray.
   report    Make one HTML page about one or several runs.

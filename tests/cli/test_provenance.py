@@ -17,7 +17,6 @@ from extractor.values import releases
 from extractor.values.tree import FileKind
 from tests.cli.conftest import Result
 from tests.releases import source_of
-from tests.rewrite.support import with_former_header
 
 pytestmark = pytest.mark.usefixtures("verl")
 CORE = "toy/vendored/algorithms/core_algos.py"
@@ -167,19 +166,3 @@ def test_a_lock_that_tells_another_story(
     assert check in failed
     for words in said:
         assert any(words in line for line in failed[check]["details"]), words
-
-
-def test_changes_are_those_of_the_lock_or_of_a_former_header(run: Callable[..., Result], project: Path) -> None:
-    """As in a project of before schema 2 of the lock."""
-
-    def changes() -> dict[str, tuple[str, ...]]:
-        files = json.loads(run("sbom", project).out)["files"]
-        found = {item["fileName"]: item["comment"].partition(" Changed by vextract: ")[2] for item in files}
-        return {path: said.removesuffix(" Changed since by the owner.") for path, said in found.items() if said}
-
-    known = changes()
-    listed = lock.read(project).file(CORE).changes
-    assert known[f"./{CORE}"] == f"{'; '.join(listed)}."
-    (project / CORE).write_text(with_former_header("x = 1\n", "0.6.1", "verl/a.py", listed), encoding="utf-8")
-    rewritten(project, lambda it: replace(it, files=tuple(replace(file, changes=()) for file in it.files)))
-    assert changes() == {f"./{CORE}": known[f"./{CORE}"]}

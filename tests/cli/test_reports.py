@@ -42,8 +42,7 @@ def test_versions_of_a_name_and_as_json(run) -> None:
     assert "hint: did you mean vllm?" in result.err
     report = json.loads(run("versions", "--json").out)
     assert [item["release"] for item in report] == list(reversed(releases.list_supported()))
-    assert [item["default"] for item in report] == [True] + [False] * (len(report) - 1)
-    assert {"name", "summary", "algorithms", "engines", "needs", "requirements"} == set(report[0]["features"][0])
+    assert {"name", "summary", "algorithms", "engines", "needs", "requirements"} <= set(report[0]["features"][0])
 
 
 def test_a_feature_says_what_it_adds_and_needs(run, verl) -> None:

@@ -56,7 +56,7 @@ def test_a_terminal_obeys_nothing_that_a_project_holds(project: Path) -> None:
     (project / f"toy/custom/{orders}.py").write_text("", encoding="utf-8")
     changed = project / "main.py"
     changed.write_text(f"{changed.read_text(encoding='utf-8')}# {orders}\r\n", encoding="utf-8", newline="")
-    for report in (("status",), ("diff",), ("graph", "-v")):
+    for report in (("status",), ("diff",)):
         shown = "\n".join(in_terminal(report[0], str(project), *report[1:]))
         assert not any(order in shown for order in ("\x1b]", "\x07", "\x1b[2J", "\x9b", "\u202e")), report
         assert r"\x1b]0;title\x07\x1b[2J\x9b2J\u202e" in shown, report

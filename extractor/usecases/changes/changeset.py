@@ -54,12 +54,14 @@ class SymbolChange:
         old: The symbol in the old release; None where it is new.
         new: The symbol in the new release; None where it is gone.
         details: What differs, one short sentence each: parameters, members, or for a gone or new symbol why.
+        computing: What may compute other numbers: the symbol's name, or "Class.member".
     """
 
     change: ChangeKind
     old: Place | None
     new: Place | None
     details: tuple[str, ...] = ()
+    computing: tuple[str, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -93,13 +95,11 @@ class RegistryChange:
 
     Attributes:
         registry: "advantage estimators", "policy losses", "reward managers", or folder and decorator.
-        kept: Names that both releases have.
         gained: Names that only the new one has.
         lost: Names that only the old one has.
     """
 
     registry: str
-    kept: tuple[str, ...]
     gained: tuple[str, ...]
     lost: tuple[str, ...]
 

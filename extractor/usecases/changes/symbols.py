@@ -1,6 +1,7 @@
 """Match and compare what two projects vendor and register."""
 
 import ast
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
@@ -50,34 +51,23 @@ def compare_symbols(old: Generated, new: Generated, old_source: Source, new_sour
     for symbol, place in after.items():
         was = before.get(origin.get(symbol, symbol))
         if was is None:
-            found.append(
-                SymbolChange(
-                    ChangeKind.NEW, None, place, _explain_lack(symbol, old, old_source, f"verl {old_source.release}")
-                )
-            )
+            found.append(SymbolChange(ChangeKind.NEW, None, place, _explain_lack(symbol, old, old_source)))
             continue
-        change, details = _compare(was, place)
-        if was.symbol != place.symbol:
-            details = (f"was {was.symbol}", *details)
-        found.append(SymbolChange(change, was, place, details))
+        change, details, computing = _compare(was, place)
+        details = details if was.symbol == place.symbol else (f"was {was.symbol}", *details)
+        found.append(SymbolChange(change, was, place, details, computing))
     for symbol, place in before.items():
         if symbol not in after and symbol not in moved:
-            why = _explain_lack(symbol, new, new_source, f"verl {new_source.release}")
-            found.append(SymbolChange(ChangeKind.GONE, place, None, why))
+            found.append(SymbolChange(ChangeKind.GONE, place, None, _explain_lack(symbol, new, new_source)))
     return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
 
 
 def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, ...]:
     """Compare what the vendored code of two projects registers."""
     before, after = _list_registered(old), _list_registered(new)
+    sides = {title: (before.get(title, set()), after.get(title, set())) for title in sorted({*before, *after})}
     return tuple(
-        RegistryChange(
-            registry=title,
-            kept=tuple(sorted(before.get(title, set()) & after.get(title, set()))),
-            gained=tuple(sorted(after.get(title, set()) - before.get(title, set()))),
-            lost=tuple(sorted(before.get(title, set()) - after.get(title, set()))),
-        )
-        for title in sorted({*before, *after})
+        RegistryChange(title, tuple(sorted(now - was)), tuple(sorted(was - now))) for title, (was, now) in sides.items()
     )
 
 
@@ -96,15 +86,10 @@ def _list_registered(generated: Generated) -> dict[str, set[str]]:
     return found
 
 
-def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...]]:
+def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...], tuple[str, ...]]:
     if was.kind != place.kind:
-        return ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",)
-    if place.kind != "value":
-        return compare(was.text, place.text)
-    if was.text == place.text:
-        return ChangeKind.UNCHANGED, ()
-    same = ast.dump(ast.parse(was.text)) == ast.dump(ast.parse(place.text))
-    return (ChangeKind.WORDING if same else ChangeKind.BODY), ()
+        return ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",), (place.name,)
+    return compare(was.text, place.text)
 
 
 def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:
@@ -129,15 +114,15 @@ def _shape(place: Place) -> str:
     return shape(place.text) if place.text.count("\n") > 3 else place.symbol
 
 
-def _explain_lack(symbol: str, other: Generated, source: Source, release: str) -> tuple[str, ...]:
+def _explain_lack(symbol: str, other: Generated, source: Source) -> tuple[str, ...]:
     """Explain why the other project lacks a symbol."""
     if symbol in other.sliced.replaced:
-        return (f"ours instead of upstream's with {release}",)
+        return (f"ours instead of upstream's with verl {source.release}",)
     module, _, name = symbol.partition(":")
     for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
         text = source.files.get(path, b"").decode("utf-8", "replace")
-        if any(f"{word} {name}" in text for word in ("def", "class")) or f"\n{name} =" in text or f"\n{name}:" in text:
-            return (f"{release} has it as well, but the project did not need it there",)
+        if re.search(rf"^((async )?def |class )?{re.escape(name)}\b( =|:|\()", text, re.MULTILINE):
+            return (f"verl {source.release} has it as well, but the project did not need it there",)
     return ()
 
 

@@ -1,6 +1,6 @@
 """Try an earlier manifest on a release that has none.
 
-`check` holds each key against the source, `amend` puts right what can be, `fit` slices and rewrites with the result.
+`check` holds each key against the source; `fit` puts right what can be, then slices and rewrites with the result.
 Nothing of upstream is executed.
 """
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 from extractor.pipeline.source import open_source
-from extractor.usecases.draft.findings import Finding, Kind, Suggestion
+from extractor.usecases.draft.check import Finding, Kind
 from extractor.usecases.draft.fit import ManifestFit, fit
 from extractor.values import releases
 from extractor.values.manifest import SourcePin
 
-__all__ = ["Finding", "Kind", "ManifestFit", "Suggestion", "attempt", "fit"]
+__all__ = ["Finding", "Kind", "ManifestFit", "attempt", "fit"]
 
 
 def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step: Callable[[str], None]) -> ManifestFit:

@@ -1,8 +1,9 @@
 """Infer a release's manifest from an earlier one."""
 
+import copy
 import warnings
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,16 +12,16 @@ from extractor.pipeline.render.method_names import collect_method_names
 from extractor.pipeline.rewrite import rewrite_module
 from extractor.pipeline.slicer import slice_source
 from extractor.pipeline.source import Source
-from extractor.usecases.draft.amend import amend
-from extractor.usecases.draft.check import check
-from extractor.usecases.draft.findings import Finding, Kind
+from extractor.usecases.draft.check import Finding, Kind, check
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest, parse_manifest
 from extractor.values.options import Options
 
 NO_DIGEST = "0" * 64
+OF_FIXES = (Kind.FIX_MODULE, Kind.FIX_EDIT, Kind.FIX_SWAP)
 Step = Callable[[str], None]
+_Data = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -41,8 +42,8 @@ class ManifestFit:
     base: str
     old: Source = field(repr=False)
     new: Source = field(repr=False)
-    before: dict[str, Any] = field(repr=False)
-    data: dict[str, Any] = field(repr=False)
+    before: _Data = field(repr=False)
+    data: _Data = field(repr=False)
     findings: tuple[Finding, ...]
     left: tuple[Finding, ...]
     manifest: Manifest = field(repr=False)
@@ -121,3 +122,56 @@ def _rewrite_source(source: Source) -> dict[str, str]:
     if source.kind == "wheel":
         return {"wheel": source.filename, "wheel_sha256": source.sha256}
     return {"wheel": f"verl-{source.release}-py3-none-any.whl", "wheel_sha256": NO_DIGEST}
+
+
+def amend(data: _Data, findings: Iterable[Finding]) -> _Data:
+    """Return a manifest with reported entries corrected where possible, else removed.
+
+    Args:
+        data: The manifest in full, as TOML gives it.
+        findings: What of it does not hold.
+    """
+    data, fixes = copy.deepcopy(data), dict[str, list[Finding]]()
+    for item in findings:
+        table, _, name = item.where.partition(".")
+        if item.kind in OF_FIXES:
+            fixes.setdefault(name, []).append(item)
+        elif item.kind is not Kind.SIGNATURE:
+            holder, key = (data[table], name) if table in ("roles", "features") else (data, table)
+            holder[key] = _move(holder[key], item.subject, item.moved)
+    for fix_id, items in fixes.items():
+        _amend_fix(data, fix_id, items)
+    data["roles"] = {name: role for name, role in data["roles"].items() if role.get("symbols") or role.get("modules")}
+    return data
+
+
+def _move(value: Any, old: str, new: str | None) -> Any:
+    """Return a part of a manifest with another name for a thing, or without it."""
+    if isinstance(value, list):
+        parts = [_move(part, old, new) for part in value]
+        return [part for number, part in enumerate(parts) if part is not None and part not in parts[:number]]
+    if not isinstance(value, dict):
+        return new if value == old else value
+    if value.get("symbol") == old and new is None:
+        return None  # an entry of `[[replacements]]`
+    named = {new if key == old else key: _move(part, old, new) for key, part in value.items() if key != old or new}
+    return {key: part for key, part in named.items() if part != [] or key == "symbols"}
+
+
+def _amend_fix(data: _Data, fix_id: str, items: list[Finding]) -> None:
+    """Correct a fix, or remove it if nothing of it applies."""
+    fix = next(entry for entry in data["fixes"] if entry["id"] == fix_id)
+    dropped = [item.edit for item in items if item.kind is Kind.FIX_EDIT and item.count == 0]
+    for item in items:
+        if item.kind is Kind.FIX_SWAP:
+            fix["replaced"] = _move(fix["replaced"], item.subject, item.moved)
+        elif item.kind is Kind.FIX_MODULE:
+            fix["module"] = item.moved
+        elif item.count:
+            fix["edits"][item.edit]["count"] = item.count
+    fix["edits"] = [edit for number, edit in enumerate(fix.get("edits", ())) if number not in dropped]
+    for key in ("edits", "replaced"):
+        if not fix.get(key):
+            fix.pop(key, None)
+    if not fix["module"] or not ("edits" in fix or "replaced" in fix):
+        data["fixes"].remove(fix)

@@ -6,8 +6,7 @@ from dataclasses import replace
 from extractor.pipeline.generate import generate
 from extractor.pipeline.source import Source
 from extractor.usecases.emitted_files import Regenerated
-from extractor.usecases.explain.explanation import Explanation
-from extractor.usecases.explain.templates import TemplateFiles
+from extractor.usecases.explain.template_files import Explanation, TemplateFiles
 from extractor.usecases.explain.vendored import Vendored
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import matches

@@ -10,8 +10,15 @@ from extractor.pipeline.rewrite.apply_fixes import changes_definition
 from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
 from extractor.usecases.emitted_files import Regenerated
-from extractor.usecases.explain.explanation import TEMPLATE, VENDORED, Explanation
-from extractor.usecases.explain.templates import TemplateFiles
+from extractor.usecases.explain.template_files import (
+    AS_EMITTED,
+    MISSING,
+    TEMPLATE,
+    VENDORED,
+    Explanation,
+    TemplateFiles,
+    is_called,
+)
 from extractor.values import readers
 from extractor.values.modules import name_module
 from extractor.values.options import Options
@@ -38,8 +45,8 @@ class Vendored:
         Args:
             name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name.
         """
-        files = [module for module in self._modules.values() if name in self._list_names_of(module)]
-        if files:
+        places = ((module, self._list_places(module.module)) for module in self._modules.values())
+        if files := [module for module, dotted in places if any(is_called(name, place) for place in dotted)]:
             return tuple(map(self._explain_file, files))
         if symbols := self._find_called(name, self._found.edges):
             return tuple(map(self._explain_symbol, symbols))
@@ -51,19 +58,19 @@ class Vendored:
         return known | {f"{self._options.package}/{module.target_path}" for module in self._modules.values()}
 
     def _find_called(self, name: str, symbols: Iterable[str]) -> list[str]:
-        """Return symbols with this full, local or dotted name; else methods."""
-        local = name.replace(":", ".").replace("/", ".").removeprefix(f"{self._options.package}.")
-        found, methods = [], []
-        for symbol in symbols:
-            module, _, item = symbol.partition(":")
-            known = {symbol, item, f"{module}.{item}"}
-            if module in self._modules:
-                known.add(f"{name_module(self._modules[module].target_path)}.{item}")
-            if name in known or local in known:
-                found.append(symbol)
-            elif item.partition(".")[2] == name:
-                methods.append(symbol)
-        return found or methods
+        """Return symbols of this name; methods where no function or class has it."""
+        parted = ((symbol, *symbol.split(":")) for symbol in symbols)
+        found = [
+            (symbol, "." in item and "." not in name)
+            for symbol, module, item in parted
+            if any(is_called(name, f"{place}.{item}") for place in self._list_places(module))
+        ]
+        return [symbol for symbol, _ in found if (symbol, False) in found or all(inside for _, inside in found)]
+
+    def _list_places(self, module: str) -> list[str]:
+        """Return the names of a module in verl and in the project."""
+        known = self._modules.get(module)
+        return [module, *([name_module(f"{self._options.package}/{known.target_path}")] if known is not None else [])]
 
     def _of(self, subject: str, module: KeptModule) -> Explanation:
         """Return what holds for all that is in a file."""
@@ -115,22 +122,26 @@ class Vendored:
 
     def _note_edit(self, module: KeptModule, name: str, emitted: str) -> str:
         """Say if the owner edited a symbol; empty if its text is as emitted."""
-        state, text = self._ours.read_edit(f"{self._options.package}/{module.target_path}")
-        return state if state and _read_text_of(text, name) != emitted else ""
+        path = f"{self._options.package}/{module.target_path}"
+        state = self._ours.describe_state(path)
+        text = self._ours.read_text(path) if state not in (AS_EMITTED, MISSING) else ""
+        return "" if state == AS_EMITTED or _read_text_of(text, name) == emitted else state
 
     def _explain_file(self, module: KeptModule) -> Explanation:
         symbols = [symbol for symbol in self._found.edges if symbol.startswith(f"{module.module}:")]
         names = [symbol.partition(":")[2] for symbol in symbols]
         effects = [place for place in self._found.effects if place.startswith(f"{module.upstream_path}:")]
         path = f"{self._options.package}/{module.target_path}"
-        edited, _ = self._ours.read_edit(path)
+        edited = self._ours.describe_state(path)
         return replace(
             self._of(path, module),
             chain=min(map(self._find_chain, symbols), key=len, default=()),
             symbols=tuple(name for name in names if "." not in name),
             changes=tuple(self._list_changes(module)),
             fixes=self._list_fixes(module),
-            note="\n".join(filter(None, [edited, *(f"module-level effect kept: {place}" for place in effects)])),
+            note="\n".join(
+                [*[edited] * (edited != AS_EMITTED), *(f"module-level effect kept: {place}" for place in effects)]
+            ),
         )
 
     def _find_chain(self, symbol: str) -> tuple[Edge, ...]:
@@ -166,12 +177,6 @@ class Vendored:
             if symbol in known.replaced:
                 return f"ours instead of upstream's while the feature `{known.name}` is off"
         return "ours instead of upstream's"
-
-    def _list_names_of(self, module: KeptModule) -> set[str]:
-        dotted, package, target = name_module(module.target_path), self._options.package, module.target_path
-        upstream = (module.module, module.upstream_path, module.upstream_path.removeprefix("verl/"))
-        here = (target, target.rpartition("/")[2], f"{package}/{target}", dotted, f"{package}.{dotted}")
-        return {*upstream, *here}
 
 
 def _read_text_of(source: str, name: str) -> str:

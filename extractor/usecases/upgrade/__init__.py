@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from extractor.usecases.upgrade.choices import UpgradeRequest
     from extractor.values.manifest import Manifest
 
+_PINS = "requirements.lock"
+
 __all__ = ["Upgrade", "check_committed", "name_sides", "prepare", "write"]
 
 
@@ -103,17 +105,19 @@ class Upgrade:
     @property
     def changes_requirements(self) -> bool:
         """Tell whether the project has to be set up again."""
-        after = self.plan.writes()
-        return any(
-            path in after and read(after[path]) != read(self.seen.get(path) or b"")
-            for path, read in (("requirements.lock", _read_pins), ("pyproject.toml", _read_requirements))
-        )
+        after = self.plan.writes().get(_PINS)
+        return after is not None and _read_pins(after) != _read_pins(self.seen.get(_PINS) or b"")
 
     @property
     def counts(self) -> dict[str, int]:
         """Return verdict -> how many files have it."""
         verdicts = sorted(Verdict, key=lambda verdict: verdict is Verdict.KEEP)
         return {verdict.value: len(self.plan.paths(verdict)) for verdict in verdicts}
+
+    @property
+    def left_places(self) -> list[Action]:
+        """Return what is done at the former places of moved files."""
+        return [item for item in self.plan.actions if (item.verdict, item.reason) == (Verdict.DELETE, Reason.MOVED)]
 
     @property
     def title(self) -> str:
@@ -379,15 +383,6 @@ def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Map
 def _read_pins(data: bytes) -> set[str]:
     lines = (line.strip() for line in data.decode(errors="replace").splitlines())
     return {line for line in lines if line and not line.startswith("#")}
-
-
-def _read_requirements(data: bytes) -> object:
-    """Return dependency lists, or the bytes themselves if not TOML."""
-    try:
-        project = readers.parse_toml(data.decode(errors="replace").replace("\r\n", "\n")).get("project", {})
-    except readers.TOMLDecodeError:
-        return data
-    return [project.get(key) for key in ("dependencies", "optional-dependencies")] if isinstance(project, dict) else []
 
 
 def check_committed(upgrade: Upgrade) -> None:
