@@ -22,9 +22,8 @@ from extractor.cli.options import From, Offline, Output
 from extractor.pipeline import generate
 from extractor.pipeline.source import Source, detect_release
 from extractor.usecases.changes.config_keys import compose_upstream_config
-from extractor.usecases.draft import Finding, Kind, attempt
+from extractor.usecases.draft import NO_DIGEST, OF_FIXES, Finding, Kind, ManifestFit, attempt, list_choices
 from extractor.usecases.draft.config_fields import drop_lost_fields
-from extractor.usecases.draft.fit import NO_DIGEST, OF_FIXES, ManifestFit, list_choices
 from extractor.usecases.verify.closed_imports import import_problems
 from extractor.values import releases
 from extractor.values.errors import UsageError, VextractError

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import DryRun, From, Json, Offline, Project, argument, describe, option
+from extractor.cli.options import DryRun, From, Offline, Project, argument, describe, option
 from extractor.values.errors import UsageError
 from extractor.values.wording import count_noun
 
@@ -90,17 +90,8 @@ def status(
     tail = [f"newer verl: {', '.join(found.newer)}"] if found.newer else []
     if found.vextract:
         tail.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")
-    data = {
-        "path": root,
-        "verl": options.verl,
-        "manifest_of": borrowed or options.verl,
-        "options": output.pick(options, "package engine algorithm recipe features"),
-        "drift": found.drift,
-        "base": found.base or None,
-        "upgrade": {"title": found.upgrade, "phase": found.phase} if found.phase else None,
-        "newer": {"verl": found.newer, "vextract": found.vextract},
-        "files": [output.pick(file, "path state kind", note=file.note or None) for file in found.files],
-    }
+    data = output.pick(options, "verl package engine algorithm recipe features", path=root, manifest_of=borrowed)
+    data |= output.pick(found, "drift base files upgrade phase newer newer_vextract=vextract")
     code = int(check and found.drift)
     return screen.Answer(data, head, sections, tail, notes=found.say_next_steps(), code=code)
 
@@ -110,7 +101,6 @@ _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("
 
 def diff(
     paths: Annotated[list[Path] | None, argument("PATH", "The project, or files and directories in it.")] = None,
-    json: Json = False,
 ) -> None:
     """Show your edits against what was emitted.
 
@@ -123,12 +113,8 @@ def diff(
     unfinished.warn_of_conflicts(root)
     locked = lock.read(root)
     found = list_edits(root, locked, base.read(root, locked), only)
-    if json:
-        output.print_json(
-            [output.pick(item, "path added removed", diff=item.text.decode(errors="replace")) for item in found]
-        )
-    elif found:
-        _show_diff(b"".join(item.text for item in found))
+    if found:
+        _show_diff(b"".join(found.values()))
     else:
         output.print_note("no edits")
 

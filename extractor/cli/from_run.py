@@ -93,27 +93,17 @@ def describe(settled: "ImportedProject") -> screen.Answer:
     """Say what is not as it was in the run."""
     from extractor.importers.runs.placeholders import make_readable
     from extractor.importers.runs.report import FILE, FIRST, TITLES
-    from extractor.importers.runs.unsupported_keys import KEPT
 
     lines: dict[str, list[str]] = {what: [] for what in TITLES}
     for item in settled.remarks:
         said = " ".join(make_readable(str(item.value)).split())
         said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
-        if item.what in lines:
-            lines[item.what].append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
+        lines.setdefault(item.what, []).append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
     rest = sum(item.what not in FIRST for item in settled.remarks)
-    data = {
-        "file": settled.run.file,
-        "verl": settled.release,
-        "settings": settled.settings,
-        "remarks": output.pick_all((item for item in settled.remarks if item.what != KEPT), "key value what why"),
-        "kept": {item.key: item.value for item in settled.remarks if item.what == KEPT},
-        "notes": settled.run.notes,
-    }
     return screen.Answer(
-        data,
+        output.pick(settled, "release settings remarks", **output.pick(settled.run, "file notes")),
         [make_readable(settled.headline)],
-        [screen.Section(told, f"{TITLES[what]}:", rest=what not in FIRST) for what, told in lines.items()],
+        [screen.Section(lines[what], f"{title}:", rest=what not in FIRST) for what, title in TITLES.items()],
         more=[f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"] if rest else [],
         warnings=list(map(make_readable, settled.run.notes)),
     )

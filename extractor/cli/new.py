@@ -147,23 +147,14 @@ def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, ver
 
 
 def _answer(path: Path, target: Path, made: "NewProject", dry_run: bool) -> screen.Answer:
-    from extractor.values.tree import FileKind
-
     aside = from_run.describe(cast("ImportedProject", made.run)) if made.run is not None else None
-    data = {
-        "path": target,
-        "written": not dry_run,
-        "options": output.pick(made.options, "package verl engine algorithm features recipe"),
-        "source": output.pick(made.source, "kind sha256 lines"),
-        **{name: dict(zip(("files", "lines"), size, strict=True)) for name, size in made.sizes.items()},
-        "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
-        "warnings": made.warnings,
-        **({} if aside is None else {"run": aside.data}),
-    }
+    files = [item.path for item in made.tree]
+    data = {"path": target, "written": not dry_run, "files": files, "run": aside and aside.data}
+    data |= output.pick(made, "options source sizes warnings")
     if dry_run:
-        files = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
+        lines = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
         head = [f"would make {path}: {_describe_size(made)}; nothing was written"]
-        return screen.Answer(data, head, [screen.Section(files, prefix="add  ")], aside=aside)
+        return screen.Answer(data, head, [screen.Section(lines, prefix="add  ")], aside=aside)
     package = "" if made.options.package == path.name else f", package {made.options.package}"
     head = [f"made {path}{package}: {_describe_size(made)}"]
     tail = ["next:", f"  cd {quote_for_shell(path)}", "  make setup", "  make train"]

@@ -42,11 +42,10 @@ def changes(
         from extractor.usecases.changes import report_releases
 
         found = report_releases(old, new, engine, algorithm, set(with_ or ()), offline=offline)
-    chosen = found.named(tuple(names or ()))
-    head = f"verl {found.old} -> {found.new}"
+    head, chosen = f"verl {found.old} -> {found.new}", found.named(tuple(names or ()))
     if names:  # who names them wants to see them whole
         return screen.Answer(chosen, [head], [screen.Section(_write_symbols(found, chosen, diff))], whole=True)
-    sections = write_sections(found, chosen, diff)
+    sections = write_sections(found, diff)
     return screen.Answer(
         found, [f"{head}: {count_kinds(found)}"], sections, more=["-v shows each function"], whole=diff
     )
@@ -58,9 +57,9 @@ def count_kinds(found: "Changes") -> str:
     return ", ".join(f"{number} {_SAID.get(change, change)}" for change, number in counts.items()) or "nothing vendored"
 
 
-def write_sections(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[screen.Section]:
+def write_sections(found: "Changes", diff: bool = False) -> list[screen.Section]:
     """Return report sections: numeric changes first, the rest only with `-v`."""
-    told = [item for item in chosen if item.change.value != "unchanged"]
+    told = [item for item in found.symbols if item.change.value != "unchanged"]
     marked = [
         f"  {item.registry}: {' '.join([*(f'+{name}' for name in item.gained), *(f'-{name}' for name in item.lost)])}"
         for item in found.registries
@@ -118,7 +117,7 @@ def versions(
 ) -> screen.Answer:
     """List the supported releases of verl.
 
-    It prints a table of what each offers; with NAME or -v, a description. Of a feature it says how many lines it adds.
+    It prints what each offers; with NAME or -v, a description. Of a feature it says how many lines it adds.
     """
     from extractor.values import releases as known_releases
 
@@ -129,7 +128,7 @@ def versions(
     elif verbose or name is not None:
         lines = "\n\n".join("\n".join(_describe_release(manifest, default)) for manifest in manifests).split("\n")
     else:
-        lines = _list_matrix(manifests, default)
+        lines = _list_releases(manifests, default)
     return screen.Answer(output.pick_all(manifests, "release engines algorithms features"), lines)
 
 
@@ -141,24 +140,18 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
     """
     from extractor.values.nearest import find_nearest
 
-    kinds: dict[str, dict[str, str]] = {}  # release -> name -> what it is
-    for one in manifests:
-        kinds[one.release] = {
-            **{item.name: f"a feature: {item.summary}" for item in one.features},
-            **dict.fromkeys(one.algorithms, "a preset, for --algorithm"),
-            **dict.fromkeys(one.engines, "an engine, for --engine"),
-        }
-    having = [release for release, named in kinds.items() if name in named]
+    names = {one.release: [*one.engines, *one.algorithms, *(item.name for item in one.features)] for one in manifests}
+    having = [one for one in manifests if name in names[one.release]]
     if not having:
-        near = find_nearest(name, [*kinds, *sorted({item for named in kinds.values() for item in named})], 3)
+        near = find_nearest(name, {*names, *(item for known in names.values() for item in known)}, 3)
         raise UsageError(
             f"{name!r} is no supported release, feature, preset or engine",
             hint=f"did you mean {', '.join(near)}?" if near else "`vextract versions` lists them",
         )
-    newest = next(one for one in manifests if one.release == having[0])
-    feature = next((item for item in newest.features if item.name == name), None)
-    more = [] if feature is None else _measure(newest, feature)
-    return [f"{name}  {kinds[having[0]][name]}", *more, f"  in verl {', '.join(having)}"]
+    feature = next((item for item in having[0].features if item.name == name), None)
+    what = "a preset, for --algorithm" if name in having[0].algorithms else "an engine, for --engine"
+    what, more = (what, []) if feature is None else (f"a feature: {feature.summary}", _measure(having[0], feature))
+    return [f"{name}  {what}", *more, f"  in verl {', '.join(one.release for one in having)}"]
 
 
 def _measure(manifest: "Manifest", feature: "Feature") -> list[str]:
@@ -179,22 +172,15 @@ def _say_needs(feature: "Feature") -> str:
     return f"needs {', '.join(needs)}" if needs else "needs nothing else"
 
 
-def _list_matrix(manifests: "Sequence[Manifest]", default: str) -> list[str]:
-    """Return a table of engines and features by release."""
-    engines = sorted({name for manifest in manifests for name in manifest.engines})
+def _list_releases(manifests: "Sequence[Manifest]", default: str) -> list[str]:
+    """Return a line for each release: its engines, its presets, and the features that came with it."""
     offered = [{feature.name for feature in manifest.features} for manifest in manifests]
-    everywhere = set.intersection(*offered)
-    rows = {
-        "verl": [manifest.release for manifest in manifests],
-        "presets": [str(len(manifest.algorithms)) for manifest in manifests],
-        **{f"engine {name}": [".x"[name in manifest.engines] for manifest in manifests] for name in engines},
-        **{name: [".x"[name in names] for names in offered] for name in sorted(set.union(*offered) - everywhere)},
-    }
-    width, lines = max(map(len, rows)), []
-    for name, marks in rows.items():
-        columns = (f"{mark:^{len(manifest.release)}}" for mark, manifest in zip(marks, manifests, strict=True))
-        lines.append(f"{name:{width}}  {' '.join(columns)}".rstrip())
-    lines.append(textwrap.fill(f"in all of them: {', '.join(sorted(everywhere))}", 100))
+    lines = []
+    for manifest, names, older in zip(manifests, offered, [*offered[1:], offered[-1]], strict=True):
+        came = f"; new: {', '.join(sorted(names - older))}" if names - older else ""
+        about = f"engines {', '.join(manifest.engines)}; {len(manifest.algorithms)} presets{came}"
+        lines += textwrap.wrap(f"{manifest.release}  {about}", 110, subsequent_indent=" " * 7)
+    lines += textwrap.wrap(f"in all of them: {', '.join(sorted(offered[-1]))}", 110)
     return [*lines, f"default: {default}; what each is: `vextract versions -v`"]
 
 

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.usecases.upgrade.review import MovedNumbers
 
 
 To = Annotated[
@@ -51,7 +50,6 @@ def upgrade(
     from_: options.From = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
-    diff: Annotated[bool, option("--diff", "With --dry-run: show how upstream's text differs.")] = False,
     pr: Annotated[Path | None, option("--pr FILE.md", "Describe the upgrade for a reviewer in this file.")] = None,
     numbers: Numbers = False,
 ) -> screen.Answer:
@@ -66,16 +64,14 @@ def upgrade(
     request = UpgradeRequest(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
     if continue_ or abort:
         flag = "--continue" if continue_ else "--abort"
-        if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or pr or request != UpgradeRequest():
+        if (continue_ and abort) or dry_run or allow_dirty or from_ or pr or request != UpgradeRequest():
             raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
         root = location.find(path, half_way=True)
         with journal.lock_upgrades(root):
             return _continue(root) if continue_ else _abort(root)
     if numbers and not pr:
         raise UsageError("--numbers goes into the page of --pr", hint="`vextract outdated --numbers` prints them")
-    if diff and not dry_run:
-        raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
-    return _change(path, request, from_, offline, allow_dirty, dry_run, diff=diff, pr=pr, numbers=numbers)
+    return _change(path, request, from_, offline, allow_dirty, dry_run, pr=pr, numbers=numbers)
 
 
 def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
@@ -119,36 +115,39 @@ def _change(
     allow_dirty: bool,
     dry_run: bool,
     *,
-    diff: bool = False,
     pr: Path | None = None,
     numbers: bool = False,
 ) -> screen.Answer:
     """Change a project, or work out the change."""
     from extractor.project import journal, location
     from extractor.usecases import upgrade
-    from extractor.usecases.upgrade.review import find_touched, review
 
     root = location.find(path, half_way=True)
     with journal.lock_upgrades(root):
         _check_finished(root)
-        with output.show_progress("working out the upgrade"):
-            found = upgrade.prepare(root, request, origin=origin, offline=offline)
+        found = _work_out(root, request, origin, offline)
         for text in found.generated.warnings:
             output.print_warning(text)
-        about, touched, given = None, {}, None
-        if found.changes_anything and (dry_run or pr):
-            about = compare(found, origin, offline)
-            touched = find_touched(root, found.old) if pr else {}
-            given = compute_numbers(root, found, offline) if numbers else None
+        about = _compare(found, origin, offline) if found.changes_anything and (dry_run or pr) else None
+        write_page = (
+            _prepare_page(root, found, about, offline, numbers=numbers) if pr and found.changes_anything else None
+        )
         if found.changes_anything and not dry_run:
             if not allow_dirty:
                 upgrade.check_committed(found)
             journal.discard(root)  # only leftovers: an unfinished upgrade was refused above
             with output.show_progress("writing"):
                 upgrade.write(root, found)
-        if pr is not None and found.changes_anything:
-            pr.write_text(review(root, found, about, touched, given), encoding="utf-8")
-    return upgrade_report.answer(root, found, dry_run, about, diff=diff)
+        if pr is not None and write_page is not None:
+            pr.write_text(write_page(), encoding="utf-8")
+    return upgrade_report.answer(root, found, dry_run, about)
+
+
+def _work_out(root: Path, request: "UpgradeRequest", origin: Path | None, offline: bool) -> "Upgrade":
+    from extractor.usecases import upgrade
+
+    with output.show_progress("working out the upgrade"):
+        return upgrade.prepare(root, request, origin=origin, offline=offline)
 
 
 def _check_finished(root: Path) -> None:
@@ -163,7 +162,7 @@ def _check_finished(root: Path) -> None:
         raise journal.explain_interrupted(entry)
 
 
-def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
+def _compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
     """Return changes in the vendored code; None without the old release."""
     from extractor.usecases import emitted_files
     from extractor.usecases.changes import report
@@ -172,19 +171,25 @@ def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | 
     try:
         with output.show_progress(f"comparing with verl {found.old.options.verl}"):
             again = emitted_files.regenerate(found.old, origin=origin if same else None, offline=offline)
-            return report(again.generated, found.generated, again.source, found.source)
+            return report(again.generated, found.generated, found.old.options.verl, found.new.options.verl)
     except VextractError as error:
         output.print_warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
 
 
-def compute_numbers(root: Path, found: "Upgrade", offline: bool) -> "MovedNumbers":
-    """Return what upstream computes otherwise in the new release."""
+def _prepare_page(
+    root: Path, found: "Upgrade", about: "Changes | None", offline: bool, *, numbers: bool
+) -> "Callable[[], str]":
+    """Look at a project before the upgrade; return what writes the page for reviewers."""
     from extractor.usecases import emitted_files
-    from extractor.usecases.upgrade.review import compare_releases
+    from extractor.usecases.upgrade.review import compare_releases, find_touched, review
 
-    with output.show_progress("computing upstream's cases in both releases"):
-        return compare_releases(root, emitted_files.open_upstream(found.old, offline=offline)[1], found.source)
+    touched, moved = find_touched(root, found.old), None
+    if numbers:
+        with output.show_progress("computing upstream's cases in both releases"):
+            old = emitted_files.open_upstream(found.old, offline=offline)[1]
+            moved = compare_releases(root, old, found.source)
+    return lambda: review(root, found, about, touched, moved)
 
 
 def _continue(root: Path) -> screen.Answer:
@@ -246,20 +251,17 @@ def outdated(
     Nothing is written, and none of the project's code is run. The exit code is 1 where there is something to upgrade.
     """
     from extractor.project import journal, location
-    from extractor.usecases import upgrade as use_case
-    from extractor.usecases.upgrade import review
     from extractor.usecases.upgrade.choices import UpgradeRequest
 
     root = location.find(path)
-    with journal.lock_upgrades(root), output.show_progress("working out the upgrade"):
-        found = use_case.prepare(root, UpgradeRequest(to), origin=from_, offline=offline)
-        if not found.changes_anything:
+    with journal.lock_upgrades(root):
+        found = _work_out(root, UpgradeRequest(to), from_, offline)
+        if found.changes_anything:
+            about = _compare(found, from_, offline)
+            output.print_data(_prepare_page(root, found, about, offline, numbers=numbers)().rstrip("\n"))
+        else:
             output.print_data("up to date")
-            return 0
-        about = compare(found, from_, offline)
-        moved = compute_numbers(root, found, offline) if numbers else None
-        output.print_data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
-    return 1
+    return int(found.changes_anything)
 
 
 @screen.answers

@@ -21,13 +21,12 @@ _FIRST = {"conflict": "in conflict", "orphan": "orphaned", "merge": "merged"}
 _REST = {"delete": "deleted", "update": "updated", "add": "added", "keep": "kept"}
 
 
-def answer(root: Path, found: Upgrade, dry_run: bool, about: Changes | None, *, diff: bool) -> screen.Answer:
+def answer(root: Path, found: Upgrade, dry_run: bool, about: Changes | None) -> screen.Answer:
     """Report an upgrade: the verdict, what needs thought, then the rest.
 
     Args:
         dry_run: Nothing was written.
         about: What changed in the vendored code; None where that was not asked for or cannot be told.
-        diff: Show how upstream's text differs.
     """
     data = _collect_data(root, found, about, dry_run)
     if not found.changes_anything:
@@ -44,7 +43,7 @@ def answer(root: Path, found: Upgrade, dry_run: bool, about: Changes | None, *, 
     ]
     if about is not None:
         head.append(f"verl's code that you use: {releases.count_kinds(about)}")
-        sections += [replace(item, rest=True) for item in releases.write_sections(about, about.symbols, diff)]
+        sections += [replace(item, rest=True) for item in releases.write_sections(about)]
     return screen.Answer(
         data,
         head,
@@ -52,7 +51,6 @@ def answer(root: Path, found: Upgrade, dry_run: bool, about: Changes | None, *, 
         more=["-v shows verl's code"] if about is not None else [],
         notes=_list_next_steps(found, dry_run),
         code=int(found.counts["conflict"] > 0 and not dry_run),
-        whole=diff,  # who asks for the differences asks for what they belong to
     )
 
 
@@ -128,10 +126,9 @@ def _list_next_steps(found: Upgrade, dry_run: bool) -> list[str]:
             f"the project was made from another {found.old.source_kind} of this release than the one used now;"
             " --from names it"
         )
-    if found.changes_requirements and dry_run:
-        lines.append("what the project requires would change: `make setup` would install it")
-    elif found.changes_requirements:
-        lines.append("what the project requires has changed: run `make setup`")
+    if found.changes_requirements:
+        would = "would change: `make setup` would install it" if dry_run else "has changed: run `make setup`"
+        lines.append(f"what the project requires {would}")
     return lines
 
 

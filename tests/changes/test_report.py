@@ -49,7 +49,7 @@ def sides(verl_0_5_0: Source, verl_0_6_1: Source) -> dict[str, Side]:
 def compared(sides: dict[str, Side]) -> Callable[..., Changes]:
     def compare(old: str, new: str) -> Changes:
         before, after = sides[old], sides[new]
-        return report(before.generated, after.generated, before.source, after.source)
+        return report(before.generated, after.generated, old, new)
 
     return compare
 

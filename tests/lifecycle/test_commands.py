@@ -224,7 +224,7 @@ def test_clean_status(run: Run, small: Path) -> None:
     assert result.err == "`vextract upgrade --dry-run` shows what an upgrade would do\n"
     report = json.loads(run("status", small, "--json").out)
     assert report["drift"] is False
-    assert report["newer"] == {"verl": ["0.6.1"], "vextract": None}
+    assert (report["newer"], report["newer_vextract"]) == (["0.6.1"], None)
     assert {file["state"] for file in report["files"]} == {"clean", "yours"}
 
 
@@ -539,11 +539,6 @@ def test_diff(run: Run, edited: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert run("diff", ".").out.count("+++ ") == 2
     assert run("diff").out.count("+++ ") == 4
     assert "+++ /dev/null" in run("diff", edited / "Makefile").out
-    report = json.loads(run("diff", edited, "--json").out)
-    assert [(item["path"], item["added"], item["removed"]) for item in report][:2] == [
-        ("Makefile", 0, 1),
-        ("main.py", 1, 1),
-    ]
 
 
 def test_diff_is_a_patch(run: Run, edited: Path, tmp_path: Path) -> None:

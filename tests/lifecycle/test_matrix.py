@@ -149,7 +149,7 @@ def test_a_dry_run_tells_what_changed_in_the_algorithms(tmp_path: Path, capsys: 
     shown = capsys.readouterr().out
     assert "update    toy/vendored/algorithms/core_algos.py  (changed)" in shown
     assert "  body       agg_loss\n" in shown
-    assert command(["upgrade", str(project), "--dry-run", "--diff", "--json", "--to", "0.6.1"]) == 0
+    assert command(["upgrade", str(project), "--dry-run", "--json", "--to", "0.6.1"]) == 0
     report = json.loads(capsys.readouterr().out)
     (change,) = [
         item for item in report["changes"]["symbols"] if item["new"] and item["new"]["symbol"].endswith(":kl_penalty")

@@ -1,42 +1,44 @@
 """Compare the vendored code of two releases: symbols, registries, config keys."""
 
+import ast
 import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from pathlib import PurePosixPath
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.source import Source, open_source
-from extractor.usecases.changes.changeset import ChangeKind, Changes, KeyChanges, OwnerKey, Place, SymbolChange
+from extractor.pipeline.index.syntax import find_first_line, list_bound_names, list_child_statements
+from extractor.pipeline.render.registered import list_registrations
+from extractor.pipeline.source import open_source
+from extractor.usecases.changes.changeset import ChangeKind, Changes, OwnerKey, Place, RegistryChange, SymbolChange
+from extractor.usecases.changes.compare import compare, shape
 from extractor.usecases.changes.config_keys import compare_project_keys, select_config
-from extractor.usecases.changes.symbols import compare_registries, compare_symbols
-from extractor.values import releases
+from extractor.values import readers, releases
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 
-__all__ = ["ChangeKind", "Changes", "KeyChanges", "OwnerKey", "Place", "SymbolChange", "report", "report_releases"]
+__all__ = ["ChangeKind", "Changes", "OwnerKey", "Place", "SymbolChange", "report", "report_releases"]
+
+# By the name of the decorator, or of its folder upstream where the decorator is just called `register`.
+_TITLES = {
+    "register_adv_est": "advantage estimators",
+    "register_policy_loss": "policy losses",
+    "reward_manager": "reward managers",
+}
 
 
-def report(old: Generated, new: Generated, old_source: Source, new_source: Source) -> Changes:
-    """Compare what two projects vendor.
-
-    Args:
-        old_source: verl, as the old one was made from it.
-        new_source: verl, for the new one.
-    """
+def report(old: Generated, new: Generated, old_release: str, new_release: str) -> Changes:
+    """Compare what two projects vendor."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        symbols = compare_symbols(old, new, old_source, new_source)
+        symbols = compare_symbols(old, new)
         registries = compare_registries(old, new)
-    renames = Renames(old_source.release, new_source.release)
-    old_files, new_files = (select_config(side.tree) for side in (old, new))
-    return Changes(
-        old=old_source.release,
-        new=new_source.release,
-        symbols=tuple(symbols),
-        registries=registries,
-        project_keys=compare_project_keys(old_files, new_files, renames),
-    )
+    before, after = (select_config(side.tree) for side in (old, new))
+    keys = compare_project_keys(before, after, Renames(old_release, new_release))
+    return Changes(old_release, new_release, tuple(symbols), registries, keys)
 
 
 def report_releases(
@@ -61,7 +63,109 @@ def report_releases(
     for manifest in manifests:
         chosen = tuple(sorted(features & {feature.name for feature in manifest.features}))
         options = pipeline.complete(Options("myproj", manifest.release, engine, algorithm, chosen), manifest)
-        source = open_source(manifest.pin, offline=offline)
-        sides.append((pipeline.generate(options, source, manifest), source))
-    (before, old_source), (after, new_source) = sides
-    return report(before, after, old_source, new_source)
+        sides.append(pipeline.generate(options, open_source(manifest.pin, offline=offline), manifest))
+    return report(sides[0], sides[1], old, new)
+
+
+def find_places(generated: Generated) -> dict[str, Place]:
+    """Return all vendored symbols with their places, in upstream's order."""
+    found: dict[str, Place] = {}
+    for module in generated.sliced.modules:
+        substituted = {item.statement for item in module.substitutes}
+        lines = readers.split_lines(module.source)
+        body = module.body
+        for index in module.kept:
+            if index in substituted:
+                continue
+            for name, kind in _find_bindings(body[index]):
+                symbol, first = f"{module.module}:{name}", find_first_line(body[index])
+                text = "".join(lines[first : body[index].end_lineno])
+                # A second definition of a name (a version check, say) belongs to the first.
+                if (known := found.get(symbol)) is not None:
+                    kind, first, text = "value", known.line - 1, known.text + text
+                found[symbol] = Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
+    return found
+
+
+def compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
+    """Compare the vendored symbols of two projects, following moved ones."""
+    before, after = find_places(old), find_places(new)
+    moved = _find_moves(before, after)
+    origin = {new_symbol: old_symbol for old_symbol, new_symbol in moved.items()}
+    found = []
+    for symbol, place in after.items():
+        was = before.get(origin.get(symbol, symbol))
+        if was is None:
+            found.append(SymbolChange(ChangeKind.NEW, None, place))
+            continue
+        change, details, computing = _compare(was, place)
+        details = details if was.symbol == place.symbol else (f"was {was.symbol}", *details)
+        found.append(SymbolChange(change, was, place, details, computing))
+    for symbol, place in before.items():
+        if symbol not in after and symbol not in moved:
+            why = "ours instead of upstream's" if symbol in new.sliced.replaced else ""
+            found.append(SymbolChange(ChangeKind.GONE, place, None, (why,) * bool(why)))
+    return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
+
+
+def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, ...]:
+    """Compare what the vendored code of two projects registers."""
+    before, after = _list_registered(old), _list_registered(new)
+    sides = {title: (before.get(title, set()), after.get(title, set())) for title in sorted({*before, *after})}
+    return tuple(
+        RegistryChange(title, tuple(sorted(now - was)), tuple(sorted(was - now))) for title, (was, now) in sides.items()
+    )
+
+
+def _list_registered(generated: Generated) -> dict[str, set[str]]:
+    """Return registry -> the names in it."""
+    folders = {
+        module.target_path: PurePosixPath(module.upstream_path).parent.name for module in generated.sliced.modules
+    }
+    found: dict[str, set[str]] = {}
+    for item in generated.emitted:
+        for decorator, name, _ in list_registrations(readers.parse_python(item.text)):
+            if decorator.startswith("register"):
+                folder = folders[item.path]
+                title = _TITLES.get(decorator) or _TITLES.get(folder) or f"{folder}:{decorator}"
+                found.setdefault(title, set()).add(name)
+    return found
+
+
+def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...], tuple[str, ...]]:
+    if was.kind != place.kind:
+        return ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",), (place.name,)
+    return compare(was.text, place.text)
+
+
+def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:
+    """Map old to new symbols that moved or were only renamed."""
+    gone = [place for symbol, place in before.items() if symbol not in after and place.kind != "value"]
+    came = [place for symbol, place in after.items() if symbol not in before and place.kind != "value"]
+    found: dict[str, str] = {}
+    for key in (lambda place: f"{place.kind} {place.name}", _shape):
+        old_keys, new_keys = Counter(map(key, gone)), Counter(map(key, came))
+        by_key = {key(place): place for place in came}
+        for place in gone:
+            name = key(place)
+            if old_keys[name] == new_keys[name] == 1:
+                found[place.symbol] = by_key[name].symbol
+        gone = [place for place in gone if place.symbol not in found]
+        came = [place for place in came if place.symbol not in found.values()]
+    return found
+
+
+def _shape(place: Place) -> str:
+    # Short definitions look alike by chance.
+    return shape(place.text) if place.text.count("\n") > 3 else place.symbol
+
+
+def _find_bindings(node: ast.stmt) -> Iterator[tuple[str, str]]:
+    """Yield names defined by a top-level statement, with kind; no imports."""
+    kinds = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
+    if isinstance(node, (ast.If, ast.Try, ast.With, ast.For, ast.While)):
+        seen = {name for child in list_child_statements(node) for name, _ in _find_bindings(child)}
+        yield from ((name, "value") for name in sorted(seen))
+    elif not isinstance(node, (ast.Import, ast.ImportFrom, ast.AugAssign)):
+        kind = kinds.get(type(node), "value")
+        yield from ((name, kind) for name in list_bound_names(node) if name not in ("__all__", "logger"))

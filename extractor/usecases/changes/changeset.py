@@ -53,7 +53,7 @@ class SymbolChange:
         change: How it differs.
         old: The symbol in the old release; None where it is new.
         new: The symbol in the new release; None where it is gone.
-        details: What differs, one short sentence each: parameters, members, or for a gone or new symbol why.
+        details: What differs, one short sentence each: parameters, members, or for a gone symbol why.
         computing: What may compute other numbers: the symbol's name, or "Class.member".
     """
 
