@@ -2,7 +2,7 @@
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -12,7 +12,6 @@ from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
 
 if TYPE_CHECKING:
-    from extractor.importers.runs.imported_project import ImportedProject
     from extractor.usecases.new import NewProject, NewRequest
 
 NewPath = Annotated[
@@ -147,7 +146,7 @@ def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, ver
 
 
 def _answer(path: Path, target: Path, made: "NewProject", dry_run: bool) -> screen.Answer:
-    aside = from_run.describe(cast("ImportedProject", made.run)) if made.run is not None else None
+    aside = from_run.describe(made.run) if made.run is not None else None
     files = [item.path for item in made.tree]
     data = {"path": target, "written": not dry_run, "files": files, "run": aside and aside.data}
     data |= output.pick(made, "options source sizes warnings")

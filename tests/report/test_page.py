@@ -2,7 +2,6 @@
 
 import json
 import math
-import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -222,20 +221,3 @@ def test_an_empty_run(show: Show, report: Report, tmp_path: Path) -> None:
     assert any("Nothing is logged yet" in text for text in opened.shown(".notice"))
     opened = show(report(tmp_path / "both.html", tmp_path / "run", write_run(tmp_path / "other", 1, 0.1)))
     assert opened.page.locator(f'figure[data-chart="{REWARD}"] .dot').count() == 1
-
-
-def test_the_best_is_marked_between_runs_that_can_be_compared(report: Report, tmp_path: Path) -> None:
-    """Equally long, and on the same data; how fast they are is compared in any case."""
-    long, other = write_run(tmp_path / "long", 30, 0.01), write_run(tmp_path / "other", 30, 0.02)
-    short = write_run(tmp_path / "short", 20, 0.05)
-
-    def marked(*runs: Path) -> list[str]:
-        text = report(tmp_path / "page.html", *runs).read_text(encoding="utf-8")
-        return re.findall(r'data-label="([\w ]+)"><b class="best"', text)
-
-    assert marked(long, other) == ["reward", "validation"]
-    assert marked(long, short) == []
-    assert marked(long, other, short) == []
-    with (other / "config.yaml").open("a") as config:
-        config.write("data: {train_files: other.parquet}\n")
-    assert marked(long, other) == []

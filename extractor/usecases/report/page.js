@@ -37,7 +37,7 @@ function setUpCurves() {
   listen("find", "input", findMetrics);
   listen("unzoom", "click", () => setZoom(null));
   for (const button of document.querySelectorAll("button.run")) button.addEventListener("click", () => toggleRun(Number(button.dataset.run)));
-  const timed = data.runs.some(run => run.axes.some(axis => axis.time.some(time => time !== null)));
+  const timed = data.runs.some(run => run.time.some(time => time !== null));
   find("x").querySelector("[value=time]").disabled = !timed;
   findMetrics();
 }

@@ -89,23 +89,10 @@ class RecordedRun:
 
     @cached_property
     def elapsed(self) -> tuple[float | None, ...]:
-        """Return running seconds until each row, without pauses between starts."""
+        """Return seconds until each row, from the first start, or the first row where none is recorded."""
         times = [number(row.get("time")) for row in self.rows]
-        known = [time for time in times if time is not None]
-        begins = sorted(time for start in self.starts if (time := number(start.get("time"))) is not None)
-        if not begins or (known and known[0] < begins[0]):
-            begins = known[:1] + [time for time in begins if time > known[0]] if known else []
-        seconds: list[float | None] = []
-        done, start, last = 0.0, 0, 0.0
-        for time in times:
-            if time is None or not begins:
-                seconds.append(None)
-                continue
-            while start + 1 < len(begins) and time >= begins[start + 1]:
-                done, start = last, start + 1
-            last = max(last, done + time - begins[start])
-            seconds.append(last)
-        return tuple(seconds)
+        known = [time for time in (*(number(start.get("time")) for start in self.starts), *times) if time is not None]
+        return tuple(None if time is None else time - min(known) for time in times)
 
 
 def read_runs(paths: Sequence[Path]) -> list[RecordedRun]:
@@ -176,17 +163,11 @@ def _name_runs_in(folder: Path) -> str:
 def _name_runs(paths: Sequence[Path]) -> list[str]:
     """Name runs by shortest distinct path endings; number repeated paths."""
     absolute = [Path(os.path.abspath(path)) for path in paths]  # noqa: PTH100 - a link keeps its name
-    names: list[str] = []
-    for depth in range(1, max(len(path.parts) for path in absolute) + 1):
-        names = ["/".join(path.parts[-depth:]) for path in absolute]
-        if len(set(names)) == len(set(absolute)):
-            break
-    seen: dict[str, int] = {}
-    for index, name in enumerate(names):
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:
-            names[index] = f"{name} ({seen[name]})"
-    return names
+    depths = range(1, max(len(path.parts) for path in absolute) + 1)
+    named = (["/".join(path.parts[-depth:]) for path in absolute] for depth in depths)
+    names = next(names for names in named if len(set(names)) == len(set(absolute)))
+    counts = [names[: index + 1].count(name) for index, name in enumerate(names)]
+    return [name if count == 1 else f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
 
 
 def _is_step(value: Any) -> bool:

@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from extractor.usecases.upgrade.choices import UpgradeRequest
     from extractor.values.manifest import Manifest
 
-_PINS = "requirements.lock"
+_REQUIREMENTS = ("requirements.lock", "pyproject.toml")
 
 __all__ = ["Upgrade", "check_committed", "name_sides", "prepare", "write"]
 
@@ -105,8 +105,9 @@ class Upgrade:
     @property
     def changes_requirements(self) -> bool:
         """Tell whether the project has to be set up again."""
-        after = self.plan.writes().get(_PINS)
-        return after is not None and _read_pins(after) != _read_pins(self.seen.get(_PINS) or b"")
+        after = self.plan.writes()
+        there = [path for path in _REQUIREMENTS if path in after]
+        return any(_read_lines(after[path]) != _read_lines(self.seen.get(path) or b"") for path in there)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -307,7 +308,7 @@ def _plan_managed(inputs: UpgradeInputs, new: Lock, manifest: Manifest, renamed:
     before = releases.load(release) if release in releases.list_supported() else None
     layout = relocate(inputs.lock, inputs.base, inputs.disk, {file.path for file in tree})
     layout = follow_moved_code(layout, tree, new.options.package)
-    successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
+    successors = find_moved_files(layout.lock, before, tree, new.options, manifest)
     successors |= {path: Successor(places, same=False) for path, places in layout.carried.items()}
     inputs = replace(inputs, lock=layout.lock, base=layout.base, disk=layout.disk, successors=successors)
     inputs = carry_settings(inputs, renamed)
@@ -380,7 +381,7 @@ def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Map
             )
 
 
-def _read_pins(data: bytes) -> set[str]:
+def _read_lines(data: bytes) -> set[str]:
     lines = (line.strip() for line in data.decode(errors="replace").splitlines())
     return {line for line in lines if line and not line.startswith("#")}
 

@@ -181,7 +181,6 @@ def _decide_gone(
         return [Action(path, Verdict.DELETE, kind, Reason.CARRIED, note="your settings are in other files")]
     place = inputs.successors.get(path)
     come = [new[name] for name in place.paths if name in new] if place is not None else []
-    users = place.importers if place is not None else ()
     successor = come[0] if place is not None and place.same and come else None
     if successor is not None and successor.path not in decided and _is_untouched(successor, inputs):
         merged = _merge_texts(successor.path, base, ours, successor.data, inputs.labels)
@@ -195,7 +194,7 @@ def _decide_gone(
     lines = [
         f"{path} with your edits. {inputs.labels.base} had this file, {inputs.labels.theirs} does not.",
         f"Its code came from upstream's {entry.upstream_path}." if entry.upstream_path else "It came from a template.",
-        *_describe_successors(come, users),
+        *_describe_successors(come),
         "Move by hand what you still need, then delete this note and the file beside it.",
     ]
     parked, files = _park(path, base, ours, lines, inputs, decided)
@@ -206,13 +205,12 @@ def _decide_gone(
     return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=note, side_files=files)]
 
 
-def _describe_successors(successors: Sequence[File], users: Sequence[str]) -> list[str]:
-    using = [f"It was used by {', '.join(users)}: see what that uses now."] if users else []
+def _describe_successors(successors: Sequence[File]) -> list[str]:
     if not successors:
-        return ["No file is known to replace it.", *using]
+        return ["No file is known to replace it."]
     first, *others = (file.path for file in successors)
     lines = [f"{first} replaces it, but your edits cannot be merged into it automatically."]
-    return [*lines, *([f"Other parts of it are in {', '.join(others)}."] if others else []), *using]
+    return [*lines, *([f"Other parts of it are in {', '.join(others)}."] if others else [])]
 
 
 def _park(
