@@ -101,7 +101,7 @@ def find_predecessor(release: str, after: str | None) -> str:
 def list_problems(found: ManifestFit) -> tuple[str, ...]:
     """Return what is wrong with projects made from what holds: the plainest one, and one with all features."""
     problems: dict[str, None] = {}
-    for options in list_choices(found.manifest)[:2] if not found.left else ():
+    for options in list_choices(found.manifest)[:2]:
         try:
             made, lost = drop_lost_fields(generate.generate(options, found.new, found.manifest), found.old, found.new)
         except VextractError as error:
@@ -130,8 +130,7 @@ def draft(found: ManifestFit, problems: tuple[str, ...] = ()) -> Draft:
     stated = {"schema": found.before["schema"], "release": found.release, "follows": found.base}
     stated.update(_prune(difference({**found.before, "release": found.base}, data)))
     ordered = {key: stated[key] for key in sorted(stated, key=_place)}
-    opened = [f"{item.where}: {item.subject} {item.problem}".removeprefix(": ") for item in found.left]
-    notes = [*dict.fromkeys(notes), *(Note("", text) for text in (*opened, *problems))]
+    notes = [*dict.fromkeys(notes), *(Note("", text) for text in problems)]
     remarks: dict[str, list[str]] = {}
     for note in notes:
         remarks.setdefault(note.where, []).append(str(note))

@@ -25,9 +25,16 @@ def list_edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Colle
         CheckFailed: a file cannot be read.
     """
     chosen = [file.path for file in lock.files if file.kind is not FileKind.HOOK]
-    if only:
-        wanted = {path for name in only for path in _select_managed(name, chosen, lock)}
-        chosen = [path for path in chosen if path in wanted]
+    if only and "." not in only:
+        below = {name: {path for path in chosen if path == name or path.startswith(f"{name}/")} for name in only}
+        for name in (name for name, paths in below.items() if not paths):
+            if any(file.path == name or file.path.startswith(f"{name}/") for file in lock.files):
+                raise UsageError(
+                    f"{name}: yours: nothing was emitted to compare it with", hint="compare it with git diff"
+                )
+            hint = "`vextract status` lists the files that are edited"
+            raise UsageError(f"{name}: not a file that vextract manages", hint=hint)
+        chosen = [path for path in chosen if path in set().union(*below.values())]
     found = {}
     for path in chosen:
         try:
@@ -91,14 +98,3 @@ def _split_lines(data: bytes) -> list[bytes]:
     lines = data.split(b"\n")
     last = lines.pop()
     return [line + b"\n" for line in lines] + ([last] if last else [])
-
-
-def _select_managed(name: str, managed: list[str], lock: Lock) -> list[str]:
-    found = [path for path in managed if name in ("", ".") or path == name or path.startswith(f"{name}/")]
-    if not found:
-        if any(file.path == name or file.path.startswith(f"{name}/") for file in lock.files):
-            raise UsageError(f"{name}: yours: nothing was emitted to compare it with", hint="compare it with git diff")
-        raise UsageError(
-            f"{name}: not a file that vextract manages", hint="`vextract status` lists the files that are edited"
-        )
-    return found

@@ -17,7 +17,7 @@ from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
 from extractor.values import releases
 from extractor.values.configtree.yaml_text import Value, put
-from extractor.values.errors import CheckFailed, SourceError, UsageError
+from extractor.values.errors import CheckFailed, SourceError, UsageError, VextractError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.nearest import find_nearest
 from extractor.values.options import ENVIRONMENT, Options
@@ -134,7 +134,10 @@ def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProje
         step(f"reading verl {release}")
         source = open_source(manifest.pin, request.origin, offline=request.offline)
     step("choosing and rewriting what the project needs")
-    generated = generate.generate(options, source, manifest)
+    try:
+        generated = generate.generate(options, source, manifest)
+    except VextractError as error:
+        raise error if fit is None else _explain_failure(release, fit.base, [error.message]) from None
     if fit is not None:
         from extractor.usecases.draft.config_fields import drop_lost_fields
 
@@ -255,8 +258,6 @@ def _infer(request: NewRequest, step: Callable[[str], None]) -> ManifestFit:
             raise SourceError(f"{message}, and the package index has no such release", hint=nearest) from None
         problem, hint = f"{message}, and its source could not be read: {error.message}", f"{error.hint}; {nearest}"
         raise SourceError(problem, hint=hint) from None
-    if tried.left:
-        raise _explain_failure(release, before, [str(item) for item in tried.left])
     return tried
 
 

@@ -98,7 +98,9 @@ def compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
         if was is None:
             found.append(SymbolChange(ChangeKind.NEW, None, place))
             continue
-        change, details, computing = _compare(was, place)
+        change, details, computing = compare(was.text, place.text)
+        if was.kind != place.kind:
+            change, details, computing = ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",), (place.name,)
         details = details if was.symbol == place.symbol else (f"was {was.symbol}", *details)
         found.append(SymbolChange(change, was, place, details, computing))
     for symbol, place in before.items():
@@ -110,32 +112,20 @@ def compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
 
 def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, ...]:
     """Compare what the vendored code of two projects registers."""
-    before, after = _list_registered(old), _list_registered(new)
-    sides = {title: (before.get(title, set()), after.get(title, set())) for title in sorted({*before, *after})}
-    return tuple(
-        RegistryChange(title, tuple(sorted(now - was)), tuple(sorted(was - now))) for title, (was, now) in sides.items()
-    )
-
-
-def _list_registered(generated: Generated) -> dict[str, set[str]]:
-    """Return registry -> the names in it."""
-    folders = {
-        module.target_path: PurePosixPath(module.upstream_path).parent.name for module in generated.sliced.modules
-    }
-    found: dict[str, set[str]] = {}
-    for item in generated.emitted:
-        for decorator, name, _ in list_registrations(readers.parse_python(item.text)):
-            if decorator.startswith("register"):
+    sides: list[set[tuple[str, str]]] = []  # of registry and name
+    for side in (old, new):
+        sides.append(set())
+        folders = {item.target_path: PurePosixPath(item.upstream_path).parent.name for item in side.sliced.modules}
+        for item in side.emitted:
+            for decorator, name, _ in list_registrations(readers.parse_python(item.text)):
                 folder = folders[item.path]
                 title = _TITLES.get(decorator) or _TITLES.get(folder) or f"{folder}:{decorator}"
-                found.setdefault(title, set()).add(name)
-    return found
-
-
-def _compare(was: Place, place: Place) -> tuple[ChangeKind, tuple[str, ...], tuple[str, ...]]:
-    if was.kind != place.kind:
-        return ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",), (place.name,)
-    return compare(was.text, place.text)
+                sides[-1] |= {(title, name)} if decorator.startswith("register") else set()
+    gained, lost = sides[1] - sides[0], sides[0] - sides[1]
+    return tuple(
+        RegistryChange(title, *(tuple(sorted(name for of, name in change if of == title)) for change in (gained, lost)))
+        for title in sorted({title for title, _ in sides[0] | sides[1]})
+    )
 
 
 def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:
@@ -143,7 +133,11 @@ def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict
     gone = [place for symbol, place in before.items() if symbol not in after and place.kind != "value"]
     came = [place for symbol, place in after.items() if symbol not in before and place.kind != "value"]
     found: dict[str, str] = {}
-    for key in (lambda place: f"{place.kind} {place.name}", _shape):
+
+    def shape_of(place: Place) -> str:  # short definitions look alike by chance
+        return shape(place.text) if place.text.count("\n") > 3 else place.symbol
+
+    for key in (lambda place: f"{place.kind} {place.name}", shape_of):
         old_keys, new_keys = Counter(map(key, gone)), Counter(map(key, came))
         by_key = {key(place): place for place in came}
         for place in gone:
@@ -153,11 +147,6 @@ def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict
         gone = [place for place in gone if place.symbol not in found]
         came = [place for place in came if place.symbol not in found.values()]
     return found
-
-
-def _shape(place: Place) -> str:
-    # Short definitions look alike by chance.
-    return shape(place.text) if place.text.count("\n") > 3 else place.symbol
 
 
 def _find_bindings(node: ast.stmt) -> Iterator[tuple[str, str]]:

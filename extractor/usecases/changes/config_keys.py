@@ -75,14 +75,8 @@ def _compose_keys(files: Mapping[str, str]) -> dict[str, str]:
     for key, value in flatten(compose(files, MAIN).config).items() if MAIN in files else ():
         parts = key.split(".")
         found |= dict.fromkeys((".".join(parts[:end]) for end in range(1, len(parts))), "")
-        found[key] = _write_in_line(value)
+        found[key] = (value or '""') if isinstance(value, str) else json.dumps(value)
     return found
-
-
-def _write_in_line(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_write_in_line, value))}]"
-    return value or '""' if isinstance(value, str) else json.dumps(value)
 
 
 def compare_project_keys(

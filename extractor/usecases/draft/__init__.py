@@ -1,25 +1,19 @@
 """Try an earlier manifest on a release that has none.
 
-`check` holds each key against the source; `fit` puts right what can be, then slices and rewrites with the result.
+`check` holds each key against the source; `fit` puts right or takes out what does not hold.
 Nothing of upstream is executed.
 """
 
 import copy
 import warnings
-from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from extractor.pipeline.index import Index
-from extractor.pipeline.render.method_names import collect_method_names
-from extractor.pipeline.rewrite import rewrite_module
-from extractor.pipeline.slicer import slice_source
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases.draft.check import Finding, Kind, check
 from extractor.values import releases
-from extractor.values.errors import VextractError
 from extractor.values.manifest import Manifest, SourcePin, parse_manifest
 from extractor.values.options import Options
 
@@ -27,7 +21,6 @@ __all__ = ["Finding", "Kind", "ManifestFit", "attempt", "fit"]
 
 NO_DIGEST = "0" * 64
 OF_FIXES = (Kind.FIX_MODULE, Kind.FIX_EDIT, Kind.FIX_SWAP)
-Step = Callable[[str], None]
 _Data = dict[str, Any]
 
 
@@ -42,7 +35,6 @@ class ManifestFit:
         before: The manifest in full, as TOML gives it.
         data: The same with what does not hold put right or taken out, for the other release.
         findings: What does not hold.
-        left: What still cannot be followed or rewritten with the amended manifest.
         manifest: The amended manifest.
     """
 
@@ -52,18 +44,12 @@ class ManifestFit:
     before: _Data = field(repr=False)
     data: _Data = field(repr=False)
     findings: tuple[Finding, ...]
-    left: tuple[Finding, ...]
     manifest: Manifest = field(repr=False)
 
     @property
     def release(self) -> str:
         """Return the other release."""
         return self.new.release
-
-    @property
-    def holds(self) -> bool:
-        """Return True where the manifest holds as it is."""
-        return not self.findings and not self.left
 
 
 def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step: Callable[[str], None]) -> ManifestFit:
@@ -80,10 +66,11 @@ def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step
     is_pinned = origin is None and release in releases.list_supported()
     new = open_source(releases.load(release).pin if is_pinned else SourcePin(release, "", ""), origin, offline=offline)
     old = open_source(releases.load(base).pin, offline=offline)
-    return fit(base, old, new, lambda what: step(f"trying the manifest of {base}: {what}"))
+    step(f"trying the manifest of {base}")
+    return fit(base, old, new)
 
 
-def fit(base: str, old: Source, new: Source, progress: Step) -> ManifestFit:
+def fit(base: str, old: Source, new: Source) -> ManifestFit:
     """Hold a release against an earlier one's manifest.
 
     Args:
@@ -93,11 +80,11 @@ def fit(base: str, old: Source, new: Source, progress: Step) -> ManifestFit:
     before = releases.merge_predecessors(base)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        progress("roots, replacements and fixes")
         findings = check(releases.load(base), old, new)
         data = amend(before, findings)
         data["release"] = new.release
-        data["source"] = _rewrite_source(new)
+        wheel = {"wheel": f"verl-{new.release}-py3-none-any.whl", "wheel_sha256": NO_DIGEST}
+        data["source"] = {"wheel": new.filename, "wheel_sha256": new.sha256} if new.kind == "wheel" else wheel
         for key in ("renamed_keys", "follows"):
             data.pop(key, None)
         manifest = replace(
@@ -105,8 +92,7 @@ def fit(base: str, old: Source, new: Source, progress: Step) -> ManifestFit:
             borrowed_from=base,
             former_keys=releases.load(base).former_keys,
         )
-        left = _try_slicing(manifest, new, progress)
-    return ManifestFit(base, old, new, before, data, findings, left, manifest)
+    return ManifestFit(base, old, new, before, data, findings, manifest)
 
 
 def list_choices(manifest: Manifest) -> list[Options]:
@@ -116,36 +102,6 @@ def list_choices(manifest: Manifest) -> list[Options]:
         every = sorted(item.name for item in manifest.features if not item.engines or engine in item.engines)
         found += [Options("trial", manifest.release, engine, features=names) for names in ((), tuple(every))]
     return found
-
-
-def _try_slicing(manifest: Manifest, source: Source, progress: Step) -> tuple[Finding, ...]:
-    """Slice and rewrite each choice of options; return what fails."""
-    index = Index(source)
-    fixes = {fix.id: fix for fix in manifest.fixes}
-    done: set[object] = set()
-    findings = []
-    for options in list_choices(manifest):
-        progress(f"engine {options.engine}{', all features' if options.features else ''}")
-        found = slice_source(index, manifest, options, collect_method_names(manifest, options), lenient=True)
-        for place, wanted in found.dead_imports:
-            findings.append(Finding(Kind.IMPORT, place, wanted, "is imported, and the source does not ship it"))
-        counts = Counter(module.target_path for module in found.modules)
-        for path in sorted(path for path, count in counts.items() if count > 1):
-            origins = [item.upstream_path.removeprefix("verl/") for item in found.modules if item.target_path == path]
-            findings.append(Finding(Kind.LAYOUT, "layout", path, f"would come from {' and from '.join(origins)}"))
-        for module in [module for module in found.modules if module not in done]:
-            done.add(module)
-            try:
-                rewrite_module(module, found, options.package, tuple(fixes[name] for name in module.fixes))
-            except VextractError as error:
-                findings.append(Finding(Kind.REWRITE, module.upstream_path, error.message, error.hint))
-    return tuple({(item.where, item.subject): item for item in reversed(findings)}.values())[::-1]
-
-
-def _rewrite_source(source: Source) -> dict[str, str]:
-    if source.kind == "wheel":
-        return {"wheel": source.filename, "wheel_sha256": source.sha256}
-    return {"wheel": f"verl-{source.release}-py3-none-any.whl", "wheel_sha256": NO_DIGEST}
 
 
 def amend(data: _Data, findings: Iterable[Finding]) -> _Data:

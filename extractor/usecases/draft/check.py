@@ -32,8 +32,6 @@ class Kind(str, Enum):
     FIX_MODULE = "module of a fix"
     FIX_EDIT = "edit of a fix"
     FIX_SWAP = "replaced by a fix"
-    IMPORT = "import"
-    REWRITE = "rewriting"
 
 
 @dataclass(frozen=True)
@@ -118,20 +116,16 @@ class _Check:
 
     def _check_roles(self) -> Iterator[Finding]:
         for role in self._manifest.roles:
-            where = f"roles.{role.name}"
-            for symbol in role.symbols:
-                module, _, name = symbol.partition(":")
-                if name != "*":
-                    yield from [self._report_gone(Kind.ROOT, where, symbol)] if self._is_missing(symbol) else []
+            for subject in (*role.symbols, *role.modules):
+                module, colon, name = subject.partition(":")
+                if name not in ("", "*"):
+                    yield from [self._report_gone(Kind.ROOT, f"roles.{role.name}", subject)] * self._is_missing(subject)
                 elif module not in self._new:
                     found = self._module(module)
-                    moved = _choose_module(found)
-                    gone = "is gone: no such module"
-                    yield Finding(Kind.ROOT, where, symbol, gone, found, moved and f"{moved}:*")
-            for module in role.modules:
-                if module not in self._new:
-                    found = self._module(module)
-                    yield Finding(Kind.MODULE, where, module, "is gone", found, _choose_module(found))
+                    moved, kind = _choose_module(found), Kind.ROOT if colon else Kind.MODULE
+                    yield Finding(
+                        kind, f"roles.{role.name}", subject, "is gone", found, moved and f"{moved}{colon}{name}"
+                    )
 
     def _check_swapped(self, symbol: str, kind: Kind, where: str) -> Iterator[Finding]:
         """Yield a finding if a replaced symbol vanished or changed signature."""
@@ -152,8 +146,10 @@ class _Check:
         if module not in self._old:
             return  # left over from an earlier release
         if module not in self._new:
-            found = self._module(module)
-            moved = self._find_moved_fix(fix, found)
+            found, counts = self._module(module), [edit.count for edit in fix.edits]
+            fitting = (item.place for item in found if count_matches(self._new[item.place].source, fix) == counts)
+            moved = next(fitting, None) if counts else None
+            moved = moved or _choose_module(found)
             yield Finding(Kind.FIX_MODULE, where, module, "is gone", found, moved)
             if moved is None:
                 return
@@ -172,13 +168,6 @@ class _Check:
                 place = f"{module}:{name}" if name in self._new[module].bindings else None
                 yield Finding(Kind.FIX_SWAP, where, symbol, "has moved" if place else "is gone", moved=place)
 
-    def _find_moved_fix(self, fix: Fix, found: tuple[Suggestion, ...]) -> str | None:
-        """Return the module that a fix's code moved to, or None."""
-        for item in found:
-            if fix.edits and count_matches(self._new[item.place].source, fix) == [edit.count for edit in fix.edits]:
-                return item.place
-        return _choose_module(found)
-
     def _is_missing(self, symbol: str) -> bool:
         module, _, name = symbol.partition(":")
         return module not in self._new or self._new_names.define(module, name).kind == "missing"
@@ -192,17 +181,8 @@ class _Check:
             still = Suggestion(place, 1.0, "where it was defined before")
             return Finding(kind, where, symbol, "is gone", (still,), place)
         found = self._catalogue.find(name, find_definition(self._old, place) if was.kind == "local" else None)
-        if module in self._old and self._old[module].is_package:
-            found = tuple(replace(item, place=self._find_export(item.place)) for item in found)
         problem = "is gone: no such module" if module not in self._new else "is gone"
         return Finding(kind, where, symbol, problem, found, choose(found))
-
-    def _find_export(self, symbol: str) -> str:
-        """Return "package:name" if the package re-exports it, else the symbol."""
-        module, _, name = symbol.partition(":")
-        package = module.rpartition(".")[0]
-        exported = self._new_names.define(package, name)
-        return f"{package}:{name}" if (exported.module, exported.name) == (module, name) else symbol
 
     def _module(self, module: str) -> tuple[Suggestion, ...]:
         if module not in self._modules:

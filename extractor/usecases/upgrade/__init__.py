@@ -171,7 +171,10 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
     # Collect what the report says besides.
-    uncommitted, git_error = _ask_git(project, old, emitted, found | own, own_config)
+    try:
+        uncommitted, git_error = list_uncommitted(project, old, emitted, found | own, own_config), ""
+    except git.GitError as error:
+        uncommitted, git_error = (), str(error)
     disk = {path: item.data for path, item in found.items()}
     config = _read_config_after(project, plan)
     return Upgrade(
@@ -290,16 +293,6 @@ def _check_package(project: Path, old: Lock) -> None:
             f"{package}, the project's package by its vextract.lock, is not there",
             hint="give the directory that name again; or have its files anew, by `vextract sync --removed`",
         )
-
-
-def _ask_git(
-    project: Path, old: Lock, emitted: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str]
-) -> tuple[tuple[str, ...], str]:
-    """Return uncommitted files, and Git's error if it cannot tell."""
-    try:
-        return list_uncommitted(project, old, emitted, disk, own), ""
-    except git.GitError as error:
-        return (), str(error)
 
 
 def _plan_managed(inputs: UpgradeInputs, new: Lock, manifest: Manifest, renamed: Renames) -> tuple[Plan, UpgradeInputs]:

@@ -60,13 +60,13 @@ def review(
         mine: From `find_touched`, before the upgrade was written.
         numbers: What upstream computes otherwise; None where that was not asked for.
     """
-    rows = list(_make_rows(found, about, mine))
-    lines = [f"# {found.title}", ""]
-    lines += (
-        ["| what | where | why |", "|---|---|---|", *map(_write_row, rows)]
-        if rows
-        else ["Nothing of yours is touched."]
-    )
+    rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in _make_rows(found, about, mine)]
+    table = [
+        "| what | where | why |",
+        "|---|---|---|",
+        *(f"| {what} | `{where}` | {why} |" for what, where, why in rows),
+    ]
+    lines = [f"# {found.title}", "", *(table if rows else ["Nothing of yours is touched."])]
     if about is not None:
         computing = [item.place for item in about.symbols if item.change.value in _COMPUTES]
         first = [f"`{place.name}`" for place in computing if "/algorithms/" in place.path and place.kind == "function"]
@@ -102,10 +102,8 @@ def find_touched(project: Path, lock: Lock) -> dict[str, str]:
 def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for item in about.symbols if about is not None else ():
         places = [place for place in (item.old, item.new) if place is not None]
-        keys = [
-            key for place in places for key in (place.symbol, f"{found.old.options.package}/{place.path}: {place.name}")
-        ]
-        keys += [f"{place.path}: {place.name}" for place in places]
+        names = [(f"{place.path}: {place.name}", place.symbol) for place in places]
+        keys = [key for name, symbol in names for key in (symbol, f"{found.old.options.package}/{name}", name)]
         why = next((mine[key] for key in keys if key in mine), None)
         if why is not None and item.change.value not in ("unchanged", "wording"):
             yield (
@@ -184,8 +182,3 @@ def _compute(found: project_files.ProjectFiles, source: Source, python: str) -> 
         results = parity.run_sides(found, source, fixes, python, Path(folder), ("upstream",))["upstream"]["results"]
     vendored = {file.upstream for file in found.vendored}
     return {name: case for name, case in results.items() if case["module"] in vendored}
-
-
-def _write_row(cells: tuple[str, str, str]) -> str:
-    what, where, why = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
-    return f"| {what} | `{where}` | {why} |"

@@ -38,9 +38,15 @@ def list_uncommitted(
         if path not in staged and path not in last:
             if data is not None and path != NAME and data != base.get(path):
                 found.append(path)
-        elif staged.get(path) != last.get(path) or not _equals_blob(data, staged.get(path, "")):
+        elif staged.get(path) != last.get(path) or staged.get(path, "") not in _name_blobs(data, staged.get(path, "")):
             found.append(path)
     return tuple(found)
+
+
+def _name_blobs(data: bytes | None, like: str) -> list[str]:
+    """Return what Git may call a file, whatever its line ends: "" for one that is not there."""
+    digest, sides = sha1 if len(like) == 40 else sha256, () if data is None else (data, data.replace(b"\r\n", b"\n"))
+    return [digest(b"blob %d\0" % len(side) + side).hexdigest() for side in sides] or [""]
 
 
 def _parse_entries(listed: bytes) -> dict[str, list[str]]:
@@ -58,13 +64,3 @@ def _read_data(project: Path, path: str, disk: Mapping[str, FileOnDisk]) -> byte
         return readers.read_bytes(project / path)
     except OSError:
         return None
-
-
-def _equals_blob(data: bytes | None, name: str) -> bool:
-    """Return True if bytes equal a blob, whatever its line ends."""
-    if data is None:
-        return not name
-    digest = sha1 if len(name) == 40 else sha256
-    return any(
-        digest(b"blob %d\0" % len(side) + side).hexdigest() == name for side in (data, data.replace(b"\r\n", b"\n"))
-    )

@@ -57,14 +57,9 @@ def _find_marker_lines(project: Path, entry: Journal, path: str) -> list[int]:
     except OSError:
         # Its owner has removed it, and that resolves it as well.
         return []
-    change = entry.change(path)
-    base = [] if change is None or change.old is None else [change.old]
-    return merge.find_left_markers(data, [*base, *_read_emitted(entry, path)])
-
-
-def _read_emitted(entry: Journal, path: str) -> list[bytes]:
-    """Return the new side of a conflict, from the new base."""
-    data = entry.changes[-2].new
-    assert data is not None
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        return [archive.read(path)] if path in archive.namelist() else []
+    change, new_base = entry.change(path), entry.changes[-2].new
+    sides = [] if change is None or change.old is None else [change.old]
+    assert new_base is not None
+    with zipfile.ZipFile(io.BytesIO(new_base)) as archive:
+        sides += [archive.read(path)] if path in archive.namelist() else []
+    return merge.find_left_markers(data, sides)
