@@ -38,7 +38,7 @@ def explain(
                 f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
                 " what follows is what would be emitted now"
             )
-    return screen.Answer(found, sections=[screen.Section(item.lines(), "", " " * 11) for item in found])
+    return screen.Answer(found, sections=[screen.Section(item.lines()) for item in found])
 
 
 def _find_in_project(root: Path, name: str) -> str:

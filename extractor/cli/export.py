@@ -23,7 +23,6 @@ Modules = Annotated[
 @screen.answers
 def export(
     path: Project = Path(),
-    to: Annotated[str, option("--to TARGET", "Where to: verl.")] = "verl",
     out: OutputDir = None,
     settings: Settings = None,
     include: Modules = None,
@@ -38,8 +37,6 @@ def export(
     from extractor.importers import export as exporting
     from extractor.usecases import emitted_files
 
-    if to != "verl":
-        raise UsageError(f"--to {to}: unknown target", hint="pass --to verl")
     folder, locked = unfinished.open_project(path)
     release = locked.options.verl
     target = Path(os.path.abspath(out if out is not None else folder.parent / f"{folder.name}-verl"))  # noqa: PTH100

@@ -52,7 +52,7 @@ def sync(
         [f"removed   {path} (left so; --removed brings it back)" for path in kept["removed"]],
     ]
     data = {"path": root, "written": not dry_run, "restored": restored, **kept, "base_rebuilt": rebuilt}
-    return screen.Answer(data, head, [screen.Section(lines, prefix=" " * 10) for lines in lists])
+    return screen.Answer(data, head, [screen.Section(lines) for lines in lists])
 
 
 _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its conflicts to be resolved", "done": "done"}
@@ -86,7 +86,7 @@ def status(
     for state in (State.CONFLICTED, State.MISSING, State.EDITED, State.ORPHANED, State.YOURS):
         label, files = f"{state.value:10}  ", [file for file in found.files if file.state is state]
         lines = [f"{label}{file.path}{f'  ({file.note})' if file.note else ''}" for file in files]
-        sections.append(screen.Section(lines, prefix=label))
+        sections.append(screen.Section(lines))
     tail = [f"newer verl: {', '.join(found.newer)}"] if found.newer else []
     if found.vextract:
         tail.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")

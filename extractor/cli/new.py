@@ -153,7 +153,7 @@ def _answer(path: Path, target: Path, made: "NewProject", dry_run: bool) -> scre
     if dry_run:
         lines = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
         head = [f"would make {path}: {_describe_size(made)}; nothing was written"]
-        return screen.Answer(data, head, [screen.Section(lines, prefix="add  ")], aside=aside)
+        return screen.Answer(data, head, [screen.Section(lines)], aside=aside)
     package = "" if made.options.package == path.name else f", package {made.options.package}"
     head = [f"made {path}{package}: {_describe_size(made)}"]
     tail = ["next:", f"  cd {quote_for_shell(path)}", "  make setup", "  make train"]

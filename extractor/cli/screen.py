@@ -20,13 +20,11 @@ class Section:
     Attributes:
         lines: Its lines, what matters most first; they may be indented.
         title: What stands above them.
-        prefix: The indentation of "and 12 more".
         rest: It is shown with `-v` alone.
     """
 
     lines: Sequence[str]
     title: str = ""
-    prefix: str = "  "
     rest: bool = False
 
     def shown(self, rows: int | None = None) -> list[str]:
@@ -34,7 +32,7 @@ class Section:
         whole = [*([self.title] if self.title else []), *self.lines]
         if rows is None or len(whole) <= rows:
             return whole
-        return [*whole[: rows - 1], f"{self.prefix}and {len(whole) - rows + 1:,} more (-v shows all)"]
+        return [*whole[: rows - 1], f"  and {len(whole) - rows + 1:,} more (-v shows all)"]
 
 
 def show(

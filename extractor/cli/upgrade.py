@@ -1,5 +1,6 @@
 """`vextract upgrade`, `add`, `remove`, `outdated` and `merge`: change a project, keeping edits."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ from extractor.values.errors import CheckFailed, UsageError, VextractError
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from extractor.project.journal import Journal
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
     from extractor.usecases.upgrade.choices import UpgradeRequest
@@ -71,7 +73,9 @@ def upgrade(
             return _continue(root) if continue_ else _abort(root)
     if numbers and not pr:
         raise UsageError("--numbers goes into the page of --pr", hint="`vextract outdated --numbers` prints them")
-    return _change(path, request, from_, offline, allow_dirty, dry_run, pr=pr, numbers=numbers)
+    page = None if pr is None else partial(output.write_file, pr)
+    told = _change(path, request, from_, offline, dry_run=dry_run, allow_dirty=allow_dirty, page=page, numbers=numbers)
+    return upgrade_report.answer(*told, dry_run)
 
 
 def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
@@ -88,7 +92,8 @@ def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
         request = UpgradeRequest.from_names(**{"added" if adding else "dropped": names})
-        return _change(project, request, from_, offline, allow_dirty, dry_run)
+        told = _change(project, request, from_, offline, dry_run=dry_run, allow_dirty=allow_dirty)
+        return upgrade_report.answer(*told, dry_run)
 
     command.__doc__ = text
     return screen.answers(command)
@@ -112,42 +117,36 @@ def _change(
     request: "UpgradeRequest",
     origin: Path | None,
     offline: bool,
-    allow_dirty: bool,
-    dry_run: bool,
     *,
-    pr: Path | None = None,
+    dry_run: bool,
+    allow_dirty: bool = False,
+    page: "Callable[[str], object] | None" = None,
     numbers: bool = False,
-) -> screen.Answer:
-    """Change a project, or work out the change."""
+) -> tuple[Path, "Upgrade", "Changes | None"]:
+    """Change a project, or work out the change; hand the page for reviewers to `page`."""
     from extractor.project import journal, location
     from extractor.usecases import upgrade
 
     root = location.find(path, half_way=True)
     with journal.lock_upgrades(root):
         _check_finished(root)
-        found = _work_out(root, request, origin, offline)
+        with output.show_progress("working out the upgrade"):
+            found = upgrade.prepare(root, request, origin=origin, offline=offline)
         for text in found.generated.warnings:
             output.print_warning(text)
-        about = _compare(found, origin, offline) if found.changes_anything and (dry_run or pr) else None
-        write_page = (
-            _prepare_page(root, found, about, offline, numbers=numbers) if pr and found.changes_anything else None
-        )
-        if found.changes_anything and not dry_run:
+        if not found.changes_anything:
+            return root, found, None
+        about = _compare(found, origin, offline) if dry_run or page else None
+        write_page = _prepare_page(root, found, about, offline, numbers) if page else None
+        if not dry_run:
             if not allow_dirty:
                 upgrade.check_committed(found)
             journal.discard(root)  # only leftovers: an unfinished upgrade was refused above
             with output.show_progress("writing"):
                 upgrade.write(root, found)
-        if pr is not None and write_page is not None:
-            pr.write_text(write_page(), encoding="utf-8")
-    return upgrade_report.answer(root, found, dry_run, about)
-
-
-def _work_out(root: Path, request: "UpgradeRequest", origin: Path | None, offline: bool) -> "Upgrade":
-    from extractor.usecases import upgrade
-
-    with output.show_progress("working out the upgrade"):
-        return upgrade.prepare(root, request, origin=origin, offline=offline)
+        if page is not None and write_page is not None:
+            page(write_page())
+    return root, found, about
 
 
 def _check_finished(root: Path) -> None:
@@ -178,7 +177,7 @@ def _compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes |
 
 
 def _prepare_page(
-    root: Path, found: "Upgrade", about: "Changes | None", offline: bool, *, numbers: bool
+    root: Path, found: "Upgrade", about: "Changes | None", offline: bool, numbers: bool
 ) -> "Callable[[], str]":
     """Look at a project before the upgrade; return what writes the page for reviewers."""
     from extractor.usecases import emitted_files
@@ -197,9 +196,7 @@ def _continue(root: Path) -> screen.Answer:
     from extractor.project import journal
     from extractor.usecases.upgrade import unresolved
 
-    entry = journal.read(root)
-    if entry is None:
-        raise _explain_nothing_pending(root, "continue")
+    entry = _read_pending(root, "continue")
     if journal.read_phase(root, entry) is journal.Phase.HALF_WAY:
         apply.resume(root, entry)
         if conflicts := [item.path for item in entry.conflicts]:
@@ -214,11 +211,8 @@ def _continue(root: Path) -> screen.Answer:
 
 def _abort(root: Path) -> screen.Answer:
     from extractor.pipeline import apply
-    from extractor.project import journal
 
-    entry = journal.read(root)
-    if entry is None:
-        raise _explain_nothing_pending(root, "abort")
+    entry = _read_pending(root, "abort")
     saved = apply.undo(root, entry)
     return screen.Answer(
         {"path": root, "upgrade": entry.title, "aborted": True, "saved": saved},
@@ -227,14 +221,16 @@ def _abort(root: Path) -> screen.Answer:
     )
 
 
-def _explain_nothing_pending(root: Path, what: str) -> Exception:
-    """Return the error for no pending upgrade, after removing leftovers."""
+def _read_pending(root: Path, what: str) -> "Journal":
+    """Return the journal of the pending upgrade; without one, remove leftovers and refuse."""
     from extractor.project import journal
 
+    if (entry := journal.read(root)) is not None:
+        return entry
     why = "no upgrade is going on"
     if journal.discard(root):
         why = "an upgrade was interrupted, before it changed anything or after all was done"
-    return UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
+    raise UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
 
 
 def outdated(
@@ -250,17 +246,19 @@ def outdated(
 
     Nothing is written, and none of the project's code is run. The exit code is 1 where there is something to upgrade.
     """
-    from extractor.project import journal, location
     from extractor.usecases.upgrade.choices import UpgradeRequest
 
-    root = location.find(path)
-    with journal.lock_upgrades(root):
-        found = _work_out(root, UpgradeRequest(to), from_, offline)
-        if found.changes_anything:
-            about = _compare(found, from_, offline)
-            output.print_data(_prepare_page(root, found, about, offline, numbers=numbers)().rstrip("\n"))
-        else:
-            output.print_data("up to date")
+    _, found, _ = _change(
+        path,
+        UpgradeRequest(to),
+        from_,
+        offline,
+        dry_run=True,
+        page=lambda text: output.print_data(text.rstrip("\n")),
+        numbers=numbers,
+    )
+    if not found.changes_anything:
+        output.print_data("up to date")
     return int(found.changes_anything)
 
 

@@ -21,7 +21,7 @@ _FIRST = {"conflict": "in conflict", "orphan": "orphaned", "merge": "merged"}
 _REST = {"delete": "deleted", "update": "updated", "add": "added", "keep": "kept"}
 
 
-def answer(root: Path, found: Upgrade, dry_run: bool, about: Changes | None) -> screen.Answer:
+def answer(root: Path, found: Upgrade, about: Changes | None, dry_run: bool) -> screen.Answer:
     """Report an upgrade: the verdict, what needs thought, then the rest.
 
     Args:
@@ -89,7 +89,7 @@ def _select_by_verdict(found: Upgrade, verdicts: Sequence[str]) -> list[screen.S
         if verdict in lines and not counted and action not in found.left_places:
             why = f"{reason}; {action.note}" if action.note else reason
             lines[verdict].append(f"{verdict:8}  {action.path}  ({why})")
-    return [screen.Section(told, prefix=f"{verdict:8}  ") for verdict, told in lines.items()]
+    return [screen.Section(told) for told in lines.values()]
 
 
 def _describe_settings(found: Upgrade) -> list[str]:

@@ -8,7 +8,7 @@ from unittest.mock import Mock
 import pytest
 
 from extractor import __version__
-from extractor.cli import app, output
+from extractor.cli import output
 from extractor.cli.options import FEATURES
 from extractor.values import releases
 
@@ -19,7 +19,6 @@ Usage: vextract [OPTIONS] COMMAND [ARGS]...
 
 Options:
   --version             Print the version and exit.
-  --debug               Show tracebacks (or set VEXTRACT_DEBUG=1).
   --install-completion  Install completion for the current shell.
   --show-completion     Show completion for the current shell, to copy it or
                         customize the installation.
@@ -93,7 +92,6 @@ def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
         "hint: please report it in vextract's issue tracker, with the command, and the traceback that it prints under"
         " VEXTRACT_DEBUG=1",
     ]
-    assert "Traceback" in run("versions", "--debug").err
     monkeypatch.setenv("VEXTRACT_DEBUG", "1")
     assert "Traceback" in run("versions").err
     monkeypatch.setenv("VEXTRACT_DEBUG", "0")
@@ -103,11 +101,6 @@ def test_bug(run, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_interrupted(run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("extractor.values.releases.list_supported", Mock(side_effect=KeyboardInterrupt))
     assert run("versions", code=130).err.strip() == "error: interrupted"
-
-
-def test_debug_is_an_argument_after_two_dashes() -> None:
-    assert app._take_debug(["new", "--debug", "x"]) == (["new", "x"], True)
-    assert app._take_debug(["new", "--", "--debug"]) == (["new", "--", "--debug"], False)
 
 
 def test_colour_only_on_a_terminal(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

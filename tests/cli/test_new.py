@@ -64,7 +64,7 @@ def test_what_it_says_to_type_can_be_typed(run, tmp_path: Path, monkeypatch: pyt
     )
     assert "`vextract sync ./-dash`" in run("new", "./-dash").err
     (tmp_path / "-dash").rename(tmp_path / "two words")
-    (command,) = [line for line in run("export", "two words", "--to", "verl").out.splitlines() if "cd " in line]
+    (command,) = [line for line in run("export", "two words").out.splitlines() if "cd " in line]
     assert subprocess.run(["bash", "-ec", command]).returncode == 0
 
 

@@ -315,7 +315,7 @@ REFUSED = {
 def test_export_refuses(projects: dict[str, Path], tmp_path: Path) -> None:
     toy = projects["toy"]
     taken = put(tmp_path / "taken", {"mine": "x"})
-    for arguments in ((toy, "--to", "trl"), (tmp_path,), (toy, "-o", toy / "out"), (toy, "-o", taken)):
+    for arguments in ((tmp_path,), (toy, "-o", toy / "out"), (toy, "-o", taken)):
         assert vextract("export", *arguments).code == 2
     assert [path.name for path in taken.iterdir()] == ["mine"]
     for setting, (message, hint) in REFUSED.items():

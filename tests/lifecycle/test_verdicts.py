@@ -157,7 +157,7 @@ def test_an_edit_that_cannot_move_is_parked(small: Path) -> None:
     assert (small / "orphaned/toy/old_place/actor.py.note").read_text() == (
         "toy/old_place/actor.py with your edits. verl 0.5.0 had this file, verl 0.6.1 does not.\n"
         "Its code came from upstream's verl/actor.py.\n"
-        "toy/new_place/actor.py replaces it, but your edits cannot be merged into it automatically.\n"
+        "Its part is now in toy/new_place/actor.py, but your edits cannot be merged automatically.\n"
         "Move by hand what you still need, then delete this note and the file beside it.\n"
         "\n"
         "Your edits were:\n"

@@ -11,7 +11,6 @@ from extractor.pipeline.render import list_applied_fixes
 from extractor.pipeline.rewrite.apply_fixes import changes_definition
 from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
-from extractor.pipeline.source import Source
 from extractor.usecases.emitted_files import Regenerated
 from extractor.usecases.explain.template_files import (
     AS_EMITTED,
@@ -56,41 +55,34 @@ def explain(again: Regenerated, options: Options, ours: TemplateFiles, name: str
 
 
 def _explain_unknown_name(again: Regenerated, options: Options, known: set[str], name: str) -> UsageError:
-    source = again.source
-    plain = name.rpartition(":")[2].rpartition(".")[2]
-    near = find_nearest(name, known, 3)
-    hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
-    where = [path for path in source.files if path == name or (plain.isidentifier() and _holds(source, path, plain))]
+    source, plain = again.source, name.rpartition(":")[2].rpartition(".")[2]
+    defined = re.compile(rf"^(?:(?:async )?def|class) {re.escape(plain)}\b", re.MULTILINE)
+    code = [path for path in source.files if path.endswith(".py")] if plain.isidentifier() else []
+    where = [name] * (name in source.files) or [path for path in code if defined.search(source.read(path))]
     if where:
         more = f" and {len(where) - 1} more" if len(where) > 1 else ""
+        said = f"{name} is not part of this project: verl {source.release} has it in {where[0]}{more}"
         symbol = f"{name_module(where[0])}:{'*' if name == where[0] else plain}"
-        return UsageError(
-            f"{name} is not part of this project: verl {source.release} has it in {where[0]}{more},"
-            " and nothing that the project needs leads to it",
-            hint=_find_command(again, options, symbol),
-        )
-    return UsageError(
-        f"nothing here is called {name!r}, neither in the project nor in verl {source.release}", hint=hint
-    )
+        hint = _find_command(again, options, symbol)
+        return UsageError(f"{said}, and nothing that the project needs leads to it", hint=hint)
+    near = find_nearest(name, known, 3)
+    hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
+    said = f"nothing here is called {name!r}, neither in the project nor in verl {source.release}"
+    return UsageError(said, hint=hint)
 
 
 def _find_command(again: Regenerated, options: Options, symbol: str) -> str:
     """Name the command that adds a symbol, and count its lines."""
     patterns = [(item.name, item.cut) for item in again.manifest.features]
     patterns += [(role.feature, role.symbols) for role in again.manifest.roles if role.feature is not None]
-    of_module = symbol.removesuffix("*")
-    also = next(
-        (
-            f"; so does `vextract add {feature}`"
-            for feature, symbols in patterns
-            if feature not in options.features
-            and (
-                matches(symbol, symbols)
-                or (symbol.endswith("*") and any(item.startswith(of_module) for item in symbols))
-            )
-        ),
-        "",
+    module, _, name = symbol.partition(":")
+    having = (
+        feature
+        for feature, symbols in patterns
+        if feature not in options.features
+        and (matches(symbol, symbols) or (name == "*" and any(item.startswith(f"{module}:") for item in symbols)))
     )
+    also = next((f"; so does `vextract add {feature}`" for feature in having), "")
     asked = symbol.removesuffix(":*")
     try:
         # The manifest has the owner's part already.
@@ -99,13 +91,6 @@ def _find_command(again: Regenerated, options: Options, symbol: str) -> str:
         return f"`vextract add {asked}` tells why it cannot be had{also}"
     now, then = (sum(item.text.count("\n") for item in made.emitted) for made in (more, again.generated))
     return f"`vextract add {asked}` brings it, {now - then:,} lines{also}"
-
-
-def _holds(source: Source, path: str, name: str) -> bool:
-    if not path.endswith(".py"):
-        return False
-    text = source.read(path)
-    return re.search(rf"^(?:(?:async )?def|class) {re.escape(name)}\b", text, re.MULTILINE) is not None
 
 
 class Vendored:
@@ -121,6 +106,7 @@ class Vendored:
         self._generated, self._manifest, self._options = again.generated, again.manifest, options
         self._found = again.generated.sliced
         self._modules = {module.module: module for module in self._found.modules}
+        self._emitted = {item.path: item for item in again.generated.emitted}
         self._dropped = [f"{holder}.{name}" for holder, names in self._found.dropped.items() for name in names]
 
     def named(self, name: str) -> tuple[Explanation, ...]:
@@ -134,7 +120,12 @@ class Vendored:
             return tuple(map(self._explain_file, files))
         if symbols := self._find_called(name, self._found.edges):
             return tuple(map(self._explain_symbol, symbols))
-        return tuple(map(self._explain_dropped, self._find_called(name, self._dropped)))
+        note = "left out of its class: no code of the project uses its name\n"
+        note += "use it in your own code and run `vextract upgrade`: it comes"
+        dropped = (
+            (symbol, self._modules[symbol.partition(":")[0]]) for symbol in self._find_called(name, self._dropped)
+        )
+        return tuple(replace(self._of(symbol, module), note=note) for symbol, module in dropped)
 
     def names(self) -> set[str]:
         """Return the names of vendored symbols and paths of files."""
@@ -167,13 +158,6 @@ class Vendored:
             upstream_sha256=module.upstream_sha256,
         )
 
-    def _explain_dropped(self, symbol: str) -> Explanation:
-        return replace(
-            self._of(symbol, self._modules[symbol.partition(":")[0]]),
-            note="left out of its class: no code of the project uses its name\n"
-            "use it in your own code and run `vextract upgrade`: it comes",
-        )
-
     def _explain_symbol(self, symbol: str) -> Explanation:
         upstream, _, name = symbol.partition(":")
         chain = self._find_chain(symbol)
@@ -188,44 +172,32 @@ class Vendored:
                 note=self._describe_replacement(symbol),
             )
         module = self._modules[upstream]
-        text = _read_text_of(module.source, name)
-        emitted = (item.text for item in self._generated.emitted if item.path == module.target_path)
-        here = next((_read_text_of(source, name) for source in emitted), text)
-        edited = self._note_edit(module, name, here)
-        methods = [f"{name}.{method}" for method in self._found.dropped.get(symbol, ())]
-        done = [change for change in self._list_changes(module) if not change.startswith("dropped ")]
-        return replace(
-            self._of(symbol, module),
-            chain=chain,
-            changes=(() if edited else ("nothing: its text is upstream's",))
-            if text == here
-            else (*describe_dropped_methods(methods), *done),
-            fixes=self._list_fixes(module, text),
-            note=edited,
-        )
-
-    def _note_edit(self, module: KeptModule, name: str, emitted: str) -> str:
-        """Say if the owner edited a symbol; empty if its text is as emitted."""
+        text, emitted = _read_text_of(module.source, name), self._emitted.get(module.target_path)
+        here = text if emitted is None else _read_text_of(emitted.text, name)
         path = f"{self._options.package}/{module.target_path}"
         state = self._ours.describe_state(path)
-        text = self._ours.read_text(path) if state not in (AS_EMITTED, MISSING) else ""
-        return "" if state == AS_EMITTED or _read_text_of(text, name) == emitted else state
+        owners = self._ours.read_text(path) if state not in (AS_EMITTED, MISSING) else ""
+        edited = "" if state == AS_EMITTED or _read_text_of(owners, name) == here else state
+        methods = [f"{name}.{method}" for method in self._found.dropped.get(symbol, ())]
+        done = [change for change in self._list_changes(module) if not change.startswith("dropped ")]
+        unchanged = () if edited else ("nothing: its text is upstream's",)
+        changes = unchanged if text == here else (*describe_dropped_methods(methods), *done)
+        fixes = self._list_fixes(module, text)
+        return replace(self._of(symbol, module), chain=chain, changes=changes, fixes=fixes, note=edited)
 
     def _explain_file(self, module: KeptModule) -> Explanation:
         symbols = [symbol for symbol in self._found.edges if symbol.startswith(f"{module.module}:")]
         names = [symbol.partition(":")[2] for symbol in symbols]
         effects = [place for place in self._found.effects if place.startswith(f"{module.upstream_path}:")]
         path = f"{self._options.package}/{module.target_path}"
-        edited = self._ours.describe_state(path)
+        edited = [state for state in [self._ours.describe_state(path)] if state != AS_EMITTED]
         return replace(
             self._of(path, module),
             chain=min(map(self._find_chain, symbols), key=len, default=()),
             symbols=tuple(name for name in names if "." not in name),
             changes=tuple(self._list_changes(module)),
             fixes=self._list_fixes(module),
-            note="\n".join(
-                [*[edited] * (edited != AS_EMITTED), *(f"module-level effect kept: {place}" for place in effects)]
-            ),
+            note="\n".join([*edited, *(f"module-level effect kept: {place}" for place in effects)]),
         )
 
     def _find_chain(self, symbol: str) -> tuple[Edge, ...]:
@@ -237,8 +209,8 @@ class Vendored:
 
     def _list_changes(self, module: KeptModule) -> list[str]:
         """Return a file's changes other than named fixes."""
-        done = next((item.changes for item in self._generated.emitted if item.path == module.target_path), ())
-        return [change for change in done if not change.startswith("fix ")]
+        emitted = self._emitted.get(module.target_path)
+        return [change for change in (emitted.changes if emitted else ()) if not change.startswith("fix ")]
 
     def _list_fixes(self, module: KeptModule, text: str | None = None) -> tuple[str, ...]:
         """Describe the named fixes of a file or one symbol's text."""
@@ -251,16 +223,13 @@ class Vendored:
             if why := next((item.withheld for item in self._manifest.withheld if item.name == feature), None):
                 return f"a stub: no project has the feature `{feature}`: {why}"
             return f"a stub: the feature `{feature}` is not in this project (`vextract add {feature}`)"
-        for item in self._manifest.replacements:
-            if item.symbol == symbol:
-                return f"ours instead of upstream's: {item.why}"
-        for fix in self._manifest.fixes:
-            if symbol in fix.replaced:
-                return f"ours instead of upstream's, fix {fix.id}: {fix.why}"
-        for known in self._manifest.features:
-            if symbol in known.replaced:
-                return f"ours instead of upstream's while the feature `{known.name}` is off"
-        return "ours instead of upstream's"
+        manifest = self._manifest
+        reasons = [f": {item.why}" for item in manifest.replacements if item.symbol == symbol]
+        reasons += [f", fix {fix.id}: {fix.why}" for fix in manifest.fixes if symbol in fix.replaced]
+        reasons += [
+            f" while the feature `{known.name}` is off" for known in manifest.features if symbol in known.replaced
+        ]
+        return f"ours instead of upstream's{next(iter(reasons), '')}"
 
 
 def _read_text_of(source: str, name: str) -> str:

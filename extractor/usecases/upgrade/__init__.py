@@ -74,7 +74,6 @@ class Upgrade:
         seen: What they were made from, by path.
         generated: The new tree, and how it came to be.
         source: What it was made from.
-        base_data, lock_data: The new base and the new lock.
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
@@ -91,8 +90,6 @@ class Upgrade:
     seen: Mapping[str, bytes | None] = field(repr=False)
     generated: Generated = field(repr=False)
     source: Source = field(repr=False)
-    base_data: bytes = field(repr=False)
-    lock_data: bytes = field(repr=False)
     labels: Labels
     changes_anything: bool
     settings: CarriedSettings
@@ -184,8 +181,6 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         seen={path: item.data for path, item in (found | own | parked).items()},
         generated=generated,
         source=source,
-        base_data=base.dump(base.collect_from_tree(tree)),
-        lock_data=lock_module.dump(new),
         labels=inputs.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=replace(inputs.settings, moved=(*inputs.settings.moved, *moved)),
@@ -320,8 +315,8 @@ def write(project: Path, upgrade: Upgrade) -> None:
         project,
         upgrade.plan,
         upgrade.seen,
-        lock_data=upgrade.lock_data,
-        base_data=upgrade.base_data,
+        lock_data=lock_module.dump(upgrade.new),
+        base_data=base.dump(base.collect_from_tree(upgrade.generated.tree)),
         title=upgrade.title,
     )
 
@@ -330,29 +325,19 @@ def name_sides(old: Options, new: Options, vextract: str) -> Labels:
     """Name the two sides of a merge so that they differ."""
     before, after = f"verl {old.verl}", f"verl {new.verl}"
     if before == after:
-        differences = [
-            (was, now)
-            for was, now in (
-                (f"engine {old.engine}", f"engine {new.engine}"),
-                (f"algorithm {old.algorithm}", f"algorithm {new.algorithm}"),
-                (_choose_features(old, new), _choose_features(new, old)),
-                *([(f"{OWN_MANIFEST} before", f"{OWN_MANIFEST} now")] if old.manifest != new.manifest else []),
-            )
-            if was != now
-        ] or [(f"vextract {vextract}", f"vextract {__version__}")]
-        if differences[0][0] == differences[0][1]:
-            differences = [("as emitted", "as emitted now")]
+        came, gone = (", ".join(sorted({*one.features} - {*other.features})) for one, other in ((new, old), (old, new)))
+        sides = [
+            (f"engine {old.engine}", f"engine {new.engine}"),
+            (f"algorithm {old.algorithm}", f"algorithm {new.algorithm}"),
+            (f"with {gone}" if gone else f"without {came}", f"with {came}" if came else f"without {gone}"),
+            *[(f"{OWN_MANIFEST} before", f"{OWN_MANIFEST} now")] * (old.manifest != new.manifest),
+        ]
+        other_vextract = (f"vextract {vextract}", f"vextract {__version__}")
+        updated = other_vextract if vextract != __version__ else ("as emitted", "as emitted now")
+        differences = [side for side in sides if side[0] != side[1]] or [updated]
         before += f" ({', '.join(was for was, _ in differences)})"
         after += f" ({', '.join(now for _, now in differences)})"
     return Labels(f"yours, on {before}", before, after)
-
-
-def _choose_features(options: Options, other: Options) -> str:
-    own = [feature for feature in options.features if feature not in other.features]
-    if own:
-        return f"with {', '.join(own)}"
-    less = [feature for feature in other.features if feature not in options.features]
-    return f"without {', '.join(less)}" if less else ""
 
 
 def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Mapping[str, bytes]) -> None:

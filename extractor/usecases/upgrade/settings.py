@@ -368,24 +368,16 @@ def rename_own_settings(
         # What stands in a section that takes anything, `reward_kwargs`, is no key of the release.
         return name if any(".".join(parts[:end]) in known for end in range(len(parts), 0, -1)) else None
 
-    texts: dict[str, str] = {}
-    for path, data in sorted(own.items()):
-        text = data.decode(errors="replace")
-        if text.encode() == data and "\r" not in text:
-            texts[path] = text
+    decoded = {path: data.decode(errors="replace") for path, data in sorted(own.items()) if b"\r" not in data}
+    texts = {path: text for path, text in decoded.items() if text.encode() == own[path]}
     places = map_packages(select_below_config({**before, **texts}), MAIN)
     files: dict[str, bytes] = {}
     moved: list[MovedSetting] = []
     for path, text in texts.items():
         found = places.get(path.removeprefix(FOLDER), ())
-        if len(found) != 1:
-            continue
-        try:
-            changed, told = _rename(path, text, found[0], name_of)
-        except UnsupportedYaml:
-            continue
-        if changed != text:
-            files[path] = changed.encode()
+        with suppress(UnsupportedYaml):
+            changed, told = _rename(path, text, found[0], name_of) if len(found) == 1 else (text, [])
+            files |= {path: changed.encode()} if changed != text else {}
             moved += told
     return files, tuple(moved)
 
