@@ -136,7 +136,7 @@ def _change(
             output.print_warning(text)
         if not found.changes_anything:
             return root, found, None
-        about = _compare(found, origin, offline) if dry_run or page else None
+        about = compare(found, origin, offline) if dry_run or page else None
         write_page = _prepare_page(root, found, about, offline, numbers) if page else None
         if not dry_run:
             if not allow_dirty:
@@ -161,7 +161,7 @@ def _check_finished(root: Path) -> None:
         raise journal.explain_interrupted(entry)
 
 
-def _compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
+def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
     """Return changes in the vendored code; None without the old release."""
     from extractor.usecases import emitted_files
     from extractor.usecases.changes import report

@@ -44,7 +44,9 @@ def render(runs: Sequence[RecordedRun]) -> str:
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     return environment.from_string(_name_file("page.html")).render(
         title=_write_title(runs),
-        runs=[{"name": run.name, "status": _describe_status(run), "error": run.error} for run in runs],
+        runs=[
+            {"name": run.name, "status": _describe_status(run), "error": str(run.end.get("error", ""))} for run in runs
+        ],
         summary=_make_summary(runs),
         config=_put_side_by_side([run.config for run in runs]),
         surroundings=_put_side_by_side([_describe_surroundings(run) for run in runs], in_order=True),

@@ -59,18 +59,15 @@ class RecordedRun:
         return self.starts[-1].get("total_steps") if self.starts else None
 
     @property
-    def status(self) -> str:
-        """Return how the run ended, "not ended", or "" if unknown."""
-        if not self.starts:
-            return ""
-        end = self.starts[-1].get("end")
-        return str(end.get("outcome", "")) if isinstance(end, dict) else "not ended"
+    def end(self) -> Mapping[str, Any]:
+        """Return how its last start ended; empty if it has not, or that is unknown."""
+        end = self.starts[-1].get("end") if self.starts else None
+        return end if isinstance(end, dict) else {}
 
     @property
-    def error(self) -> str:
-        """Return what it failed with."""
-        end = self.starts[-1].get("end") if self.starts else None
-        return str(end.get("error", "")) if isinstance(end, dict) else ""
+    def status(self) -> str:
+        """Return how the run ended, "not ended", or "" if unknown."""
+        return str(self.end.get("outcome", "") if self.end else "not ended" * bool(self.starts))
 
     @cached_property
     def metrics(self) -> Mapping[str, Mapping[int, float | None]]:
@@ -137,13 +134,10 @@ def find_files(path: Path) -> dict[str, Path]:
     if path.is_file() and (match := _NUMBERED.fullmatch(path.name)):
         suffix = match[1] or ""
         return {name: path.with_name(f"{Path(name).stem}{suffix}{Path(name).suffix}") for name in names}
-    if not path.exists():
-        raise UsageError(f"{path} does not exist", hint=_name_runs_in(path.parent))
-    if not path.is_dir():
-        raise UsageError(f"{path} is not the directory of a run", hint="give the directory that metrics.jsonl is in")
-    if not any((path / name).exists() for name in (METRICS, ENVIRONMENT)):
-        raise UsageError(f"{path} is not the directory of a run: it has no {METRICS}", hint=_name_runs_in(path))
-    return {name: path / name for name in names}
+    if path.is_dir() and any((path / name).exists() for name in (METRICS, ENVIRONMENT)):
+        return {name: path / name for name in names}
+    what = f"is not the directory of a run: it has no {METRICS}" if path.exists() else "does not exist"
+    raise UsageError(f"{path} {what}", hint=_name_runs_in(path if path.is_dir() else path.parent))
 
 
 def number(value: Any) -> float | None:
