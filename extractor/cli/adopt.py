@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from extractor.cli import from_run, options, output, screen, unfinished
+from extractor.cli import options, output, screen, unfinished
+from extractor.cli.new import describe_run, takes_run
 from extractor.cli.options import Offline, argument, option
 from extractor.values.shell import quote_for_shell
 from extractor.values.wording import count_noun
@@ -26,7 +27,7 @@ Release = Annotated[
 
 
 @screen.answers
-@from_run.takes_run
+@takes_run
 def adopt(
     context: typer.Context,
     fork: Fork,
@@ -71,7 +72,7 @@ def adopt(
             create(place, adoption.plan, adoption.generated.tree, adoption.options, found.source)
     is_parked = bool(adoption.methods) and judge_overall(adoption.methods) is Runs.NO
     steps = ("vextract diff", "make setup", "make train")
-    aside = from_run.describe(adoption.run) if adoption.run is not None else None
+    aside = describe_run(adoption.run) if adoption.run is not None else None
     data = {
         "path": place,
         "written": place is not None,

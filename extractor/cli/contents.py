@@ -1,10 +1,13 @@
-"""`vextract explain` and `sbom`: what a project is made of."""
+"""`vextract verify`, `explain` and `sbom`: what a project is made of, and whether it is so."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import From, Offline, Output, Project, argument
+from extractor.cli.options import From, Offline, Output, Project, Python, argument, option
+
+if TYPE_CHECKING:
+    from extractor.usecases.verify import Report
 
 
 @screen.answers
@@ -25,7 +28,10 @@ def explain(
     from extractor.values import releases
 
     root, locked = unfinished.open_project(path, allow_conflicts=True)
-    name = _find_in_project(root, name)
+    for place in (Path(name), root / name):
+        if place.is_file() and place.resolve().is_relative_to(root):
+            name = place.resolve().relative_to(root).as_posix()
+            break
     # What a template makes is explained without verl, and without what was inferred of a release.
     ours = explaining.TemplateFiles(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
     found = tuple(filter(None, (ours.file(name),)))
@@ -39,14 +45,6 @@ def explain(
                 " what follows is what would be emitted now"
             )
     return screen.Answer(found, sections=[screen.Section(item.lines()) for item in found])
-
-
-def _find_in_project(root: Path, name: str) -> str:
-    """Return a file's path in the project; other names unchanged."""
-    for place in (Path(name), root / name):
-        if place.is_file() and place.resolve().is_relative_to(root):
-            return place.resolve().relative_to(root).as_posix()
-    return name
 
 
 def sbom(path: Project = Path(), file: Output = None) -> None:
@@ -65,3 +63,86 @@ def sbom(path: Project = Path(), file: Output = None) -> None:
     else:
         output.write_file(file, f"{text}\n")
         output.print_note(f"wrote {file}")
+
+
+@screen.answers
+def verify(
+    path: Project = Path(),
+    python: Python = None,
+    parity: Annotated[bool, option("--parity/--no-parity", "Compare numbers with upstream's own code.")] = True,
+    strict: Annotated[bool, option("--strict", "Count edited files as failures.")] = False,
+    provenance: Annotated[
+        bool,
+        option(
+            "--provenance",
+            "Generate the project again from the wheel and the options in its lock, and compare, instead.",
+        ),
+    ] = False,
+    fork: Annotated[
+        Path | None, option("--fork", "Compare the methods of this fork with what the project runs.")
+    ] = None,
+    from_: From = None,
+    offline: Offline = False,
+) -> screen.Answer:
+    """Check a project against upstream.
+
+    Imports resolve, nothing leads to Ray, files have the lock's hashes, and the vendored code computes the same
+    numbers as upstream's.
+    """
+    from extractor.usecases import emitted_files
+
+    root, locked = unfinished.open_project(path)
+    if provenance:
+        from extractor.usecases.verify.hashes import check_provenance
+
+        with output.show_progress("making the project anew"):
+            report = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)
+        return _answer(root, report, "`vextract diff` shows your edits")
+    if fork is not None:
+        from extractor.importers.adopt.measure import check_methods
+        from extractor.usecases.verify import Report
+
+        with output.show_progress("running the fork's methods and the project's"):
+            report = Report((check_methods(root, fork, python, offline=offline),))
+        return _answer(root, report, "-v shows what differs")
+    with output.show_progress(f"reading verl {locked.options.verl}"):
+        manifest, source = emitted_files.open_upstream(locked, origin=from_, offline=offline)
+    if source.sha256 != locked.source_sha256:
+        output.print_warning(
+            f"the project was made from another {locked.source_kind} ({locked.source_sha256[:12]}) than the one"
+            f" compared with ({source.sha256[:12]}): name it with --from"
+        )
+    from extractor.usecases.verify import run_verify
+
+    with output.show_progress("checking") as say:
+        report = run_verify(
+            root, source=source, manifest=manifest, python=python, parity=parity, strict=strict, progress=say
+        )
+    hint = "`vextract status` lists what is edited or missing, `vextract diff` shows your edits, -v all problems"
+    return _answer(root, report, hint, () if parity else ("parity",))
+
+
+def _answer(root: Path, report: "Report", hint: str, left_out: tuple[str, ...] = ()) -> screen.Answer:
+    """Return the report, failures first."""
+    from extractor.usecases.verify import CheckStatus
+
+    failed = [check.name for check in report.checks if not check.ok]
+    width = max((len(check.name) for check in report.checks), default=0)
+    order = [CheckStatus.FAILED, CheckStatus.REPORTED, CheckStatus.OK, CheckStatus.SKIPPED]
+    skipped = [*(check.name for check in report.checks if check.status is CheckStatus.SKIPPED), *left_out]
+    passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in report.checks)
+    verdict = f"verdict: failed: {', '.join(failed)}" if failed else f"verdict: passed: {passed} checks"
+    return screen.Answer(
+        {"path": root, "ok": report.ok, "checks": report.checks},
+        [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks],
+        [
+            screen.Section(
+                [f"  {line}" for line in check.details],
+                f"{check.name}:",
+                rest=check.status not in order[:2] or check.name == "coverage",
+            )
+            for check in sorted(report.checks, key=lambda check: order.index(check.status))
+        ],
+        [verdict + (f"; not checked: {', '.join(skipped)}" if skipped else "")],
+        error=(f"{len(failed)} of {len(report.checks)} checks failed", hint) if failed else None,
+    )

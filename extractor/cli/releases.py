@@ -15,7 +15,6 @@ if TYPE_CHECKING:
 
 
 _SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}
-_FOLDERS = ("/algorithms/", "/protocol", "/workers/", "/data/")  # those that compute, first
 
 Old = Annotated[str, argument("", "The release of verl to compare from.")]
 New = Annotated[str, argument("", "The release to compare to.")]
@@ -45,10 +44,8 @@ def changes(
     head, chosen = f"verl {found.old} -> {found.new}", found.named(tuple(names or ()))
     if names:  # who names them wants to see them whole
         return screen.Answer(chosen, [head], [screen.Section(_write_symbols(found, chosen, diff))], whole=True)
-    sections = write_sections(found, diff)
-    return screen.Answer(
-        found, [f"{head}: {count_kinds(found)}"], sections, more=["-v shows each function"], whole=diff
-    )
+    head, more = f"{head}: {count_kinds(found)}", ["-v shows each function"]
+    return screen.Answer(found, [head], write_sections(found, diff), more=more, whole=diff)
 
 
 def count_kinds(found: "Changes") -> str:
@@ -65,11 +62,10 @@ def write_sections(found: "Changes", diff: bool = False) -> list[screen.Section]
         for item in found.registries
         if item.gained or item.lost
     ]
-    keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in found.project_keys.defaults]
-    keys += [f"  + {key}" for key in found.project_keys.gained]
-    keys += [
-        f"  - {item.key}{f'  (now {item.renamed_to})' if item.renamed_to else ''}" for item in found.project_keys.lost
-    ]
+    config = found.project_keys
+    keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in config.defaults]
+    keys += [f"  + {key}" for key in config.gained]
+    keys += [f"  - {item.key}{f'  (now {item.renamed_to})' if item.renamed_to else ''}" for item in config.lost]
     return [
         screen.Section(_name_computing(told), "may change numbers"),
         screen.Section(marked, "registries"),
@@ -96,13 +92,9 @@ def _write_symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: boo
 def _name_computing(told: "Sequence[SymbolChange]") -> list[str]:
     """Name what computes something else now, by file, the algorithms' first."""
     files: dict[str, list[str]] = {}
-
-    def rank(item: "SymbolChange") -> tuple[int, str]:
-        ranks = (number for number, folder in enumerate(_FOLDERS) if folder in item.place.path)
-        return next(ranks, len(_FOLDERS)), item.place.upstream_path
-
-    for item in sorted((item for item in told if item.computing and item.place.kind != "value"), key=rank):
-        files.setdefault(item.place.upstream_path, []).extend(item.computing)
+    for item in sorted(told, key=lambda item: ("/algorithms/" not in item.place.path, item.place.upstream_path)):
+        if item.computing and item.place.kind != "value":
+            files.setdefault(item.place.upstream_path, []).extend(item.computing)
     lines = []
     for file, names in files.items():
         lines += [f"  {file}", *textwrap.wrap(", ".join(names), 76, initial_indent="    ", subsequent_indent="    ")]
