@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import DryRun, From, Offline, Project, option
+from extractor.cli.options import From, Offline, Project, option
 from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
 
@@ -28,7 +28,6 @@ def export(
     include: Modules = None,
     from_: From = None,
     offline: Offline = False,
-    dry_run: DryRun = False,
 ) -> screen.Answer:
     """Write the experiment for full verl on Ray.
 
@@ -45,17 +44,11 @@ def export(
     with output.show_progress(f"reading verl {release}"):
         _, source = emitted_files.open_upstream(locked, origin=from_, offline=offline)
     made = exporting.export(folder, locked, source, tuple(settings or ()), tuple(include or ()))
-    if not dry_run:
-        exporting.write(target, made.files)
+    exporting.write(target, made.files)
     found = {status: sum(key.status is status for key in made.keys) for status in exporting.KeyStatus}
     counts = ", ".join(f"{number} {status.value}" for status, number in found.items() if number)
     head = [f"made {target} for verl {release}: {counts}"]
-    sections, tail = [], [f"next:\n  cd {quote_for_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh"]
-    if dry_run:
-        head = [f"would make {target}: {counts}; nothing was written"]
-        sections, tail = [screen.Section([f"  {path}" for path in made.files])], []
-    data = {"path": target, "written": not dry_run, "files": list(made.files)}
-    data |= output.pick(
-        made, "overrides keys remarks", edits=output.pick_all(made.edits, "path upstream_path applies why")
-    )
-    return screen.Answer(data, head, sections, tail, warnings=made.remarks)
+    tail = [f"next:\n  cd {quote_for_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh"]
+    edits = output.pick_all(made.edits, "path upstream_path applies why")
+    data = output.pick(made, "overrides keys remarks", path=target, files=list(made.files), edits=edits)
+    return screen.Answer(data, head, tail=tail, warnings=made.remarks)

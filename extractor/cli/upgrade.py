@@ -238,9 +238,6 @@ def _write_head(found: "Upgrade", dry_run: bool) -> list[str]:
     told += [f"{moved} of them moved"] if moved else []
     told = told if counts["conflict"] else ["no conflicts", *told]
     head = [f"{found.title}: {', '.join(told)}{' (nothing was written)' if dry_run else ''}"]
-    if found.new.options.methods:
-        names = ", ".join(name.partition(":")[2] for name in found.new.options.methods)
-        head.append(f"methods that are here because your code uses or changes them: {names}")
     if found.former_features.used:
         used = ", ".join(f"{name} ({path})" for name, path in sorted(found.former_features.used.items()))
         head.append(f"now optional features, kept because your files use them: {used}")
@@ -295,11 +292,6 @@ def _list_next_steps(found: "Upgrade", dry_run: bool) -> list[str]:
         lines.append("delete the keys listed as `to change` under `your settings`: they no longer exist, or count")
     if any(action.reason.name == "REMOVED" and action.note for action in found.plan.actions):
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
-    if found.old.source_sha256 != found.new.source_sha256 and found.old.options.verl == found.new.options.verl:
-        lines.append(
-            f"the project was made from another {found.old.source_kind} of this release than the one used now;"
-            " --from names it"
-        )
     if found.changes_requirements:
         would = "would change: `make setup` would install it" if dry_run else "has changed: run `make setup`"
         lines.append(f"what the project requires {would}")

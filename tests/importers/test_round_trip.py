@@ -292,9 +292,9 @@ def test_an_export_beside_the_project_may_be_named_from_inside(
 ) -> None:
     (tmp_path / "link").symlink_to(projects["toy"])
     monkeypatch.chdir(projects["toy"])
-    assert vextract("export", "-o", "../beside", "--dry-run").code == 0
-    assert vextract("export", "-o", "../toy/out", "--dry-run").code == 2
-    assert vextract("export", "-o", tmp_path / "link" / "out", "--dry-run").code == 2
+    assert vextract("export", "-o", "../beside").code == 0
+    assert vextract("export", "-o", "../toy/out").code == 2
+    assert vextract("export", "-o", tmp_path / "link" / "out").code == 2
 
 
 # What is set, and what the refusal says: a project's own checks are an export's, too.
