@@ -35,7 +35,7 @@ def changes(
 ) -> screen.Answer:
     """Compare two releases, as far as a project uses them.
 
-    It compares functions, classes, registries and config keys. No project is needed.
+    It compares functions, classes and config keys. No project is needed.
     """
     with output.show_progress(f"reading verl {old} and {new}"):
         from extractor.usecases.changes import report_releases
@@ -57,18 +57,12 @@ def count_kinds(found: "Changes") -> str:
 def write_sections(found: "Changes", diff: bool = False) -> list[screen.Section]:
     """Return report sections: numeric changes first, the rest only with `-v`."""
     told = [item for item in found.symbols if item.change.value != "unchanged"]
-    marked = [
-        f"  {item.registry}: {' '.join([*(f'+{name}' for name in item.gained), *(f'-{name}' for name in item.lost)])}"
-        for item in found.registries
-        if item.gained or item.lost
-    ]
     config = found.project_keys
     keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in config.defaults]
     keys += [f"  + {key}" for key in config.gained]
     keys += [f"  - {item.key}{f'  (now {item.renamed_to})' if item.renamed_to else ''}" for item in config.lost]
     return [
         screen.Section(_name_computing(told), "may change numbers"),
-        screen.Section(marked, "registries"),
         screen.Section(keys, "config of the project"),
         screen.Section(_write_symbols(found, told, diff), "functions and classes", rest=True),
     ]

@@ -3,7 +3,7 @@
 import pytest
 
 from extractor.usecases.changes import ChangeKind
-from extractor.usecases.changes.compare import compare, shape
+from extractor.usecases.changes.compare import compare
 
 FUNCTION = "def f(a, b: int = 1):\n    return a + b\n"
 CLASS = """
@@ -69,8 +69,3 @@ def test_classes() -> None:
         assert len(found[1]) == 1 or detail == "run() gone"
     worded = CLASS.replace("return x", '"""Run."""\n        return x  # it')
     assert compare(CLASS, worded) == (ChangeKind.WORDING, (), ())
-
-
-def test_shape_of_a_renamed_function() -> None:
-    assert shape(FUNCTION) == shape(FUNCTION.replace("def f", "def g"))
-    assert shape(FUNCTION) != shape(FUNCTION.replace("a + b", "a - b"))

@@ -21,8 +21,8 @@ def test_a_run_of_the_project(show: Show, report: Report, reporting: Path, tmp_p
     (run,) = reporting.glob("checkpoints/*/*")
     opened = show(report(tmp_path / "page.html", run))
     metrics = {name for row in rows for name in row} - {"step", "time"}
-    parts = opened.page.locator("[data-chart], [data-constant]")
-    named = set(parts.evaluate_all("all => all.map(part => part.dataset.chart || part.dataset.constant)"))
+    parts = opened.page.locator("[data-chart]")
+    named = set(parts.evaluate_all("all => all.map(part => part.dataset.chart)"))
     assert {name for name in metrics if name not in named and name.rpartition("/")[0] not in named} == set()
     assert opened.curves(REWARD) == [0]
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
@@ -43,7 +43,6 @@ def test_every_run_has_its_curves(show: Show, comparison: Path) -> None:
     assert opened.curves("val-core/data/acc/mean@1") == [0, 1]
     groups = opened.page.locator("#groups [data-group]").evaluate_all("all => all.map(one => one.dataset.group)")
     assert groups == ["Reward", "Validation", "Actor", "Lengths", "Timing"]
-    assert "prompt_length/clip_ratio 0" in opened.shown("[data-constant]")
     # A missing value is a gap: the curve starts anew behind it.
     paths = opened.chart("actor/grad_norm").locator("path.curve").all()
     assert [path.get_attribute("d").count("M") for path in paths] == [3, 3, 2]

@@ -1,19 +1,17 @@
-"""Compare the vendored code of two releases: symbols, registries, config keys."""
+"""Compare the vendored code of two releases: symbols and config keys."""
 
 import ast
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from pathlib import PurePosixPath
 
 from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index.syntax import find_first_line, list_bound_names, list_child_statements
-from extractor.pipeline.render.registered import list_registrations
 from extractor.pipeline.source import open_source
-from extractor.usecases.changes.changeset import ChangeKind, Changes, OwnerKey, Place, RegistryChange, SymbolChange
-from extractor.usecases.changes.compare import compare, shape
+from extractor.usecases.changes.changeset import ChangeKind, Changes, OwnerKey, Place, SymbolChange
+from extractor.usecases.changes.compare import compare
 from extractor.usecases.changes.config_keys import compare_project_keys, select_config
 from extractor.values import readers, releases
 from extractor.values.errors import UsageError
@@ -22,23 +20,15 @@ from extractor.values.renames import Renames
 
 __all__ = ["ChangeKind", "Changes", "OwnerKey", "Place", "SymbolChange", "report", "report_releases"]
 
-# By the name of the decorator, or of its folder upstream where the decorator is just called `register`.
-_TITLES = {
-    "register_adv_est": "advantage estimators",
-    "register_policy_loss": "policy losses",
-    "reward_manager": "reward managers",
-}
-
 
 def report(old: Generated, new: Generated, old_release: str, new_release: str) -> Changes:
     """Compare what two projects vendor."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
         symbols = compare_symbols(old, new)
-        registries = compare_registries(old, new)
     before, after = (select_config(side.tree) for side in (old, new))
     keys = compare_project_keys(before, after, Renames(old_release, new_release))
-    return Changes(old_release, new_release, tuple(symbols), registries, keys)
+    return Changes(old_release, new_release, tuple(symbols), keys)
 
 
 def report_releases(
@@ -110,43 +100,19 @@ def compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
     return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
 
 
-def compare_registries(old: Generated, new: Generated) -> tuple[RegistryChange, ...]:
-    """Compare what the vendored code of two projects registers."""
-    sides: list[set[tuple[str, str]]] = []  # of registry and name
-    for side in (old, new):
-        sides.append(set())
-        folders = {item.target_path: PurePosixPath(item.upstream_path).parent.name for item in side.sliced.modules}
-        for item in side.emitted:
-            for decorator, name, _ in list_registrations(readers.parse_python(item.text)):
-                folder = folders[item.path]
-                title = _TITLES.get(decorator) or _TITLES.get(folder) or f"{folder}:{decorator}"
-                sides[-1] |= {(title, name)} if decorator.startswith("register") else set()
-    gained, lost = sides[1] - sides[0], sides[0] - sides[1]
-    return tuple(
-        RegistryChange(title, *(tuple(sorted(name for of, name in change if of == title)) for change in (gained, lost)))
-        for title in sorted({title for title, _ in sides[0] | sides[1]})
-    )
-
-
 def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:
-    """Map old to new symbols that moved or were only renamed."""
-    gone = [place for symbol, place in before.items() if symbol not in after and place.kind != "value"]
-    came = [place for symbol, place in after.items() if symbol not in before and place.kind != "value"]
-    found: dict[str, str] = {}
-
-    def shape_of(place: Place) -> str:  # short definitions look alike by chance
-        return shape(place.text) if place.text.count("\n") > 3 else place.symbol
-
-    for key in (lambda place: f"{place.kind} {place.name}", shape_of):
-        old_keys, new_keys = Counter(map(key, gone)), Counter(map(key, came))
-        by_key = {key(place): place for place in came}
-        for place in gone:
-            name = key(place)
-            if old_keys[name] == new_keys[name] == 1:
-                found[place.symbol] = by_key[name].symbol
-        gone = [place for place in gone if place.symbol not in found]
-        came = [place for place in came if place.symbol not in found.values()]
-    return found
+    """Map old to new symbols that moved to another module under their name."""
+    sides = [
+        [(place.kind, place.name, symbol) for symbol, place in side.items() if symbol not in other]
+        for side, other in ((before, after), (after, before))
+    ]
+    counts = [Counter((kind, name) for kind, name, _ in side) for side in sides]
+    came = {(kind, name): symbol for kind, name, symbol in sides[1]}
+    return {
+        symbol: came[kind, name]
+        for kind, name, symbol in sides[0]
+        if kind != "value" and counts[0][kind, name] == counts[1][kind, name] == 1
+    }
 
 
 def _find_bindings(node: ast.stmt) -> Iterator[tuple[str, str]]:

@@ -90,21 +90,6 @@ class SymbolChange:
 
 
 @dataclass(frozen=True)
-class RegistryChange:
-    """The names that registering decorators are given, of one registry.
-
-    Attributes:
-        registry: "advantage estimators", "policy losses", "reward managers", or folder and decorator.
-        gained: Names that only the new one has.
-        lost: Names that only the old one has.
-    """
-
-    registry: str
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
-
-
-@dataclass(frozen=True)
 class LostKey:
     """Records a removed config key and its new name, if known."""
 
@@ -172,14 +157,12 @@ class Changes:
     Attributes:
         old, new: Releases.
         symbols: Every vendored symbol of either release, by file and in upstream's order.
-        registries: Every registry of either release, sorted.
         project_keys: Keys of the project's own config.
     """
 
     old: str
     new: str
     symbols: tuple[SymbolChange, ...]
-    registries: tuple[RegistryChange, ...]
     project_keys: KeyChanges
 
     def named(self, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:

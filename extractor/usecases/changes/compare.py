@@ -68,14 +68,6 @@ def compare(old: str, new: str) -> tuple[ChangeKind, tuple[str, ...], tuple[str,
     return change, tuple(details), tuple(f"{name}.{member}".removesuffix(".") for member in members)
 
 
-def shape(text: str) -> str:
-    """Return a definition's syntax without name, docstrings and comments."""
-    node = _parse(text).body[0]
-    if isinstance(node, (*_FUNCTIONS, ast.ClassDef)):
-        node.name = ""
-    return ast.dump(node)
-
-
 def _parse(text: str) -> ast.Module:
     node = ast.parse(dedent(text))
     for item in ast.walk(node):

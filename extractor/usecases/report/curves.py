@@ -45,7 +45,7 @@ def group_curves(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return everything that the page draws as curves.
 
     Returns:
-        Groups of charts, {title, charts: [{name, band, lines, notes, gaps}], constant: [[name, value]]}. Metrics named
+        Groups of charts, {title, charts: [{name, band, lines, notes, gaps}]}. Metrics named
         .../mean, .../min and .../max make one chart: the means, in a band. `notes` and `gaps` are sentences, the latter
         about values that are not finite. A line is {run, rows, v, lo, hi, per}: `v` holds values; where a series was
         too long, means over the `per` steps that one point stands for, with the least and the greatest of them in `lo`
@@ -53,12 +53,9 @@ def group_curves(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """
     parted = list(_list_charts(list_metric_names(runs)))
     limit = max(20, min(POINTS, NUMBERS // max(3 * len(runs) * len(parted), 1)))
-    groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": [], "constant": []} for title, _ in GROUPS}
+    groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": []} for title, _ in GROUPS}
     for name, parts in parted:
         group = groups[_group(parts[0])]
-        if (value := _find_constant(runs, parts)) is not None:
-            group["constant"].append([name, f"{value:.5g}"])
-            continue
         lines = [
             {"run": index, **line}
             for index, run in enumerate(runs)
@@ -67,9 +64,7 @@ def group_curves(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
         notes = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1]
         chart = {"name": name, "band": len(parts) == 3, "lines": lines, "notes": notes}
         group["charts"].append({**chart, "gaps": _describe_gaps(runs, parts)})
-    for name in sorted({name for run in runs for name in run.metrics} - set(list_metric_names(runs))):
-        groups[_group(name)]["constant"].append([name, "never finite"])
-    return [group for group in groups.values() if group["charts"] or group["constant"]]
+    return [group for group in groups.values() if group["charts"]]
 
 
 def shorten(value: float | None, digits: int = 5) -> float | int | None:
@@ -115,20 +110,6 @@ def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[st
             where = f"{run.name}: " if len(runs) > 1 else ""
             said.append(f"{where}{count} not finite, the first at step {run.rows[rows[0]]['step']}.")
     return said
-
-
-def _find_constant(runs: Sequence[RecordedRun], parts: tuple[str, ...]) -> float | None:
-    """Return a metric's value if no run changed it, or None."""
-    seen: set[float | None] = set()
-    longest = 0
-    for run in runs:
-        for name in parts:
-            column = run.metrics.get(name, {})
-            seen.update(column.values())
-            longest = max(longest, len(column))
-        if len(seen) > 1:
-            return None
-    return next(iter(seen)) if longest > 2 else None
 
 
 def _draw_line(run: RecordedRun, parts: tuple[str, ...], limit: int) -> dict[str, Any] | None:
