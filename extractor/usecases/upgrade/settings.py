@@ -383,35 +383,25 @@ def rename_own_settings(
 
 
 def _rename(path: str, text: str, package: str, name_of: Callable[[str], str | None]) -> tuple[str, list[MovedSetting]]:
-    document, changed = Document.of(text), text
     # The leading comments belong to no setting.
     leading = takewhile(lambda line: not line.strip() or line.startswith("#"), text.split("\n"))
     head = Document.of("".join(f"{line}\n" for line in leading) + "_: 0\n")
-    gone: list[Key] = []
-    taken: dict[Key, str] = {}  # names that have a value by now
-    told: list[MovedSetting] = []
-    for place, entry in document.entries.items():
-        key = join_key(package, place)
-        name = None if entry.section else name_of(key)
+    document, told = Document.of(text), list[MovedSetting]()
+    places, taken = document.entries, dict[Key, str]()  # as they were; names that have a value by now
+    for place in places:
+        entry, key = document.entries.get(place), join_key(package, place)
+        if entry is None or entry.section:
+            continue
+        name, raw = name_of(key), rename_references(document.raw(entry), name_of)
         inside = make_relative(package, name) if name is not None else None
-        if name is None or inside is None or inside in document.entries:
-            continue
-        if taken.get(inside, entry.value) != entry.value:
-            continue
+        is_free = inside is not None and inside not in places and taken.get(inside, entry.value) == entry.value
         remarks = tuple(line.strip() for line in find_own_remarks(document, entry, head))
-        value = Value(rename_references(document.raw(entry), name_of), entry.indent, "", remarks)
-        written = put(changed, inside, value)
-        if written is not None:
-            changed = written
-            gone.append(place)
-            taken[inside] = entry.value
+        written = put(document.text, inside, Value(raw, entry.indent, "", remarks)) if is_free and inside else None
+        if written is not None and name is not None and inside is not None:
+            document, taken[inside] = Document.of(written), entry.value
+            document = Document.of(undo_edits(document, head, {document.entries[place]: None}, {}))
             told.append(MovedSetting(key, name, entry.shown, path, path))
-    document = Document.of(changed)
-    rewritten = {}
-    for entry in document.entries.values():
-        raw = None if entry.section or entry.path in gone else document.raw(entry)
-        if raw is not None and (now := rename_references(raw, name_of)) != raw:
-            rewritten[entry] = now
-            key = join_key(package, entry.path)
-            told.append(MovedSetting(key, key, now.strip(), path, path, referring=True))
-    return undo_edits(document, head, {document.entries[place]: None for place in gone}, rewritten), told
+        elif raw != document.raw(entry):
+            document = Document.of(undo_edits(document, head, {}, {entry: raw}))
+            told.append(MovedSetting(key, key, raw.strip(), path, path, referring=True))
+    return document.text, told
