@@ -28,10 +28,9 @@ def refuse_unresolved(project: Path, entry: Journal) -> None:
         CheckFailed: naming each file, and the line of its first marker.
     """
     if left := find_unresolved(project, entry):
-        edit = (
-            "edit the file and remove the markers, or take what you need from the new version beside it and remove that"
-        )
-        raise CheckFailed("; ".join(left), hint=f"{edit}; then run `vextract upgrade --continue`")
+        is_beside = any(" lies in " in line for line in left)
+        todo = "take from it what you need and remove it" if is_beside else "edit the file and remove the markers"
+        raise CheckFailed("; ".join(left), hint=f"{todo}, then run `vextract upgrade --continue`")
 
 
 def describe_doubtful_resolutions(project: Path, entry: Journal) -> list[str]:
