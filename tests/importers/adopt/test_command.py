@@ -121,7 +121,7 @@ def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
     its_own = "the project has its own instead: toy/training/trainer.py, toy/training/run_loop.py"
     assert said["RayPPOTrainer"] == (["fit"], its_own)
     assert said["ActorRolloutRefWorker"][0] == ["init_model"]
-    assert said["DataParallelPPOActor"] == (["update_policy"], None)
+    assert said["DataParallelPPOActor"] == (["update_policy"], "")
 
     found = tree_of(project)
     tokens = [f"token_{number}" for number in (1, 7, 9, 10, 11, 12, 13, 14)]
