@@ -23,7 +23,8 @@ def test_versions(run) -> None:
         said = f"{release} engines {', '.join(manifest.engines)}; {len(manifest.algorithms)} presets"
         came = {item.name for item in manifest.features} - {item.name for item in releases.load(older).features}
         assert said + (f"; new: {', '.join(sorted(came))} " if came else " ") in text
-    assert f"in all of them: {', '.join(item.name for item in releases.load(known[-1]).features)} default: " in text
+    everywhere = ", ".join(sorted(item.name for item in releases.load(known[-1]).features))
+    assert f"in all of them: {everywhere} default: " in text
     newest = run("versions", releases.find_default()).out
     assert newest.startswith(f"verl {releases.find_default()} (default)\n  engines     hf, sglang, vllm\n")
     assert "    critic " in newest

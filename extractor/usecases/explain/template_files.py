@@ -141,7 +141,8 @@ class TemplateFiles:
 
     def named(self, name: str) -> tuple[Explanation, ...]:
         """Explain files matching a path ending or module, else matching symbols."""
-        if found := tuple(filter(None, map(self.file, (path for path in self._dotted if self._is_named(name, path))))):
+        files = (path for path, dotted in self._dotted.items() if path.endswith(f"/{name}") or is_called(name, dotted))
+        if found := tuple(filter(None, map(self.file, files))):
             return found
         return tuple(
             replace(holder, subject=f"{dotted}:{symbol}", symbols=())
@@ -149,9 +150,6 @@ class TemplateFiles:
             for symbol in self._names(path)
             if is_called(name, f"{dotted}.{symbol}") and (holder := self.file(path)) is not None
         )
-
-    def _is_named(self, name: str, path: str) -> bool:
-        return path.endswith(f"/{name}") or is_called(name, self._dotted[path])
 
     def bases(self, name: str) -> list[str]:
         """Return base classes of a class name, nearest first."""

@@ -55,7 +55,7 @@ def group_curves(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     limit = max(20, min(POINTS, NUMBERS // max(3 * len(runs) * len(parted), 1)))
     groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": []} for title, _ in GROUPS}
     for name, parts in parted:
-        group = groups[_group(parts[0])]
+        group = groups[next(title for title, starts in GROUPS if parts[0].startswith(starts))]
         lines = [
             {"run": index, **line}
             for index, run in enumerate(runs)
@@ -94,10 +94,6 @@ def _list_charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
             found[name] = (name,)
     prefixes = [prefix for _, starts in GROUPS for prefix in starts]
     yield from sorted(found.items(), key=lambda item: [not item[1][0].startswith(prefix) for prefix in prefixes])
-
-
-def _group(name: str) -> str:
-    return next(title for title, starts in GROUPS if name.startswith(starts))
 
 
 def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
