@@ -257,6 +257,7 @@ def describe_run(settled: "ImportedProject") -> screen.Answer:
     """Say what is not as it was in the run."""
     from extractor.importers.runs.placeholders import make_readable
     from extractor.importers.runs.report import FILE, FIRST, TITLES
+    from extractor.importers.runs.unsupported_keys import KEPT
 
     lines: dict[str, list[str]] = {what: [] for what in TITLES}
     for item in settled.remarks:
@@ -264,8 +265,9 @@ def describe_run(settled: "ImportedProject") -> screen.Answer:
         said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
         lines.setdefault(item.what, []).append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
     rest = sum(item.what not in FIRST for item in settled.remarks)
+    remarks = [item for item in settled.remarks if item.what != KEPT]
     return screen.Answer(
-        output.pick(settled, "release settings remarks", **output.pick(settled.run, "file notes")),
+        {**output.pick(settled, "release settings"), **output.pick(settled.run, "file notes"), "remarks": remarks},
         [make_readable(settled.headline)],
         [screen.Section(lines[what], f"{title}:", rest=what not in FIRST) for what, title in TITLES.items()],
         more=[f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"] if rest else [],

@@ -22,12 +22,14 @@ class UpstreamEdit:
         upstream_path: verl's.
         why: Why they do not fit verl's file; empty where they do.
         patch: Against verl's file; empty where they do not apply.
+        edit: Against what was emitted.
     """
 
     path: str
     upstream_path: str
     why: str
     patch: bytes = field(repr=False)
+    edit: bytes = field(repr=False)
 
     @property
     def applies(self) -> bool:
@@ -39,12 +41,12 @@ def merge_edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit
     """Merge each vendored file's edits into verl's original file."""
     base = emitted_base.read(project, lock)
     found = []
-    for path in diff.list_edits(project, lock, base):
+    for path, edit in diff.list_edits(project, lock, base).items():
         entry = lock.file(path)
         if entry is not None and entry.kind is FileKind.VENDORED and entry.upstream_path is not None:
             ours = readers.read_bytes(project / path) if (project / path).is_file() else None
             why, patch = _try_patch(entry.upstream_path, base[path], ours, source)
-            found.append(UpstreamEdit(path, entry.upstream_path, why, patch))
+            found.append(UpstreamEdit(path, entry.upstream_path, why, patch, edit))
     return tuple(found)
 
 
