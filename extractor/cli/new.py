@@ -50,54 +50,73 @@ Experimental = Annotated[
 _LONGEST = 120
 
 
-_RUN_OPTIONS: dict[str, Any] = {
-    "from_verl_run": Annotated[
+def _read_run(
+    offline: bool,
+    from_verl_run: Annotated[
         Path | None,
         option(
             "--from-verl-run FILE",
             "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, its"
             " log, what Hydra or a tracker wrote of it, or a checkpoint of verl to go on from.",
         ),
-    ],
-    "run_verl": Annotated[
+    ] = None,
+    run_verl: Annotated[
         str | None, option("--run-verl RELEASE", "Release that the run is for; detected by default.")
-    ],
-    "variables": Annotated[
+    ] = None,
+    variables: Annotated[
         list[str] | None,
         option(
             "--set VAR=VALUE",
             "A variable of the run's script, or its argument (1=VALUE), or @FILE of such lines; repeatable.",
         ),
-    ],
-    "config_dir": Annotated[
+    ] = None,
+    config_dir: Annotated[
         list[Path] | None, option("--config-dir DIR", "Directory of configs that the run names; repeatable.")
-    ],
-    "started_in": Annotated[
+    ] = None,
+    started_in: Annotated[
         Path | None,
         option(
             "--cwd DIR",
             "Directory that the run is started in; by default the one below which the paths that it names exist.",
         ),
-    ],
-    "keep_unknown": Annotated[
+    ] = None,
+    keep_unknown: Annotated[
         bool, option("--keep-unknown", "Put settings of the run that no release has into a file of their own.")
-    ],
-}
+    ] = False,
+) -> "RunRequest | None":
+    """Return what the command line says of a run, or None.
+
+    Raises:
+        UsageError: it names none, and says something about it; or a directory that is not there.
+    """
+    if from_verl_run is None:
+        if run_verl or variables or config_dir or started_in or keep_unknown:
+            raise UsageError(
+                "--set, --config-dir, --cwd, --keep-unknown and --run-verl belong to a run",
+                hint="pass --from-verl-run FILE as well",
+            )
+        return None
+    folders = config_dir or ()
+    for flag, folder in [("--cwd", started_in), *(("--config-dir", item) for item in folders)]:
+        if folder is not None and not folder.is_dir():
+            raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
+    from extractor.importers.runs.run_request import RunRequest
+
+    return RunRequest(
+        from_verl_run, tuple(variables or ()), tuple(folders), run_verl, started_in, offline, keep_unknown
+    )
 
 
 def takes_run(command: Callable[..., Any]) -> Callable[..., Any]:
     """Give a command the options of a run in place of its parameter `run`."""
+    _, *of_run = inspect.signature(_read_run).parameters.values()
 
     def with_run(**given: Any) -> Any:
-        said = {name: given.pop(name) for name in _RUN_OPTIONS}
-        return command(**given, run=_request_run(given["offline"], **said))
+        said = {item.name: given.pop(item.name) for item in of_run}
+        return command(**given, run=_read_run(given["offline"], **said))
 
-    shown: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command).parameters.items():
-        of_run = [
-            options.make_parameter(*item, None if item[0] != "keep_unknown" else False) for item in _RUN_OPTIONS.items()
-        ]
-        shown += of_run if name == "run" else [parameter]
+    own = inspect.signature(command).parameters.items()
+    shown = [item for name, parameter in own for item in (of_run if name == "run" else [parameter])]
     return options.declare(command, with_run, shown)
 
 
@@ -224,32 +243,6 @@ def _describe_size(made: "NewProject") -> str:
     return (
         f"{files + more} files, {theirs + ours:,} lines of Python: {theirs:,} of verl's ({share}) and {ours:,} around"
         f" it; {tests:,} of tests"
-    )
-
-
-def _request_run(
-    offline: bool, *, from_verl_run: Path | None, run_verl: str | None, **said: Any
-) -> "RunRequest | None":
-    """Return what the command line says of a run, or None.
-
-    Raises:
-        UsageError: it names none, and says something about it; or a directory that is not there.
-    """
-    if from_verl_run is None:
-        if run_verl or any(said.values()):
-            raise UsageError(
-                "--set, --config-dir, --cwd, --keep-unknown and --run-verl belong to a run",
-                hint="pass --from-verl-run FILE as well",
-            )
-        return None
-    variables, folders, started_in = said["variables"] or (), said["config_dir"] or (), said["started_in"]
-    for flag, folder in [("--cwd", started_in), *(("--config-dir", item) for item in folders)]:
-        if folder is not None and not folder.is_dir():
-            raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
-    from extractor.importers.runs.run_request import RunRequest
-
-    return RunRequest(
-        from_verl_run, tuple(variables), tuple(folders), run_verl, started_in, offline, said["keep_unknown"]
     )
 
 

@@ -42,11 +42,6 @@ def make_features_option(flag: str, purpose: str) -> Any:
     return option(f"{flag} FEATURE[,...]", f"{purpose}; repeatable.{known}", callback=split)
 
 
-def make_parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
-    """Make a command's parameter of an annotated type."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
 def declare(
     command: Callable[..., Any], wrapper: Callable[..., Any], parameters: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:

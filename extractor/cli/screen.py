@@ -96,6 +96,7 @@ def answers(command: Callable[..., Answer]) -> Callable[..., int]:
     """Give a command `--verbose` and `--json`, and print what it returns."""
     own = inspect.signature(command).parameters
     added = {"verbose": options.Verbose, "json": options.Json}
+    kind = inspect.Parameter.KEYWORD_ONLY
 
     def answering(*, verbose: bool, json: bool, **given: Any) -> int:
         said = {"verbose": verbose, "json": json}
@@ -117,5 +118,5 @@ def answers(command: Callable[..., Answer]) -> Callable[..., int]:
         return answer.code or int(answer.error is not None)
 
     shown = [item for name, item in own.items() if name not in added]
-    shown += [options.make_parameter(name, kind, False) for name, kind in added.items()]
+    shown += [inspect.Parameter(name, kind, default=False, annotation=of) for name, of in added.items()]
     return options.declare(command, answering, shown)
