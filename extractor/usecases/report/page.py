@@ -44,9 +44,7 @@ def render(runs: Sequence[RecordedRun]) -> str:
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     return environment.from_string(_name_file("page.html")).render(
         title=_write_title(runs),
-        runs=[
-            {"name": run.name, "status": _describe_status(run), "error": str(run.end.get("error", ""))} for run in runs
-        ],
+        runs=[{"name": run.name, "status": run.status, "error": str(run.end.get("error", ""))} for run in runs],
         summary=_make_summary(runs),
         config=_put_side_by_side([run.config for run in runs]),
         surroundings=_put_side_by_side([_describe_surroundings(run) for run in runs], in_order=True),
@@ -68,13 +66,6 @@ def _write_title(runs: Sequence[RecordedRun]) -> str:
     keys = ("trainer.project_name", "trainer.experiment_name")
     known = [runs[0].config[key].strip("'\"") for key in keys if runs[0].config.get(key, "null") != "null"]
     return " / ".join(known) or runs[0].name
-
-
-def _describe_status(run: RecordedRun) -> str:
-    """Describe a run's progress: `step 60 of 100, stopped`."""
-    step, total = run.last_step, run.total_steps
-    where = "no step yet" if step is None else f"step {step}" + (f" of {total}" if total else "")
-    return ", ".join(part for part in (where, run.status) if part)
 
 
 def _make_summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:

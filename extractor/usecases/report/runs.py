@@ -66,8 +66,10 @@ class RecordedRun:
 
     @property
     def status(self) -> str:
-        """Return how the run ended, "not ended", or "" if unknown."""
-        return str(self.end.get("outcome", "") if self.end else "not ended" * bool(self.starts))
+        """Return how far the run has come, and how it ended, if known: "step 60 of 100, stopped"."""
+        end = str(self.end.get("outcome", "") if self.end else "not ended" * bool(self.starts))
+        of = f" of {self.total_steps}" if self.total_steps else ""
+        return ", ".join(filter(None, ("no step yet" if self.last_step is None else f"step {self.last_step}{of}", end)))
 
     @cached_property
     def metrics(self) -> Mapping[str, Mapping[int, float | None]]:
