@@ -187,7 +187,7 @@ def _prepare_page(
     from extractor.usecases import emitted_files
     from extractor.usecases.upgrade.review import compare_releases, find_touched, review
 
-    touched, moved = find_touched(root, found.old), None
+    touched, moved = find_touched(root, found.old), list[str]()
     if numbers:
         with output.show_progress("computing upstream's cases in both releases"):
             old = emitted_files.open_upstream(found.old, offline=offline)[1]
