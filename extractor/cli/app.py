@@ -31,7 +31,7 @@ _COMMANDS += " export report plan attack versions"
 _MODULES = {
     **dict.fromkeys(("sync", "status", "diff"), "files"),
     **dict.fromkeys(("outdated", "add", "remove", "merge"), "upgrade"),
-    **dict.fromkeys(("verify", "sbom", "explain"), "contents"),
+    **dict.fromkeys(("verify", "sbom", "explain", "export"), "contents"),
     **dict.fromkeys(("report", "plan", "attack"), "runs"),
     **dict.fromkeys(("changes", "versions"), "releases"),
     "graft": "adopt",

@@ -102,7 +102,7 @@ def test_each_target_of_make_is_one() -> None:
 def test_packages_are_installed_where_they_are_looked_for() -> None:
     """A bare `pip` is that of whatever environment the shell is in."""
     bare = [where for where, text in printed() if re.search(r"(?<!-m )\bpip3? install\b", text) and RUNS not in where]
-    allowed = ("cli/export.py", "cli/contents.py", "usecases/upgrade/__init__.py")  # what is to be done elsewhere
+    allowed = ("cli/contents.py", "usecases/upgrade/__init__.py")  # what is to be done elsewhere
     assert not [where for where in bare if not any(part in where for part in allowed)]
 
 

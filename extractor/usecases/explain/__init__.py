@@ -103,7 +103,7 @@ class Vendored:
 
     def __init__(self, again: Regenerated, options: Options, ours: TemplateFiles) -> None:
         self._ours = ours
-        self._generated, self._manifest, self._options = again.generated, again.manifest, options
+        self._manifest, self._options = again.manifest, options
         self._found = again.generated.sliced
         self._modules = {module.module: module for module in self._found.modules}
         self._emitted = {item.path: item for item in again.generated.emitted}
