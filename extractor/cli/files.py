@@ -99,46 +99,29 @@ def status(
 _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
 
 
-def diff(
-    paths: Annotated[list[Path] | None, argument("PATH", "The project, or files and directories in it.")] = None,
-) -> None:
+def diff(path: Annotated[Path, argument("PATH", "The project, or a file or directory in it.")] = Path()) -> None:
     """Show your edits against what was emitted.
 
     The diff is in the format of `patch -p1` and `git apply`.
     """
-    from extractor.project import base, lock
+    from extractor.project import base, location, lock
     from extractor.usecases.diff import list_edits
 
-    root, only = _split_paths(paths or [])
+    start = path if path.is_dir() else path.parent
+    # A file that is missing, with its directory, belongs to where the command runs.
+    root = location.find(start if start.is_dir() else Path())
+    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link in the project is named by its own path
+    names = (absolute, absolute.parent.resolve() / absolute.name, path.resolve())
+    inside = next((name.relative_to(root).as_posix() for name in names if name.is_relative_to(root)), None)
+    if inside is None:
+        raise UsageError(f"{path}: not in the project {root}", hint="name a file of the project")
     unfinished.warn_of_conflicts(root)
     locked = lock.read(root)
-    found = list_edits(root, locked, base.read(root, locked), only)
+    found = list_edits(root, locked, base.read(root, locked), [inside])
     if found:
         _show_diff(b"".join(found.values()))
     else:
         output.print_note("no edits")
-
-
-def _split_paths(paths: list[Path]) -> tuple[Path, list[str]]:
-    """Return the project of the paths, and paths relative to it."""
-    from extractor.project import location
-
-    first = paths[0] if paths else Path()
-    start = first if first.is_dir() else first.parent
-    # A file that is missing, with its directory, belongs to where the command runs.
-    root = location.find(start if start.is_dir() else Path())
-    only = []
-    for path in paths:
-        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link in the project is named by its own path
-        for name in (absolute, absolute.parent.resolve() / absolute.name):
-            if name.is_relative_to(root):
-                only.append(name.relative_to(root).as_posix())
-                break
-        else:
-            if path.resolve() != root:
-                raise UsageError(f"{path}: not in the project {root}", hint="name files of one project")
-            only.append(".")
-    return root, only
 
 
 def _show_diff(diff: bytes) -> None:
