@@ -99,25 +99,26 @@ def status(
 _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
 
 
-def diff(path: Annotated[Path, argument("PATH", "The project, or a file or directory in it.")] = Path()) -> None:
+def diff(path: Annotated[Path | None, argument("PATH", "The project, or a file or directory in it.")] = None) -> None:
     """Show your edits against what was emitted.
 
-    The diff is in the format of `patch -p1` and `git apply`.
+    The diff is in the format of `patch -p1` and `git apply`. Without PATH it is that of the project around you.
     """
     from extractor.project import base, location, lock
     from extractor.usecases.diff import list_edits
 
-    start = path if path.is_dir() else path.parent
+    asked = path or Path()
+    start = asked if asked.is_dir() else asked.parent
     # A file that is missing, with its directory, belongs to where the command runs.
     root = location.find(start if start.is_dir() else Path())
-    absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link in the project is named by its own path
-    names = (absolute, absolute.parent.resolve() / absolute.name, path.resolve())
+    absolute = Path(os.path.abspath(asked))  # noqa: PTH100 - a link in the project is named by its own path
+    names = (absolute, absolute.parent.resolve() / absolute.name, asked.resolve())
     inside = next((name.relative_to(root).as_posix() for name in names if name.is_relative_to(root)), None)
     if inside is None:
-        raise UsageError(f"{path}: not in the project {root}", hint="name a file of the project")
+        raise UsageError(f"{asked}: not in the project {root}", hint="name a file of the project")
     unfinished.warn_of_conflicts(root)
     locked = lock.read(root)
-    found = list_edits(root, locked, base.read(root, locked), [inside])
+    found = list_edits(root, locked, base.read(root, locked), ["." if path is None else inside])
     if found:
         _show_diff(b"".join(found.values()))
     else:
