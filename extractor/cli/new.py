@@ -140,7 +140,6 @@ def new(
     run: Any = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
-    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> screen.Answer:
     """Make a project: the core of verl, without Ray."""
@@ -172,7 +171,7 @@ def new(
         experimental=experimental,
         offline=offline,
     )
-    return _answer(path, target, _make(request, path, target, dry_run=dry_run, verbose=verbose), dry_run)
+    return _answer(path, target, _make(request, path, target, dry_run=dry_run), dry_run)
 
 
 def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path, str, str, str]:
@@ -203,7 +202,7 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
     return path, engine, algorithm, recipe
 
 
-def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool) -> "NewProject":
+def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool) -> "NewProject":
     from extractor.usecases import new
 
     with output.show_progress(f"making {path}") as step:
@@ -211,9 +210,8 @@ def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, ver
         if not dry_run:
             step("writing it")
             new.write(target, made)
-    if made.fit is not None:
-        lines = [f"  {item}" for item in made.fit.findings]
-        screen.show([], [screen.Section(lines)], verbose=verbose, aside=True)
+    for item in () if made.fit is None else made.fit.findings:
+        output.print_note(f"  {item}")
     for text in made.warnings:
         output.print_warning(text)
     for feature in made.manifest.features:
