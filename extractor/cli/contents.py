@@ -13,14 +13,10 @@ if TYPE_CHECKING:
     from extractor.usecases.verify import Report
 
 
-OutputDir = Annotated[
-    Path | None,
-    option("-o,--output DIR", "Directory to write; by default PATH-verl beside PATH."),
-]
+OutputDir = Annotated[Path | None, option("-o,--output DIR", "Directory to write; by default PATH-verl.")]
 Settings = Annotated[list[str] | None, option("--set KEY=VALUE", "A setting, as main.py takes it; repeatable.")]
 Modules = Annotated[
-    list[str] | None,
-    option("--include MODULE", "A module of the package that code of yours imports there, such as rewards/text.py."),
+    list[str] | None, option("--include MODULE", "A module that your code imports, such as rewards/text.py.")
 ]
 
 
@@ -85,16 +81,8 @@ def verify(
     python: Python = None,
     parity: Annotated[bool, option("--parity/--no-parity", "Compare numbers with upstream's own code.")] = True,
     strict: Annotated[bool, option("--strict", "Count edited files as failures.")] = False,
-    provenance: Annotated[
-        bool,
-        option(
-            "--provenance",
-            "Generate the project again from the wheel and the options in its lock, and compare, instead.",
-        ),
-    ] = False,
-    fork: Annotated[
-        Path | None, option("--fork", "Compare the methods of this fork with what the project runs.")
-    ] = None,
+    provenance: Annotated[bool, option("--provenance", "Make the project anew instead, and compare digests.")] = False,
+    fork: Annotated[Path | None, option("--fork", "Compare this fork's methods with what the project runs.")] = None,
     from_: From = None,
     offline: Offline = False,
 ) -> screen.Answer:

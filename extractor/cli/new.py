@@ -18,16 +18,10 @@ if TYPE_CHECKING:
     from extractor.importers.runs.run_request import RunRequest
     from extractor.usecases.new import NewProject, NewRequest
 
-NewPath = Annotated[
-    Path | None,
-    argument("PATH", "Directory of the project; it must be empty or not exist.", show_default=False),
-]
+NewPath = Annotated[Path | None, argument("PATH", "Directory of the project, new or empty.", show_default=False)]
 Release = Annotated[str | None, option("--verl RELEASE", "Release of verl; the newest supported one by default.")]
 Without = Annotated[list[str] | None, options.make_features_option("--without", "Leave a feature out")]
-OwnManifest = Annotated[
-    Path | None,
-    option("--manifest FILE", "Start with this vextract.toml: symbols of verl to vendor besides the features."),
-]
+OwnManifest = Annotated[Path | None, option("--manifest FILE", "A vextract.toml: more symbols of verl to vendor.")]
 Environment = Annotated[
     str | None,
     option(
@@ -38,12 +32,7 @@ Environment = Annotated[
     ),
 ]
 Experimental = Annotated[
-    bool,
-    option(
-        "--experimental",
-        "Try an unsupported release with the manifest of the one before it. Parts and fixes that do not fit are left"
-        " out; nothing is tested.",
-    ),
+    bool, option("--experimental", "Try an unsupported release, untested, without parts and fixes that do not fit.")
 ]
 
 

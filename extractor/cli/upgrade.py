@@ -26,17 +26,14 @@ To = Annotated[
     str | None,
     option(
         "--to RELEASE",
-        "Release of verl, newer or older; the newest supported one by default, and the present one where other"
-        " options are given.",
+        "Release of verl; by default the newest, or the present one where other options are given.",
     ),
 ]
 Engine = Annotated[str | None, option("--engine", "Change the rollout engine: hf, vllm or sglang.")]
 Algorithm = Annotated[str | None, option("--algorithm", "Change the preset: grpo, ppo, dapo...")]
 With = Annotated[list[str] | None, make_features_option("--with", "Add an optional feature")]
 Without = Annotated[list[str] | None, make_features_option("--without", "Remove a feature")]
-Numbers = Annotated[
-    bool, option("--numbers", "Compute upstream's cases in both releases, and say what moved: minutes.")
-]
+Numbers = Annotated[bool, option("--numbers", "Compute upstream's cases in both releases: which results moved.")]
 Names = Annotated[list[str], argument("NAME...", "Features, or symbols and files of verl: `verl.utils.x:f`.")]
 
 
@@ -48,9 +45,7 @@ def upgrade(
     algorithm: Algorithm = None,
     with_: With = None,
     without: Without = None,
-    continue_: Annotated[
-        bool, option("--continue", "Finish an interrupted upgrade, or one whose conflicts are resolved.")
-    ] = False,
+    continue_: Annotated[bool, option("--continue", "Finish an upgrade after a kill or conflicts.")] = False,
     abort: Annotated[bool, option("--abort", "Undo an unfinished upgrade, byte for byte.")] = False,
     allow_dirty: options.AllowDirty = False,
     from_: options.From = None,
@@ -363,9 +358,7 @@ def _read_pending(root: Path, what: str) -> "Journal":
 
 def outdated(
     path: options.Project = Path(),
-    to: Annotated[
-        str | None, option("--to RELEASE", "Compare with this one; by default the newest supported one.")
-    ] = None,
+    to: Annotated[str | None, option("--to RELEASE", "Compare with this release, not the newest.")] = None,
     numbers: Numbers = False,
     from_: options.From = None,
     offline: options.Offline = False,
@@ -392,9 +385,7 @@ def outdated(
 
 @screen.answers
 def merge(
-    branch: Annotated[
-        str | None, argument("", "The branch to merge; none: that of the merge that Git has begun.")
-    ] = None,
+    branch: Annotated[str | None, argument("", "The branch; without it, that of Git's pending merge.")] = None,
     project: options.InProject = Path(),
     from_: options.From = None,
     offline: options.Offline = False,
