@@ -21,9 +21,7 @@ _PACKAGE = "myproj"
 
 Fork = Annotated[Path, argument("FORK_DIR", "Your copy of verl, or a directory that holds it.")]
 Target = Annotated[Path | None, argument("", "Directory of the project; without it nothing is written.")]
-Release = Annotated[
-    str | None, option("--verl RELEASE", "Release of verl that was copied; the nearest one by default.")
-]
+Release = Annotated[str | None, option("--verl RELEASE", "Release that was copied; the nearest one by default.")]
 
 
 @screen.answers

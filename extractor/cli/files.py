@@ -61,9 +61,7 @@ _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its confl
 @screen.answers
 def status(
     path: Project = Path(),
-    check: Annotated[
-        bool, option("--check", "Exit with 1 if a file is not as emitted, or an upgrade is not finished.")
-    ] = False,
+    check: Annotated[bool, option("--check", "Exit with 1 if a file is edited, or an upgrade unfinished.")] = False,
 ) -> screen.Answer:
     """Show what is edited, missing, conflicted or orphaned.
 

@@ -26,9 +26,8 @@ Environment = Annotated[
     str | None,
     option(
         "--env ADAPTER:NAME",
-        "An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
-        " verifiers:wordle, openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it. It replaces"
-        " --recipe.",
+        "Instead of --recipe: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0, verifiers:wordle,"
+        " openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it.",
     ),
 ]
 Experimental = Annotated[
@@ -45,33 +44,20 @@ def _read_run(
         Path | None,
         option(
             "--from-verl-run FILE",
-            "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, its"
-            " log, what Hydra or a tracker wrote of it, or a checkpoint of verl to go on from.",
+            "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, or what"
+            " Hydra wrote.",
         ),
     ] = None,
-    run_verl: Annotated[
-        str | None, option("--run-verl RELEASE", "Release that the run is for; detected by default.")
-    ] = None,
+    run_verl: Annotated[str | None, option("--run-verl RELEASE", "Release of the run; detected by default.")] = None,
     variables: Annotated[
         list[str] | None,
-        option(
-            "--set VAR=VALUE",
-            "A variable of the run's script, or its argument (1=VALUE), or @FILE of such lines; repeatable.",
-        ),
+        option("--set VAR=VALUE", "A variable or argument (1=VALUE) of the run's script, or @FILE of such lines."),
     ] = None,
-    config_dir: Annotated[
-        list[Path] | None, option("--config-dir DIR", "Directory of configs that the run names; repeatable.")
-    ] = None,
+    config_dir: Annotated[list[Path] | None, option("--config-dir DIR", "Configs that the run names.")] = None,
     started_in: Annotated[
-        Path | None,
-        option(
-            "--cwd DIR",
-            "Directory that the run is started in; by default the one below which the paths that it names exist.",
-        ),
+        Path | None, option("--cwd DIR", "Where the run is started; by default where the paths that it names exist.")
     ] = None,
-    keep_unknown: Annotated[
-        bool, option("--keep-unknown", "Put settings of the run that no release has into a file of their own.")
-    ] = False,
+    keep_unknown: Annotated[bool, option("--keep-unknown", "Keep settings that no release has in a file.")] = False,
 ) -> "RunRequest | None":
     """Return what the command line says of a run, or None.
 

@@ -79,8 +79,5 @@ Engine = Annotated[str, option("--engine", "Rollout engine: hf, vllm or sglang."
 Algorithm = Annotated[str, option("--algorithm", "Preset: grpo, ppo, dapo...; `vextract versions -v` lists them.")]
 Recipe = Annotated[str, option("--recipe", "Hooks, data and settings of toy, gsm8k, reasoning, multiturn or sft.")]
 Package = Annotated[str | None, option("--package NAME", "Name of the Python package; by default the directory's.")]
-With = Annotated[
-    list[str] | None,
-    make_features_option("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
-]
+With = Annotated[list[str] | None, make_features_option("--with", "With optional features (`vextract versions -v`)")]
 Agent = Annotated[str | None, option("--agent MODULE:FUNCTION", "Your agent program, called once for each sample.")]

@@ -11,10 +11,7 @@ from extractor.values.errors import UsageError
 
 
 def report(
-    runs: Annotated[
-        list[Path] | None,
-        argument("RUN", "A run's directory; without one, every run under checkpoints/."),
-    ] = None,
+    runs: Annotated[list[Path] | None, argument("RUN", "A run's directory; else all under checkpoints/.")] = None,
     file: Annotated[Path | None, option("--output,-o FILE", "The page; by default the run's report.html.")] = None,
 ) -> None:
     """Make one HTML page about one or several runs.
@@ -39,8 +36,7 @@ OTHER_VERSION = 70
 
 def plan(
     arguments: Annotated[
-        list[str] | None,
-        argument("[PATH] [KEY=VALUE]...", "The project, then settings as main.py takes them."),
+        list[str] | None, argument("[PATH] [KEY=VALUE]...", "The project, then settings as main.py takes them.")
     ] = None,
     processes: Annotated[int, option("--processes", "How many processes train.", min=1)] = 1,
     memory: Annotated[float | None, option("--memory GIB", "Memory of each device; by default this one's.")] = None,

@@ -23,11 +23,7 @@ _FIRST = {"conflict": "in conflict", "orphan": "orphaned", "merge": "merged"}
 _REST = {"delete": "deleted", "update": "updated", "add": "added", "keep": "kept"}
 
 To = Annotated[
-    str | None,
-    option(
-        "--to RELEASE",
-        "Release of verl; by default the newest, or the present one where other options are given.",
-    ),
+    str | None, option("--to RELEASE", "Release of verl; the newest, or with other options the present one.")
 ]
 Engine = Annotated[str | None, option("--engine", "Change the rollout engine: hf, vllm or sglang.")]
 Algorithm = Annotated[str | None, option("--algorithm", "Change the preset: grpo, ppo, dapo...")]
