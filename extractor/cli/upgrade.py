@@ -22,9 +22,7 @@ if TYPE_CHECKING:
 _FIRST = {"conflict": "in conflict", "orphan": "orphaned", "merge": "merged"}
 _REST = {"delete": "deleted", "update": "updated", "add": "added", "keep": "kept"}
 
-To = Annotated[
-    str | None, option("--to RELEASE", "Release of verl; the newest, or with other options the present one.")
-]
+To = Annotated[str | None, option("--to RELEASE", "Release of verl; by default the newest supported one.")]
 Engine = Annotated[str | None, option("--engine", "Change the rollout engine: hf, vllm or sglang.")]
 Algorithm = Annotated[str | None, option("--algorithm", "Change the preset: grpo, ppo, dapo...")]
 With = Annotated[list[str] | None, make_features_option("--with", "Add an optional feature")]
