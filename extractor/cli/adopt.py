@@ -12,9 +12,7 @@ from extractor.values.shell import quote_for_shell
 from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from extractor.importers.adopt import Adoption, ForkEdit, Outcome, Recognised
+    from extractor.importers.adopt import Adoption, ForkEdit, Recognised
 
 
 _PACKAGE = "myproj"
@@ -45,8 +43,6 @@ def adopt(
     the project also has the experiment of a launch script of yours.
     """
     from extractor.importers import adopt as adopting
-    from extractor.importers.adopt import Outcome
-    from extractor.importers.adopt.method_states import Runs, judge_overall
     from extractor.pipeline.generate import complete
     from extractor.project import location
     from extractor.usecases.new import create
@@ -68,8 +64,14 @@ def adopt(
         if place is not None:
             say(f"writing {target}")
             create(place, adoption.plan, adoption.generated.tree, adoption.options, found.source)
+    return _answer(found, adoption, target, place)
+
+
+def _answer(found: "Recognised", adoption: "Adoption", target: Path | None, place: Path | None) -> screen.Answer:
+    from extractor.importers.adopt import Outcome
+    from extractor.importers.adopt.method_states import Runs, judge_overall
+
     is_parked = bool(adoption.methods) and judge_overall(adoption.methods) is Runs.NO
-    steps = ("vextract diff", "make setup", "make train")
     aside = describe_run(adoption.run) if adoption.run is not None else None
     data = {
         "path": place,
@@ -79,36 +81,26 @@ def adopt(
         **output.pick(found, "fork=copy newer scores made_from=older"),
         **output.pick(adoption, "options edits methods own outside", carried=adoption.symbols._asdict()),
     }
-    edits = {outcome: [edit for edit in adoption.edits if edit.outcome is outcome] for outcome in Outcome}
+    titles = {
+        Outcome.ORPHANED: "without a place, parked below orphaned/:",
+        Outcome.CARRIED: "carried over:",
+        Outcome.UPSTREAM: "as upstream had it on another day:",
+    }
+    edits = {outcome: [_write_line(edit) for edit in adoption.edits if edit.outcome is outcome] for outcome in titles}
+    own = [f"  {file.path}  ({file.copied or 'not copied'})" for file in adoption.own if not file.is_upstreams]
+    sections = [screen.Section(edits[outcome], title) for outcome, title in titles.items()]
+    steps = [] if target is None else [f"cd {quote_for_shell(target)}", "vextract diff", "make setup", "make train"]
+    made = [f"made {target}{', without your method' * is_parked}", "next:", *(f"  {step}" for step in steps)]
     return screen.Answer(
         data,
         _write_head(found, adoption, len(edits[Outcome.UPSTREAM])),
-        _list_sections(adoption, edits),
-        []
-        if target is None
-        else [
-            f"made {target}{', without your method' * is_parked}",
-            "next:",
-            *(f"  {step}" for step in (f"cd {quote_for_shell(target)}", *steps)),
-        ],
-        notes=["nothing was written; name a TARGET to make the project"] * (target is None),
+        [*sections[:2], screen.Section(own, "files of your own:"), *sections[2:]],
+        made if steps else [],
+        notes=[] if steps else ["nothing was written; name a TARGET to make the project"],
         warnings=[*found.warnings, *adoption.generated.warnings],
         code=int(is_parked),
         aside=aside,
     )
-
-
-def _list_sections(adoption: "Adoption", edits: "Mapping[Outcome, list[ForkEdit]]") -> list[screen.Section]:
-    from extractor.importers.adopt import Outcome
-
-    own = [f"  {file.path}  ({file.copied or 'not copied'})" for file in adoption.own if not file.is_upstreams]
-    titles = {
-        "without a place, parked below orphaned/:": map(_write_line, edits[Outcome.ORPHANED]),
-        "carried over:": map(_write_line, edits[Outcome.CARRIED]),
-        "files of your own:": own,
-        "as upstream had it on another day:": map(_write_line, edits[Outcome.UPSTREAM]),
-    }
-    return [screen.Section(list(lines), title) for title, lines in titles.items()]
 
 
 def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:

@@ -12,7 +12,7 @@ from extractor import __version__
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
-from extractor.project import base, git
+from extractor.project import base
 from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
@@ -168,10 +168,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
     # Collect what the report says besides.
-    try:
-        uncommitted, git_error = list_uncommitted(project, old, emitted, found | own, own_config), ""
-    except git.GitError as error:
-        uncommitted, git_error = (), str(error)
+    uncommitted, git_error = list_uncommitted(project, old, emitted, found | own, own_config)
     disk = {path: item.data for path, item in found.items()}
     config = _read_config_after(project, plan)
     return Upgrade(

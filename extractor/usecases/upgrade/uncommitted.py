@@ -14,23 +14,24 @@ from extractor.values.tree import FileKind
 
 def list_uncommitted(
     project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str] = ()
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], str]:
     """Return the managed files with uncommitted changes, sorted; none outside Git.
 
-    A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits.
-
-    Raises:
-        git.Unanswered: Git does not say, since the repository is another user's or damaged.
+    A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits. Where
+    Git does not say, since the repository is another user's or damaged, the text says why.
     """
     if not git.is_inside(project):
-        return ()
+        return (), ""
     managed = sorted({file.path for file in lock.files if file.kind is not FileKind.HOOK} | {NAME, *own})
     # Named one by one: a directory of checkpoints would take long to go through.
-    index = git.ask(project, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", *managed)
+    try:
+        index = git.ask(project, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", *managed)
+        committed = git.ask(project, "--literal-pathspecs", "ls-tree", "-r", "-z", "HEAD", "--", *managed)
+    except git.GitError as error:
+        return (), str(error)
     if index is None:
-        return ()
+        return (), ""
     staged = {path: fields[1] for path, fields in _parse_entries(index).items()}
-    committed = git.ask(project, "--literal-pathspecs", "ls-tree", "-r", "-z", "HEAD", "--", *managed)
     last = {path: fields[2] for path, fields in _parse_entries(committed or b"").items()}
     found = []
     for path in managed:
@@ -40,7 +41,7 @@ def list_uncommitted(
                 found.append(path)
         elif staged.get(path) != last.get(path) or staged.get(path, "") not in _name_blobs(data, staged.get(path, "")):
             found.append(path)
-    return tuple(found)
+    return tuple(found), ""
 
 
 def _name_blobs(data: bytes | None, like: str) -> list[str]:
