@@ -62,7 +62,7 @@ def record(release: str) -> Record:
     print(f"drafting {release} after {follows}", file=sys.stderr)
     real = releases.load(release)
     old, new = open_source(releases.load(follows).pin), open_source(real.pin)
-    made = draft(fit(follows, old, new, lambda step: None))
+    made = draft(fit(follows, old, new))
     before = releases.merge_predecessors(follows)
     drafted = set(statements(before, combine(before, made.stated)))
     written = set(statements(before, releases.merge_predecessors(release)))

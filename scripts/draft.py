@@ -22,10 +22,8 @@ from extractor.cli.options import From, Offline, Output
 from extractor.pipeline import generate
 from extractor.pipeline.source import Source, detect_release
 from extractor.usecases.changes.config_keys import compose_upstream_config
-from extractor.usecases.draft import Finding, Kind, attempt
-from extractor.usecases.draft.amend import OF_FIXES, list_followed, name_file
+from extractor.usecases.draft import NO_DIGEST, OF_FIXES, Finding, Kind, ManifestFit, attempt, list_choices
 from extractor.usecases.draft.config_fields import drop_lost_fields
-from extractor.usecases.draft.fit import NO_DIGEST, ManifestFit, list_choices
 from extractor.usecases.verify.closed_imports import import_problems
 from extractor.values import releases
 from extractor.values.errors import UsageError, VextractError
@@ -103,13 +101,13 @@ def find_predecessor(release: str, after: str | None) -> str:
 def list_problems(found: ManifestFit) -> tuple[str, ...]:
     """Return what is wrong with projects made from what holds: the plainest one, and one with all features."""
     problems: dict[str, None] = {}
-    for options in list_choices(found.manifest)[:2] if not found.left else ():
+    for options in list_choices(found.manifest)[:2]:
         try:
             made, lost = drop_lost_fields(generate.generate(options, found.new, found.manifest), found.old, found.new)
         except VextractError as error:
             problems[f"a project cannot be made: {error.message}"] = None
             continue
-        problems.update(dict.fromkeys((*map(str, lost), *import_problems(made.tree, options, found.new))))
+        problems.update(dict.fromkeys((*lost, *import_problems(made.tree, options, found.new))))
     return tuple(problems)
 
 
@@ -132,8 +130,7 @@ def draft(found: ManifestFit, problems: tuple[str, ...] = ()) -> Draft:
     stated = {"schema": found.before["schema"], "release": found.release, "follows": found.base}
     stated.update(_prune(difference({**found.before, "release": found.base}, data)))
     ordered = {key: stated[key] for key in sorted(stated, key=_place)}
-    opened = [f"{item.where}: {item.subject} {item.problem}".removeprefix(": ") for item in found.left]
-    notes = [*dict.fromkeys(notes), *(Note("", text) for text in (*opened, *problems))]
+    notes = [*dict.fromkeys(notes), *(Note("", text) for text in problems)]
     remarks: dict[str, list[str]] = {}
     for note in notes:
         remarks.setdefault(note.where, []).append(str(note))
@@ -146,7 +143,7 @@ def draft(found: ManifestFit, problems: tuple[str, ...] = ()) -> Draft:
 
 def list_notes(found: ManifestFit) -> Iterator[Note]:
     """Yield what was done about each finding, and what a person must decide."""
-    followed, fixes = list_followed(found.findings), dict[str, list[Finding]]()
+    fixes: dict[str, list[Finding]] = {}
     for item in found.findings:
         if item.kind in OF_FIXES:
             fixes.setdefault(item.where.partition(".")[2], []).append(item)
@@ -154,12 +151,8 @@ def list_notes(found: ManifestFit) -> Iterator[Note]:
             yield Note(item.where, f"{item.subject} {item.problem}. Does what stands for it still fit?")
         elif item.kind is Kind.REPLACEMENT:
             yield _note(item, f"replacements.{item.moved}" if item.moved else "drop.replacements")
-        elif item.kind is not Kind.LAYOUT or item.subject not in followed:
+        else:
             yield _note(item)
-    for item in found.findings:
-        was, now = name_file(item.subject), name_file(item.moved or "")
-        if item.kind is Kind.ROOT and item.moved and was in found.before["layout"] and was not in found.data["layout"]:
-            yield Note("layout", f"{was} has moved to {now}, with what the project needs of it", todo=False)
     for fix_id, items in fixes.items():
         yield from _note_fix(fix_id, items, any(entry["id"] == fix_id for entry in found.data["fixes"]))
     for name in found.before["roles"].keys() - found.data["roles"]:

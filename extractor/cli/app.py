@@ -26,12 +26,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # In the order of the help: the module of each, where that has not its name.
-_COMMANDS = "new adopt graft sync status diff outdated upgrade add remove merge verify sbom explain graph changes"
+_COMMANDS = "new adopt graft sync status diff outdated upgrade add remove merge verify sbom explain changes"
 _COMMANDS += " export report plan attack versions"
 _MODULES = {
     **dict.fromkeys(("sync", "status", "diff"), "files"),
     **dict.fromkeys(("outdated", "add", "remove", "merge"), "upgrade"),
-    **dict.fromkeys(("sbom", "explain", "graph"), "contents"),
+    **dict.fromkeys(("verify", "sbom", "explain", "export"), "contents"),
     **dict.fromkeys(("report", "plan", "attack"), "runs"),
     **dict.fromkeys(("changes", "versions"), "releases"),
     "graft": "adopt",
@@ -47,7 +47,6 @@ _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.
 def _top(
     context: typer.Context,
     version: Annotated[bool, option("--version", "Print the version and exit.")] = False,
-    debug: Annotated[bool, option("--debug", "Show tracebacks (or set VEXTRACT_DEBUG=1).")] = False,
 ) -> None:
     if version:
         output.print_data(f"vextract {__version__}")
@@ -58,7 +57,7 @@ def _top(
 
 def run(arguments: list[str]) -> int:
     """Run a command line; return its exit code. Only SystemExit escapes."""
-    arguments, debug = _take_debug(arguments)
+    debug = os.environ.get("VEXTRACT_DEBUG", "") not in ("", "0")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -104,20 +103,13 @@ def _describe(error: Exception, debug: bool) -> int:
         problem = "is nested too deep" if isinstance(error, RecursionError) else "does not fit into memory"
         output.print_error(f"a file that was read {problem}", "VEXTRACT_DEBUG=1 shows where")
         return USAGE
-    what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
-    output.print_error(
-        f"this is a bug in vextract: {what}",
-        "please report it in vextract's issue tracker, with the command"
-        + ("" if debug else ", and the traceback that it prints under VEXTRACT_DEBUG=1"),
+    what, hint = (
+        f"{type(error).__name__}: {error}".strip().splitlines()[0],
+        "please report it in vextract's issue tracker",
     )
+    traced = "" if debug else ", and the traceback that it prints under VEXTRACT_DEBUG=1"
+    output.print_error(f"this is a bug in vextract: {what}", f"{hint}, with the command{traced}")
     return BUG
-
-
-def _take_debug(arguments: list[str]) -> tuple[list[str], bool]:
-    """Accept `--debug` anywhere on the command line."""
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    wanted = "--debug" in arguments[:end] or os.environ.get("VEXTRACT_DEBUG", "") not in ("", "0")
-    return [item for item in arguments[:end] if item != "--debug"] + arguments[end:], wanted
 
 
 def _explain_usage(error: Any, commands: list[str]) -> tuple[str, str]:
@@ -125,12 +117,10 @@ def _explain_usage(error: Any, commands: list[str]) -> tuple[str, str]:
     from extractor.values.nearest import find_nearest
 
     text = str(error.format_message())
-    message, _, said = re.sub(r"\s*\(?(Did you mean|Possible options)", r"\0\1", text).partition("\0")
-    message = message.strip().rstrip(".")
+    message = re.split(r"\s*\(?(?:Did you mean|Possible options)", text)[0].strip().rstrip(".")
     context = getattr(error, "ctx", None)
     path = getattr(context, "command_path", "vextract")
-    missing = re.match(r"No such command '(.*)'", message)
-    if missing:
+    if missing := re.match(r"No such command '(.*)'", message):
         near = find_nearest(missing.group(1), commands)
         return message, f"did you mean `vextract {near[0]}`?" if near else f"commands: {', '.join(sorted(commands))}"
     unknown = re.match(r"No such option:? '?(-\S+?)'?$", message)
@@ -138,4 +128,4 @@ def _explain_usage(error: Any, commands: list[str]) -> tuple[str, str]:
         known = [name for item in context.command.get_params(context) for name in item.opts if name.startswith("--")]
         if near := find_nearest(unknown.group(1), known):
             return message, f"did you mean `{near[0]}`? (`{path} --help`)"
-    return message, f"{said.rstrip('.')} (`{path} --help`)" if said and not unknown else f"see `{path} --help`"
+    return message, f"see `{path} --help`"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import DryRun, From, Json, Offline, Project, argument, describe, option
+from extractor.cli.options import DryRun, From, Offline, Project, argument, describe, option
 from extractor.values.errors import UsageError
 from extractor.values.wording import count_noun
 
@@ -52,7 +52,7 @@ def sync(
         [f"removed   {path} (left so; --removed brings it back)" for path in kept["removed"]],
     ]
     data = {"path": root, "written": not dry_run, "restored": restored, **kept, "base_rebuilt": rebuilt}
-    return screen.Answer(data, head, [screen.Section(lines, prefix=" " * 10) for lines in lists])
+    return screen.Answer(data, head, [screen.Section(lines) for lines in lists])
 
 
 _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its conflicts to be resolved", "done": "done"}
@@ -61,9 +61,7 @@ _PHASES = {"half way": "interrupted half way", "conflicts": "waits for its confl
 @screen.answers
 def status(
     path: Project = Path(),
-    check: Annotated[
-        bool, option("--check", "Exit with 1 if a file is not as emitted, or an upgrade is not finished.")
-    ] = False,
+    check: Annotated[bool, option("--check", "Exit with 1 if a file is edited, or an upgrade unfinished.")] = False,
 ) -> screen.Answer:
     """Show what is edited, missing, conflicted or orphaned.
 
@@ -86,21 +84,12 @@ def status(
     for state in (State.CONFLICTED, State.MISSING, State.EDITED, State.ORPHANED, State.YOURS):
         label, files = f"{state.value:10}  ", [file for file in found.files if file.state is state]
         lines = [f"{label}{file.path}{f'  ({file.note})' if file.note else ''}" for file in files]
-        sections.append(screen.Section(lines, prefix=label))
+        sections.append(screen.Section(lines))
     tail = [f"newer verl: {', '.join(found.newer)}"] if found.newer else []
     if found.vextract:
         tail.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")
-    data = {
-        "path": root,
-        "verl": options.verl,
-        "manifest_of": borrowed or options.verl,
-        "options": output.pick(options, "package engine algorithm recipe features"),
-        "drift": found.drift,
-        "base": found.base or None,
-        "upgrade": {"title": found.upgrade, "phase": found.phase} if found.phase else None,
-        "newer": {"verl": found.newer, "vextract": found.vextract},
-        "files": [output.pick(file, "path state kind", note=file.note or None) for file in found.files],
-    }
+    data = output.pick(options, "verl package engine algorithm recipe features", path=root, manifest_of=borrowed)
+    data |= output.pick(found, "drift base files upgrade phase newer newer_vextract=vextract")
     code = int(check and found.drift)
     return screen.Answer(data, head, sections, tail, notes=found.say_next_steps(), code=code)
 
@@ -108,51 +97,30 @@ def status(
 _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
 
 
-def diff(
-    paths: Annotated[list[Path] | None, argument("PATH", "The project, or files and directories in it.")] = None,
-    json: Json = False,
-) -> None:
+def diff(path: Annotated[Path | None, argument("PATH", "The project, or a file or directory in it.")] = None) -> None:
     """Show your edits against what was emitted.
 
-    The diff is in the format of `patch -p1` and `git apply`.
+    The diff is in the format of `patch -p1` and `git apply`. Without PATH it is that of the project around you.
     """
-    from extractor.project import base, lock
+    from extractor.project import base, location, lock
     from extractor.usecases.diff import list_edits
 
-    root, only = _split_paths(paths or [])
-    unfinished.warn_of_conflicts(root)
-    locked = lock.read(root)
-    found = list_edits(root, locked, base.read(root, locked), only)
-    if json:
-        output.print_json(
-            [output.pick(item, "path added removed", diff=item.text.decode(errors="replace")) for item in found]
-        )
-    elif found:
-        _show_diff(b"".join(item.text for item in found))
-    else:
-        output.print_note("no edits")
-
-
-def _split_paths(paths: list[Path]) -> tuple[Path, list[str]]:
-    """Return the project of the paths, and paths relative to it."""
-    from extractor.project import location
-
-    first = paths[0] if paths else Path()
-    start = first if first.is_dir() else first.parent
+    asked = path or Path()
+    start = asked if asked.is_dir() else asked.parent
     # A file that is missing, with its directory, belongs to where the command runs.
     root = location.find(start if start.is_dir() else Path())
-    only = []
-    for path in paths:
-        absolute = Path(os.path.abspath(path))  # noqa: PTH100 - a link in the project is named by its own path
-        for name in (absolute, absolute.parent.resolve() / absolute.name):
-            if name.is_relative_to(root):
-                only.append(name.relative_to(root).as_posix())
-                break
-        else:
-            if path.resolve() != root:
-                raise UsageError(f"{path}: not in the project {root}", hint="name files of one project")
-            only.append(".")
-    return root, only
+    absolute = Path(os.path.abspath(asked))  # noqa: PTH100 - a link in the project is named by its own path
+    names = (absolute, absolute.parent.resolve() / absolute.name, asked.resolve())
+    inside = next((name.relative_to(root).as_posix() for name in names if name.is_relative_to(root)), None)
+    if inside is None:
+        raise UsageError(f"{asked}: not in the project {root}", hint="name a file of the project")
+    unfinished.warn_of_conflicts(root)
+    locked = lock.read(root)
+    found = list_edits(root, locked, base.read(root, locked), ["." if path is None else inside])
+    if found:
+        _show_diff(b"".join(found.values()))
+    else:
+        output.print_note("no edits")
 
 
 def _show_diff(diff: bytes) -> None:

@@ -1,53 +1,102 @@
 """`vextract new`: make a project."""
 
+import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from extractor.cli import from_run, options, output, screen
+from extractor.cli import options, output, screen
 from extractor.cli.options import argument, option
 from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
-from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.importers.runs.imported_project import ImportedProject
-    from extractor.usecases.draft import ManifestFit
+    from extractor.importers.runs.run_request import RunRequest
     from extractor.usecases.new import NewProject, NewRequest
 
-NewPath = Annotated[
-    Path | None,
-    argument("PATH", "Directory of the project; it must be empty or not exist.", show_default=False),
-]
+NewPath = Annotated[Path | None, argument("PATH", "Directory of the project, new or empty.", show_default=False)]
 Release = Annotated[str | None, option("--verl RELEASE", "Release of verl; the newest supported one by default.")]
 Without = Annotated[list[str] | None, options.make_features_option("--without", "Leave a feature out")]
-OwnManifest = Annotated[
-    Path | None,
-    option("--manifest FILE", "Start with this vextract.toml: symbols of verl to vendor besides the features."),
-]
+OwnManifest = Annotated[Path | None, option("--manifest FILE", "A vextract.toml: more symbols of verl to vendor.")]
 Environment = Annotated[
     str | None,
     option(
         "--env ADAPTER:NAME",
-        "An environment of another package: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0,"
-        " verifiers:wordle, openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it. It replaces"
-        " --recipe.",
+        "Instead of --recipe: gym:FrozenLake-v1, reasoning_gym:chain_sum, textarena:Mastermind-v0, verifiers:wordle,"
+        " openenv:http://HOST:PORT, or openenv:COMMAND with {port} in it.",
     ),
 ]
 Experimental = Annotated[
-    bool,
-    option(
-        "--experimental",
-        "Try an unsupported release with the manifest of the one before it. Parts and fixes that do not fit are left"
-        " out; nothing is tested.",
-    ),
+    bool, option("--experimental", "Try an unsupported release, untested, without parts and fixes that do not fit.")
 ]
 
 
+_LONGEST = 120
+
+
+def _read_run(
+    offline: bool,
+    from_verl_run: Annotated[
+        Path | None,
+        option(
+            "--from-verl-run FILE",
+            "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, or what"
+            " Hydra wrote.",
+        ),
+    ] = None,
+    run_verl: Annotated[str | None, option("--run-verl RELEASE", "Release of the run; detected by default.")] = None,
+    variables: Annotated[
+        list[str] | None,
+        option("--set VAR=VALUE", "A variable or argument (1=VALUE) of the run's script, or @FILE of such lines."),
+    ] = None,
+    config_dir: Annotated[list[Path] | None, option("--config-dir DIR", "Configs that the run names.")] = None,
+    started_in: Annotated[
+        Path | None, option("--cwd DIR", "Where the run is started; by default where the paths that it names exist.")
+    ] = None,
+    keep_unknown: Annotated[bool, option("--keep-unknown", "Keep settings that no release has in a file.")] = False,
+) -> "RunRequest | None":
+    """Return what the command line says of a run, or None.
+
+    Raises:
+        UsageError: it names none, and says something about it; or a directory that is not there.
+    """
+    if from_verl_run is None:
+        if run_verl or variables or config_dir or started_in or keep_unknown:
+            raise UsageError(
+                "--set, --config-dir, --cwd, --keep-unknown and --run-verl belong to a run",
+                hint="pass --from-verl-run FILE as well",
+            )
+        return None
+    folders = config_dir or ()
+    for flag, folder in [("--cwd", started_in), *(("--config-dir", item) for item in folders)]:
+        if folder is not None and not folder.is_dir():
+            raise UsageError(f"{flag} {folder}: no such directory", hint="check its path")
+    from extractor.importers.runs.run_request import RunRequest
+
+    return RunRequest(
+        from_verl_run, tuple(variables or ()), tuple(folders), run_verl, started_in, offline, keep_unknown
+    )
+
+
+def takes_run(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Give a command the options of a run in place of its parameter `run`."""
+    _, *of_run = inspect.signature(_read_run).parameters.values()
+
+    def with_run(**given: Any) -> Any:
+        said = {item.name: given.pop(item.name) for item in of_run}
+        return command(**given, run=_read_run(given["offline"], **said))
+
+    own = inspect.signature(command).parameters.items()
+    shown = [item for name, parameter in own for item in (of_run if name == "run" else [parameter])]
+    return options.declare(command, with_run, shown)
+
+
 @screen.answers
-@from_run.takes_run
+@takes_run
 def new(
     context: typer.Context,
     path: NewPath = None,
@@ -66,7 +115,6 @@ def new(
     run: Any = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
-    verbose: options.Verbose = False,
     json: options.Json = False,
 ) -> screen.Answer:
     """Make a project: the core of verl, without Ray."""
@@ -98,7 +146,7 @@ def new(
         experimental=experimental,
         offline=offline,
     )
-    return _answer(path, target, _make(request, path, target, dry_run=dry_run, verbose=verbose, json=json), dry_run)
+    return _answer(path, target, _make(request, path, target, dry_run=dry_run), dry_run)
 
 
 def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path, str, str, str]:
@@ -129,21 +177,16 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
     return path, engine, algorithm, recipe
 
 
-def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, verbose: bool, json: bool) -> "NewProject":
+def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool) -> "NewProject":
     from extractor.usecases import new
 
-    try:
-        with output.show_progress(f"making {path}") as step:
-            made = new.make_in_memory(request, step)
-            if not dry_run:
-                step("writing it")
-                new.write(target, made)
-    except new.NotSupported as error:
-        _show_fit(error.found, verbose=verbose, json=json)
-        raise
-    if made.fit is not None:
-        lines = [f"  {item}" for item in (*made.fit.findings, *made.fit.left)]
-        screen.show([], [screen.Section(lines)], verbose=verbose, aside=True)
+    with output.show_progress(f"making {path}") as step:
+        made = new.make_in_memory(request, step)
+        if not dry_run:
+            step("writing it")
+            new.write(target, made)
+    for item in () if made.fit is None else made.fit.findings:
+        output.print_note(f"  {item}")
     for text in made.warnings:
         output.print_warning(text)
     for feature in made.manifest.features:
@@ -153,23 +196,14 @@ def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool, ver
 
 
 def _answer(path: Path, target: Path, made: "NewProject", dry_run: bool) -> screen.Answer:
-    from extractor.values.tree import FileKind
-
-    aside = from_run.describe(cast("ImportedProject", made.run)) if made.run is not None else None
-    data = {
-        "path": target,
-        "written": not dry_run,
-        "options": output.pick(made.options, "package verl engine algorithm features recipe"),
-        "source": output.pick(made.source, "kind sha256 lines"),
-        **{name: dict(zip(("files", "lines"), size, strict=True)) for name, size in made.sizes.items()},
-        "files": {kind.value: [file.path for file in made.generated.tree if file.kind is kind] for kind in FileKind},
-        "warnings": made.warnings,
-        **({} if aside is None else {"run": aside.data}),
-    }
+    aside = describe_run(made.run) if made.run is not None else None
+    files = [item.path for item in made.tree]
+    data = {"path": target, "written": not dry_run, "files": files, "run": aside and aside.data}
+    data |= output.pick(made, "options source sizes warnings")
     if dry_run:
-        files = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
+        lines = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
         head = [f"would make {path}: {_describe_size(made)}; nothing was written"]
-        return screen.Answer(data, head, [screen.Section(files, prefix="add  ")], aside=aside)
+        return screen.Answer(data, head, [screen.Section(lines)], aside=aside)
     package = "" if made.options.package == path.name else f", package {made.options.package}"
     head = [f"made {path}{package}: {_describe_size(made)}"]
     tail = ["next:", f"  cd {quote_for_shell(path)}", "  make setup", "  make train"]
@@ -185,25 +219,23 @@ def _describe_size(made: "NewProject") -> str:
     )
 
 
-def _show_fit(found: "ManifestFit", *, verbose: bool, json: bool) -> None:
-    """Print how far the earlier manifest holds for a refused release."""
-    items = (*found.findings, *found.left)
-    if json:
-        report = {"release": found.release, "manifest_of": found.base, "holds": found.holds}
-        findings = [
-            output.pick(
-                item,
-                "kind where subject problem moved",
-                suggestions=output.pick_all(item.suggestions, "place score why"),
-            )
-            for item in items
-        ]
-        output.print_json({**report, "findings": findings})
-        return
-    said = f"{count_noun(len(items), 'part')} of it do not hold" if items else "all of it holds"
-    lines = []
-    for item in items:
-        lines.append(f"  {item}")
-        lines += [f"      {'taken' if near.place == item.moved else 'similar'}: {near}" for near in item.suggestions]
-    head = f"verl {found.release}, tried with the manifest of {found.base}: {said}"
-    screen.show([head], [screen.Section(lines)], verbose=verbose)
+def describe_run(settled: "ImportedProject") -> screen.Answer:
+    """Say what is not as it was in the run."""
+    from extractor.importers.runs.placeholders import make_readable
+    from extractor.importers.runs.report import FILE, FIRST, TITLES
+    from extractor.importers.runs.unsupported_keys import KEPT
+
+    lines: dict[str, list[str]] = {what: [] for what in TITLES}
+    for item in settled.remarks:
+        said = " ".join(make_readable(str(item.value)).split())
+        said = said if len(said) <= _LONGEST else f"{said[:_LONGEST]}..."
+        lines.setdefault(item.what, []).append(f"  {item.key}{f'={said}' if item.value != '' else ''}: {item.why}")
+    rest = sum(item.what not in FIRST for item in settled.remarks)
+    remarks = [item for item in settled.remarks if item.what != KEPT]
+    return screen.Answer(
+        {**output.pick(settled, "release settings"), **output.pick(settled.run, "file notes"), "remarks": remarks},
+        [make_readable(settled.headline)],
+        [screen.Section(lines[what], f"{title}:", rest=what not in FIRST) for what, title in TITLES.items()],
+        more=[f"{rest} more, lowered, of no use here, or as the project has them: {FILE}"] if rest else [],
+        warnings=list(map(make_readable, settled.run.notes)),
+    )

@@ -42,11 +42,6 @@ def make_features_option(flag: str, purpose: str) -> Any:
     return option(f"{flag} FEATURE[,...]", f"{purpose}; repeatable.{known}", callback=split)
 
 
-def make_parameter(name: str, kind: Any, default: Any) -> inspect.Parameter:
-    """Make a command's parameter of an annotated type."""
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-
-
 def declare(
     command: Callable[..., Any], wrapper: Callable[..., Any], parameters: Sequence[inspect.Parameter]
 ) -> Callable[..., Any]:
@@ -71,43 +66,18 @@ def is_given(context: typer.Context, name: str) -> bool:
 
 
 Project = Annotated[Path, argument("PATH", "The project, or a directory in it.")]
-Python = Annotated[
-    str | None,
-    option("--python PYTHON", "Interpreter that has the project's requirements; the project's own by default."),
-]
+Python = Annotated[str | None, option("--python PYTHON", "Interpreter to use; the project's own by default.")]
 InProject = Annotated[Path, option("--project PATH", "The project, or a directory in it; by default where you are.")]
 AllowDirty = Annotated[bool, option("--allow-dirty", "Go on although managed files have uncommitted changes.")]
-From = Annotated[
-    Path | None,
-    option("--from PATH", "Read verl from a wheel, a checkout or an installed package."),
-]
+From = Annotated[Path | None, option("--from PATH", "Read verl from a wheel, a checkout or an installed package.")]
 Offline = Annotated[bool, option("--offline", "Never download; use the cache.")]
 Output = Annotated[Path | None, option("--output,-o FILE", "Write to a file; without it, to stdout.")]
 Json = Annotated[bool, option("--json", "Print the report as JSON.")]
 Verbose = Annotated[bool, option("--verbose,-v", "Print the whole report; without it, one screen.")]
 DryRun = Annotated[bool, option("--dry-run", "Show what would be written, and write nothing.")]
 Engine = Annotated[str, option("--engine", "Rollout engine: hf, vllm or sglang.")]
-Algorithm = Annotated[
-    str, option("--algorithm", "Preset to start from: grpo, ppo, dapo...; `vextract versions -v` lists them.")
-]
-Recipe = Annotated[
-    str,
-    option(
-        "--recipe", "Task to start from: toy, gsm8k, reasoning, multiturn or sft. It decides hooks, data and settings."
-    ),
-]
-Package = Annotated[
-    str | None,
-    option("--package NAME", "Name of the Python package; by default the directory's, my_proj for my-proj."),
-]
-With = Annotated[
-    list[str] | None,
-    make_features_option("--with", "Vendor optional features as well; `vextract versions -v` says what each is"),
-]
-Agent = Annotated[
-    str | None,
-    option(
-        "--agent MODULE:FUNCTION",
-        "Train behind this agent program of yours, by the feature agents; it is called once for each sample.",
-    ),
-]
+Algorithm = Annotated[str, option("--algorithm", "Preset: grpo, ppo, dapo...; `vextract versions -v` lists them.")]
+Recipe = Annotated[str, option("--recipe", "Hooks, data and settings of toy, gsm8k, reasoning, multiturn or sft.")]
+Package = Annotated[str | None, option("--package NAME", "Name of the Python package; by default the directory's.")]
+With = Annotated[list[str] | None, make_features_option("--with", "With optional features (`vextract versions -v`)")]
+Agent = Annotated[str | None, option("--agent MODULE:FUNCTION", "Your agent program, called once for each sample.")]

@@ -39,14 +39,17 @@ def silence_flush() -> NoReturn:
 
 
 def print_json(value: object) -> None:
-    """Print data as JSON; a dataclass by its fields, paths and enumerations as text."""
+    """Print data as JSON; a dataclass by the fields that its repr has, others as text."""
     import json
 
     print_data(json.dumps(value, indent=2, ensure_ascii=False, default=_take_apart))
 
 
 def _take_apart(value: Any) -> object:
-    return {item.name: getattr(value, item.name) for item in fields(value)} if is_dataclass(value) else str(value)
+    if isinstance(value, (set, frozenset)):
+        return sorted(value)
+    shown = (item.name for item in fields(value) if item.repr) if is_dataclass(value) else None
+    return {name: getattr(value, name) for name in shown} if shown is not None else str(value)
 
 
 def pick(item: object, names: str, **more: object) -> dict[str, Any]:

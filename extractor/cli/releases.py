@@ -1,6 +1,5 @@
 """`vextract changes` and `versions`: what releases of verl have."""
 
-import re
 import textwrap
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,10 +15,6 @@ if TYPE_CHECKING:
 
 
 _SAID = {"wording": "reworded", "body": "changed inside", "signature": "changed in signature"}
-# Details of a change that say that something else is computed.
-_BODY = re.compile(r"body changed|default of ")
-_MEMBER = re.compile(r"(?P<method>\w+)\(\): (?:body changed|default of )|field (?P<field>\w+): ")
-_FOLDERS = ("/algorithms/", "/protocol", "/workers/", "/data/")  # those that compute, first
 
 Old = Annotated[str, argument("", "The release of verl to compare from.")]
 New = Annotated[str, argument("", "The release to compare to.")]
@@ -40,18 +35,17 @@ def changes(
 ) -> screen.Answer:
     """Compare two releases, as far as a project uses them.
 
-    It compares functions, classes, registries and config keys. No project is needed.
+    It compares functions, classes and config keys. No project is needed.
     """
     with output.show_progress(f"reading verl {old} and {new}"):
         from extractor.usecases.changes import report_releases
 
         found = report_releases(old, new, engine, algorithm, set(with_ or ()), offline=offline)
-    chosen = found.named(tuple(names or ()))
-    head, data = f"verl {found.old} -> {found.new}", write_changes(found, chosen, diff)
+    head, chosen = f"verl {found.old} -> {found.new}", found.named(tuple(names or ()))
     if names:  # who names them wants to see them whole
-        return screen.Answer(data, [head], [screen.Section(_write_symbols(found, chosen, diff))], whole=True)
-    sections = write_sections(found, chosen, diff)
-    return screen.Answer(data, [f"{head}: {count_kinds(found)}"], sections, more=["-v shows each function"], whole=diff)
+        return screen.Answer(chosen, [head], [screen.Section(_write_symbols(found, chosen, diff))], whole=True)
+    head, more = f"{head}: {count_kinds(found)}", ["-v shows each function"]
+    return screen.Answer(found, [head], write_sections(found, diff), more=more, whole=diff)
 
 
 def count_kinds(found: "Changes") -> str:
@@ -60,21 +54,15 @@ def count_kinds(found: "Changes") -> str:
     return ", ".join(f"{number} {_SAID.get(change, change)}" for change, number in counts.items()) or "nothing vendored"
 
 
-def write_sections(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[screen.Section]:
+def write_sections(found: "Changes", diff: bool = False) -> list[screen.Section]:
     """Return report sections: numeric changes first, the rest only with `-v`."""
-    told = [item for item in chosen if item.change.value != "unchanged"]
-    marked = [
-        (item.registry, " ".join([*(f"+{name}" for name in item.gained), *(f"-{name}" for name in item.lost)]))
-        for item in found.registries
-    ]
-    keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in found.project_keys.defaults]
-    keys += [f"  + {key}" for key in found.project_keys.gained]
-    keys += [
-        f"  - {item.key}{f'  (now {item.renamed_to})' if item.renamed_to else ''}" for item in found.project_keys.lost
-    ]
+    told = [item for item in found.symbols if item.change.value != "unchanged"]
+    config = found.project_keys
+    keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in config.defaults]
+    keys += [f"  + {key}" for key in config.gained]
+    keys += [f"  - {item.key}{f'  (now {item.renamed_to})' if item.renamed_to else ''}" for item in config.lost]
     return [
         screen.Section(_name_computing(told), "may change numbers"),
-        screen.Section([f"  {registry}: {marks}" for registry, marks in marked if marks], "registries"),
         screen.Section(keys, "config of the project"),
         screen.Section(_write_symbols(found, told, diff), "functions and classes", rest=True),
     ]
@@ -98,45 +86,13 @@ def _write_symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: boo
 def _name_computing(told: "Sequence[SymbolChange]") -> list[str]:
     """Name what computes something else now, by file, the algorithms' first."""
     files: dict[str, list[str]] = {}
-
-    def rank(item: "SymbolChange") -> tuple[int, str]:
-        ranks = (number for number, folder in enumerate(_FOLDERS) if folder in item.place.path)
-        return next(ranks, len(_FOLDERS)), item.place.upstream_path
-
-    for item in sorted(told, key=rank):
-        if names := _list_changed_inside(item):
-            files.setdefault(item.place.upstream_path, []).extend(names)
+    for item in sorted(told, key=lambda item: ("/algorithms/" not in item.place.path, item.place.upstream_path)):
+        if item.computing and item.place.kind != "value":
+            files.setdefault(item.place.upstream_path, []).extend(item.computing)
     lines = []
     for file, names in files.items():
         lines += [f"  {file}", *textwrap.wrap(", ".join(names), 76, initial_indent="    ", subsequent_indent="    ")]
     return lines
-
-
-def _list_changed_inside(item: "SymbolChange") -> list[str]:
-    """Return the names in a symbol whose computation changed."""
-    name = item.place.name
-    if item.old is None or item.new is None or item.change.value not in ("body", "signature"):
-        return []
-    if item.place.kind == "class":
-        members = [match for match in map(_MEMBER.match, item.details) if match]
-        return list(dict.fromkeys(f"{name}.{match['method'] or match['field']}" for match in members))
-    changed = item.change.value == "body" or any(map(_BODY.match, item.details))
-    return [name] if changed else []
-
-
-def write_changes(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> dict[str, object]:
-    """Return the whole report as data."""
-    symbols = [
-        {
-            **output.pick(item.place, "symbol kind", change=item.change, was=item.old and item.old.symbol),
-            **output.pick(item.place, "upstream_path path line", details=item.details),
-            **({"diff": item.diff(found.old, found.new)} if diff else {}),
-        }
-        for item in chosen
-    ]
-    counts = {change.value: number for change, number in found.counts().items()}
-    more = output.pick(found, "registries project_keys")
-    return {**output.pick(found, "old new"), "counts": counts, "symbols": symbols, **more}
 
 
 @screen.answers
@@ -147,7 +103,7 @@ def versions(
 ) -> screen.Answer:
     """List the supported releases of verl.
 
-    It prints a table of what each offers; with NAME or -v, a description. Of a feature it says how many lines it adds.
+    It prints what each offers; with NAME or -v, a description. Of a feature it says how many lines it adds.
     """
     from extractor.values import releases as known_releases
 
@@ -158,8 +114,8 @@ def versions(
     elif verbose or name is not None:
         lines = "\n\n".join("\n".join(_describe_release(manifest, default)) for manifest in manifests).split("\n")
     else:
-        lines = _list_matrix(manifests, default)
-    return screen.Answer([_report_release(manifest, default) for manifest in manifests], lines)
+        lines = _list_releases(manifests, default)
+    return screen.Answer(output.pick_all(manifests, "release engines algorithms features"), lines)
 
 
 def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
@@ -170,24 +126,18 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
     """
     from extractor.values.nearest import find_nearest
 
-    kinds: dict[str, dict[str, str]] = {}  # release -> name -> what it is
-    for one in manifests:
-        kinds[one.release] = {
-            **{item.name: f"a feature: {item.summary}" for item in one.features},
-            **dict.fromkeys(one.algorithms, "a preset, for --algorithm"),
-            **dict.fromkeys(one.engines, "an engine, for --engine"),
-        }
-    having = [release for release, named in kinds.items() if name in named]
+    names = {one.release: [*one.engines, *one.algorithms, *(item.name for item in one.features)] for one in manifests}
+    having = [one for one in manifests if name in names[one.release]]
     if not having:
-        near = find_nearest(name, [*kinds, *sorted({item for named in kinds.values() for item in named})], 3)
+        near = find_nearest(name, {*names, *(item for known in names.values() for item in known)}, 3)
         raise UsageError(
             f"{name!r} is no supported release, feature, preset or engine",
             hint=f"did you mean {', '.join(near)}?" if near else "`vextract versions` lists them",
         )
-    newest = next(one for one in manifests if one.release == having[0])
-    feature = next((item for item in newest.features if item.name == name), None)
-    more = [] if feature is None else _measure(newest, feature)
-    return [f"{name}  {kinds[having[0]][name]}", *more, f"  in verl {', '.join(having)}"]
+    feature = next((item for item in having[0].features if item.name == name), None)
+    what = "a preset, for --algorithm" if name in having[0].algorithms else "an engine, for --engine"
+    what, more = (what, []) if feature is None else (f"a feature: {feature.summary}", _measure(having[0], feature))
+    return [f"{name}  {what}", *more, f"  in verl {', '.join(one.release for one in having)}"]
 
 
 def _measure(manifest: "Manifest", feature: "Feature") -> list[str]:
@@ -208,22 +158,15 @@ def _say_needs(feature: "Feature") -> str:
     return f"needs {', '.join(needs)}" if needs else "needs nothing else"
 
 
-def _list_matrix(manifests: "Sequence[Manifest]", default: str) -> list[str]:
-    """Return a table of engines and features by release."""
-    engines = sorted({name for manifest in manifests for name in manifest.engines})
+def _list_releases(manifests: "Sequence[Manifest]", default: str) -> list[str]:
+    """Return a line for each release: its engines, its presets, and the features that came with it."""
     offered = [{feature.name for feature in manifest.features} for manifest in manifests]
-    everywhere = set.intersection(*offered)
-    rows = {
-        "verl": [manifest.release for manifest in manifests],
-        "presets": [str(len(manifest.algorithms)) for manifest in manifests],
-        **{f"engine {name}": [".x"[name in manifest.engines] for manifest in manifests] for name in engines},
-        **{name: [".x"[name in names] for names in offered] for name in sorted(set.union(*offered) - everywhere)},
-    }
-    width, lines = max(map(len, rows)), []
-    for name, marks in rows.items():
-        columns = (f"{mark:^{len(manifest.release)}}" for mark, manifest in zip(marks, manifests, strict=True))
-        lines.append(f"{name:{width}}  {' '.join(columns)}".rstrip())
-    lines.append(textwrap.fill(f"in all of them: {', '.join(sorted(everywhere))}", 100))
+    lines = []
+    for manifest, names, older in zip(manifests, offered, [*offered[1:], offered[-1]], strict=True):
+        came = f"; new: {', '.join(sorted(names - older))}" if names - older else ""
+        about = f"engines {', '.join(manifest.engines)}; {len(manifest.algorithms)} presets{came}"
+        lines += textwrap.wrap(f"{manifest.release}  {about}", 110, subsequent_indent=" " * 7)
+    lines += textwrap.wrap(f"in all of them: {', '.join(sorted(offered[-1]))}", 110)
     return [*lines, f"default: {default}; what each is: `vextract versions -v`"]
 
 
@@ -241,17 +184,3 @@ def _describe_release(manifest: "Manifest", default: str) -> list[str]:
         needs = f" ({_say_needs(feature)})" if feature.needs or feature.requirements else ""
         lines.append(f"    {feature.name:{width}}  {feature.summary}{on}{only}{needs}")
     return lines
-
-
-def _report_release(manifest: "Manifest", default: str) -> dict[str, object]:
-    return {
-        "release": manifest.release,
-        "default": manifest.release == default,
-        **output.pick(manifest, "engines algorithms"),
-        "features": [
-            output.pick(
-                feature, "name summary algorithms needs requirements", engines=feature.engines or manifest.engines
-            )
-            for feature in sorted(manifest.features, key=lambda feature: feature.name)
-        ],
-    }

@@ -11,14 +11,8 @@ from extractor.values.errors import UsageError
 
 
 def report(
-    runs: Annotated[
-        list[Path] | None,
-        argument("RUN", "A run's directory; without one, every run under checkpoints/."),
-    ] = None,
-    file: Annotated[
-        Path | None,
-        option("--output,-o FILE", "The page; by default report.html in the run's directory."),
-    ] = None,
+    runs: Annotated[list[Path] | None, argument("RUN", "A run's directory; else all under checkpoints/.")] = None,
+    file: Annotated[Path | None, option("--output,-o FILE", "The page; by default the run's report.html.")] = None,
 ) -> None:
     """Make one HTML page about one or several runs.
 
@@ -42,14 +36,10 @@ OTHER_VERSION = 70
 
 def plan(
     arguments: Annotated[
-        list[str] | None,
-        argument("[PATH] [KEY=VALUE]...", "The project, then settings as main.py takes them."),
+        list[str] | None, argument("[PATH] [KEY=VALUE]...", "The project, then settings as main.py takes them.")
     ] = None,
     processes: Annotated[int, option("--processes", "How many processes train.", min=1)] = 1,
-    memory: Annotated[
-        float | None,
-        option("--memory GIB", "Memory of each device; without it, of this machine's."),
-    ] = None,
+    memory: Annotated[float | None, option("--memory GIB", "Memory of each device; by default this one's.")] = None,
     config_name: Annotated[str | None, option("--config-name NAME", "Start from another file of config/.")] = None,
     python: Python = None,
     json: Json = False,
@@ -65,14 +55,8 @@ def plan(
 
 def attack(
     path: Project = Path(),
-    reward: Annotated[
-        str | None,
-        option("--reward NAME", "FILE.py:FUNCTION, MODULE:FUNCTION or code; the reward hook by default."),
-    ] = None,
-    data: Annotated[
-        Path | None,
-        option("--data FILE", "Parquet or JSON lines of prompts with their ground truth."),
-    ] = None,
+    reward: Annotated[str | None, option("--reward NAME", "FILE.py:FUNCTION, MODULE:FUNCTION or code.")] = None,
+    data: Annotated[Path | None, option("--data FILE", "Parquet or JSON lines of prompts with ground truth.")] = None,
     tasks: Annotated[int, option("--tasks", "How many rows of it to try.", min=1)] = 3,
     harm: Annotated[bool, option("--harm", "Also try programs that kill and fill memory outside the sandbox.")] = False,
     all_: Annotated[bool, option("--all", "Print every attempt, not only what got through.")] = False,

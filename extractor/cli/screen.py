@@ -20,13 +20,11 @@ class Section:
     Attributes:
         lines: Its lines, what matters most first; they may be indented.
         title: What stands above them.
-        prefix: The indentation of "and 12 more".
         rest: It is shown with `-v` alone.
     """
 
     lines: Sequence[str]
     title: str = ""
-    prefix: str = "  "
     rest: bool = False
 
     def shown(self, rows: int | None = None) -> list[str]:
@@ -34,7 +32,7 @@ class Section:
         whole = [*([self.title] if self.title else []), *self.lines]
         if rows is None or len(whole) <= rows:
             return whole
-        return [*whole[: rows - 1], f"{self.prefix}and {len(whole) - rows + 1:,} more (-v shows all)"]
+        return [*whole[: rows - 1], f"  and {len(whole) - rows + 1:,} more (-v shows all)"]
 
 
 def show(
@@ -98,6 +96,7 @@ def answers(command: Callable[..., Answer]) -> Callable[..., int]:
     """Give a command `--verbose` and `--json`, and print what it returns."""
     own = inspect.signature(command).parameters
     added = {"verbose": options.Verbose, "json": options.Json}
+    kind = inspect.Parameter.KEYWORD_ONLY
 
     def answering(*, verbose: bool, json: bool, **given: Any) -> int:
         said = {"verbose": verbose, "json": json}
@@ -119,5 +118,5 @@ def answers(command: Callable[..., Answer]) -> Callable[..., int]:
         return answer.code or int(answer.error is not None)
 
     shown = [item for name, item in own.items() if name not in added]
-    shown += [options.make_parameter(name, kind, False) for name, kind in added.items()]
+    shown += [inspect.Parameter(name, kind, default=False, annotation=of) for name, of in added.items()]
     return options.declare(command, answering, shown)

@@ -60,4 +60,4 @@ def _describe_open(root: Path) -> str:
         )
         return ""
     more = f" and {len(left) - _MOST} more" if len(left) > _MOST else ""
-    return f"{entry.title} has open conflicts: {'; '.join(map(str, left[:_MOST]))}{more}"
+    return f"{entry.title} has open conflicts: {'; '.join(left[:_MOST])}{more}"

@@ -1,37 +1,33 @@
 """`vextract upgrade`, `add`, `remove`, `outdated` and `merge`: change a project, keeping edits."""
 
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from extractor.cli import options, output, screen, upgrade_report
-from extractor.cli.options import argument, make_features_option, option
+from extractor.cli import options, output, releases, screen
+from extractor.cli.options import argument, describe, make_features_option, option
 from extractor.cli.unfinished import RESOLVE
 from extractor.values.errors import CheckFailed, UsageError, VextractError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from extractor.project.journal import Journal
     from extractor.usecases.changes import Changes
     from extractor.usecases.upgrade import Upgrade
     from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.usecases.upgrade.review import MovedNumbers
 
+# What asks for thought, and what does not.
+_FIRST = {"conflict": "in conflict", "orphan": "orphaned", "merge": "merged"}
+_REST = {"delete": "deleted", "update": "updated", "add": "added", "keep": "kept"}
 
-To = Annotated[
-    str | None,
-    option(
-        "--to RELEASE",
-        "Release of verl, newer or older; the newest supported one by default, and the present one where other"
-        " options are given.",
-    ),
-]
+To = Annotated[str | None, option("--to RELEASE", "Release of verl; by default the newest supported one.")]
 Engine = Annotated[str | None, option("--engine", "Change the rollout engine: hf, vllm or sglang.")]
 Algorithm = Annotated[str | None, option("--algorithm", "Change the preset: grpo, ppo, dapo...")]
 With = Annotated[list[str] | None, make_features_option("--with", "Add an optional feature")]
 Without = Annotated[list[str] | None, make_features_option("--without", "Remove a feature")]
-Numbers = Annotated[
-    bool, option("--numbers", "Compute upstream's cases in both releases, and say what moved: minutes.")
-]
+Numbers = Annotated[bool, option("--numbers", "Compute upstream's cases in both releases: which results moved.")]
 Names = Annotated[list[str], argument("NAME...", "Features, or symbols and files of verl: `verl.utils.x:f`.")]
 
 
@@ -43,15 +39,12 @@ def upgrade(
     algorithm: Algorithm = None,
     with_: With = None,
     without: Without = None,
-    continue_: Annotated[
-        bool, option("--continue", "Finish an interrupted upgrade, or one whose conflicts are resolved.")
-    ] = False,
+    continue_: Annotated[bool, option("--continue", "Finish an upgrade after a kill or conflicts.")] = False,
     abort: Annotated[bool, option("--abort", "Undo an unfinished upgrade, byte for byte.")] = False,
     allow_dirty: options.AllowDirty = False,
     from_: options.From = None,
     offline: options.Offline = False,
     dry_run: options.DryRun = False,
-    diff: Annotated[bool, option("--diff", "With --dry-run: show how upstream's text differs.")] = False,
     pr: Annotated[Path | None, option("--pr FILE.md", "Describe the upgrade for a reviewer in this file.")] = None,
     numbers: Numbers = False,
 ) -> screen.Answer:
@@ -66,16 +59,16 @@ def upgrade(
     request = UpgradeRequest(to, engine, algorithm, tuple(with_ or ()), tuple(without or ()))
     if continue_ or abort:
         flag = "--continue" if continue_ else "--abort"
-        if (continue_ and abort) or dry_run or diff or allow_dirty or from_ or pr or request != UpgradeRequest():
+        if (continue_ and abort) or dry_run or allow_dirty or from_ or pr or request != UpgradeRequest():
             raise UsageError(f"{flag} takes no other option", hint=f"run `vextract upgrade {flag}`")
         root = location.find(path, half_way=True)
         with journal.lock_upgrades(root):
             return _continue(root) if continue_ else _abort(root)
     if numbers and not pr:
         raise UsageError("--numbers goes into the page of --pr", hint="`vextract outdated --numbers` prints them")
-    if diff and not dry_run:
-        raise UsageError("--diff needs --dry-run", hint="your own edits are shown by `vextract diff`")
-    return _change(path, request, from_, offline, allow_dirty, dry_run, diff=diff, pr=pr, numbers=numbers)
+    page = None if pr is None else partial(output.write_file, pr)
+    told = _change(path, request, from_, offline, dry_run=dry_run, allow_dirty=allow_dirty, page=page, numbers=numbers)
+    return _answer(*told, dry_run)
 
 
 def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
@@ -92,7 +85,8 @@ def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
         request = UpgradeRequest.from_names(**{"added" if adding else "dropped": names})
-        return _change(project, request, from_, offline, allow_dirty, dry_run)
+        told = _change(project, request, from_, offline, dry_run=dry_run, allow_dirty=allow_dirty)
+        return _answer(*told, dry_run)
 
     command.__doc__ = text
     return screen.answers(command)
@@ -116,17 +110,15 @@ def _change(
     request: "UpgradeRequest",
     origin: Path | None,
     offline: bool,
-    allow_dirty: bool,
-    dry_run: bool,
     *,
-    diff: bool = False,
-    pr: Path | None = None,
+    dry_run: bool,
+    allow_dirty: bool = False,
+    page: "Callable[[str], object] | None" = None,
     numbers: bool = False,
-) -> screen.Answer:
-    """Change a project, or work out the change."""
+) -> tuple[Path, "Upgrade", "Changes | None"]:
+    """Change a project, or work out the change; hand the page for reviewers to `page`."""
     from extractor.project import journal, location
     from extractor.usecases import upgrade
-    from extractor.usecases.upgrade.review import find_touched, review
 
     root = location.find(path, half_way=True)
     with journal.lock_upgrades(root):
@@ -135,20 +127,19 @@ def _change(
             found = upgrade.prepare(root, request, origin=origin, offline=offline)
         for text in found.generated.warnings:
             output.print_warning(text)
-        about, touched, given = None, {}, None
-        if found.changes_anything and (dry_run or pr):
-            about = compare(found, origin, offline)
-            touched = find_touched(root, found.old) if pr else {}
-            given = compute_numbers(root, found, offline) if numbers else None
-        if found.changes_anything and not dry_run:
+        if not found.changes_anything:
+            return root, found, None
+        about = compare(found, origin, offline) if dry_run or page else None
+        write_page = _prepare_page(root, found, about, offline, numbers) if page else None
+        if not dry_run:
             if not allow_dirty:
                 upgrade.check_committed(found)
             journal.discard(root)  # only leftovers: an unfinished upgrade was refused above
             with output.show_progress("writing"):
                 upgrade.write(root, found)
-        if pr is not None and found.changes_anything:
-            pr.write_text(review(root, found, about, touched, given), encoding="utf-8")
-    return upgrade_report.answer(root, found, dry_run, about, diff=diff)
+        if page is not None and write_page is not None:
+            page(write_page())
+    return root, found, about
 
 
 def _check_finished(root: Path) -> None:
@@ -172,19 +163,149 @@ def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | 
     try:
         with output.show_progress(f"comparing with verl {found.old.options.verl}"):
             again = emitted_files.regenerate(found.old, origin=origin if same else None, offline=offline)
-            return report(again.generated, found.generated, again.source, found.source)
+            return report(again.generated, found.generated, found.old.options.verl, found.new.options.verl)
     except VextractError as error:
         output.print_warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
 
 
-def compute_numbers(root: Path, found: "Upgrade", offline: bool) -> "MovedNumbers":
-    """Return what upstream computes otherwise in the new release."""
+def _prepare_page(
+    root: Path, found: "Upgrade", about: "Changes | None", offline: bool, numbers: bool
+) -> "Callable[[], str]":
+    """Look at a project before the upgrade; return what writes the page for reviewers."""
     from extractor.usecases import emitted_files
-    from extractor.usecases.upgrade.review import compare_releases
+    from extractor.usecases.upgrade.review import compare_releases, find_touched, review
 
-    with output.show_progress("computing upstream's cases in both releases"):
-        return compare_releases(root, emitted_files.open_upstream(found.old, offline=offline)[1], found.source)
+    touched, moved = find_touched(root, found.old), list[str]()
+    if numbers:
+        with output.show_progress("computing upstream's cases in both releases"):
+            old = emitted_files.open_upstream(found.old, offline=offline)[1]
+            moved = compare_releases(root, old, found.source)
+    return lambda: review(root, found, about, touched, moved)
+
+
+def _answer(root: Path, found: "Upgrade", about: "Changes | None", dry_run: bool) -> screen.Answer:
+    """Report an upgrade: the verdict, what needs thought, then the rest.
+
+    Args:
+        dry_run: Nothing was written.
+        about: What changed in the vendored code; None where that was not asked for or cannot be told.
+    """
+    data = _collect_data(root, found, about, dry_run)
+    if not found.changes_anything:
+        return screen.Answer(
+            data, [f"up to date: {describe(found.new.options)}"], notes=_list_next_steps(found, dry_run)
+        )
+    head = _write_head(found, dry_run)
+    problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.problems]
+    sections = [
+        *_select_by_verdict(found, list(_FIRST)),
+        screen.Section(problems, "your code"),
+        screen.Section(_describe_settings(found), "your settings"),
+        *_select_by_verdict(found, list(_REST)),
+    ]
+    if about is not None:
+        head.append(f"verl's code that you use: {releases.count_kinds(about)}")
+        sections += [replace(item, rest=True) for item in releases.write_sections(about)]
+    return screen.Answer(
+        data,
+        head,
+        sections,
+        more=["-v shows verl's code"] if about is not None else [],
+        notes=_list_next_steps(found, dry_run),
+        code=int(found.counts["conflict"] > 0 and not dry_run),
+    )
+
+
+def _write_head(found: "Upgrade", dry_run: bool) -> list[str]:
+    from extractor.usecases.upgrade.choices import find_gone
+    from extractor.values import releases
+
+    counts, moved = dict(found.counts), len(found.left_places)
+    counts["delete"] -= moved
+    told = [f"{counts[verdict]} {said}" for verdict, said in (_FIRST | _REST).items() if counts[verdict]]
+    told += [f"{moved} of them moved"] if moved else []
+    told = told if counts["conflict"] else ["no conflicts", *told]
+    head = [f"{found.title}: {', '.join(told)}{' (nothing was written)' if dry_run else ''}"]
+    if found.former_features.used:
+        used = ", ".join(f"{name} ({path})" for name, path in sorted(found.former_features.used.items()))
+        head.append(f"now optional features, kept because your files use them: {used}")
+    if gone := find_gone(found.old.options, releases.load(found.new.options.verl)):
+        head.append(f"features that vextract no longer has: {', '.join(gone)}")
+    # One that nothing uses may still come along with one that needs it.
+    if left := [name for name in found.former_features.unused if name not in found.new.options.features]:
+        head.append(
+            f"now optional features, left out as unused (`vextract add {left[0]}` brings one back): {', '.join(left)}"
+        )
+    return head
+
+
+def _select_by_verdict(found: "Upgrade", verdicts: list[str]) -> list[screen.Section]:
+    """Return the files by verdict, without those that are only counted."""
+    lines: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
+    for action in found.plan.actions:
+        verdict, reason = action.verdict.value, action.reason.value
+        counted = verdict == "keep" and not action.note and action.reason.name != "EDITED"
+        if verdict in lines and not counted and action not in found.left_places:
+            why = f"{reason}; {action.note}" if action.note else reason
+            lines[verdict].append(f"{verdict:8}  {action.path}  ({why})")
+    return [screen.Section(told) for told in lines.values()]
+
+
+def _describe_settings(found: "Upgrade") -> list[str]:
+    """Say what became of the owner's settings."""
+    lines = []
+    for item in found.settings.moved:
+        where = f"now in {item.new_file}" if item.new_file != item.file else "refers to keys by their new names"
+        where = f"now {item.new_key}" if item.new_key != item.key else where
+        lines.append(f"  moved     {item.key}: {item.value}  ({where})")
+    for lost in found.settings.lost:
+        lines.append(f"  lost      {lost.key}: {lost.value}  ({found.labels.theirs} has no such setting)")
+    return [*lines, *(f"  to change {key.file}:{key.line}  ({key.problem})" for key in found.stale)]
+
+
+def _list_next_steps(found: "Upgrade", dry_run: bool) -> list[str]:
+    """Return one line per thing a user should know or do."""
+    lines = []
+    if dry_run and found.git_error:
+        lines.append(
+            f"Git does not say whether all is committed ({found.git_error}): see `git status`, or --allow-dirty"
+        )
+    if dry_run and found.uncommitted:
+        lines.append(f"{found.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
+    if found.counts["conflict"] and not dry_run:
+        lines.append(RESOLVE)
+    if found.counts["orphan"]:
+        lines.append("orphans lie below orphaned/, each with a note")
+    if found.stale:
+        lines.append("delete the keys listed as `to change` under `your settings`: they no longer exist, or count")
+    if any(action.reason.name == "REMOVED" and action.note for action in found.plan.actions):
+        lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
+    if found.changes_requirements:
+        would = "would change: `make setup` would install it" if dry_run else "has changed: run `make setup`"
+        lines.append(f"what the project requires {would}")
+    return lines
+
+
+def _collect_data(root: Path, found: "Upgrade", about: "Changes | None", dry_run: bool) -> dict[str, object]:
+    verdicts = [
+        output.pick(
+            action,
+            "path verdict kind reason note",
+            writes=[action.path] * (action.data is not None) + [path for path, _ in action.side_files],
+        )
+        for action in found.plan.actions
+    ]
+    return {
+        "path": root,
+        "written": found.changes_anything and not dry_run,
+        **output.pick(found, "setup=changes_requirements counts hooks=problems uncommitted"),
+        "from": found.old.options,
+        "to": found.new.options,
+        "verdicts": verdicts,
+        "settings": output.pick(found.settings, "moved lost", to_change=found.stale),
+        "changes": about,
+    }
 
 
 def _continue(root: Path) -> screen.Answer:
@@ -192,9 +313,7 @@ def _continue(root: Path) -> screen.Answer:
     from extractor.project import journal
     from extractor.usecases.upgrade import unresolved
 
-    entry = journal.read(root)
-    if entry is None:
-        raise _explain_nothing_pending(root, "continue")
+    entry = _read_pending(root, "continue")
     if journal.read_phase(root, entry) is journal.Phase.HALF_WAY:
         apply.resume(root, entry)
         if conflicts := [item.path for item in entry.conflicts]:
@@ -209,11 +328,8 @@ def _continue(root: Path) -> screen.Answer:
 
 def _abort(root: Path) -> screen.Answer:
     from extractor.pipeline import apply
-    from extractor.project import journal
 
-    entry = journal.read(root)
-    if entry is None:
-        raise _explain_nothing_pending(root, "abort")
+    entry = _read_pending(root, "abort")
     saved = apply.undo(root, entry)
     return screen.Answer(
         {"path": root, "upgrade": entry.title, "aborted": True, "saved": saved},
@@ -222,21 +338,21 @@ def _abort(root: Path) -> screen.Answer:
     )
 
 
-def _explain_nothing_pending(root: Path, what: str) -> Exception:
-    """Return the error for no pending upgrade, after removing leftovers."""
+def _read_pending(root: Path, what: str) -> "Journal":
+    """Return the journal of the pending upgrade; without one, remove leftovers and refuse."""
     from extractor.project import journal
 
+    if (entry := journal.read(root)) is not None:
+        return entry
     why = "no upgrade is going on"
     if journal.discard(root):
         why = "an upgrade was interrupted, before it changed anything or after all was done"
-    return UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
+    raise UsageError(f"nothing to {what}: {why}", hint="`vextract status` tells where the project stands")
 
 
 def outdated(
     path: options.Project = Path(),
-    to: Annotated[
-        str | None, option("--to RELEASE", "Compare with this one; by default the newest supported one.")
-    ] = None,
+    to: Annotated[str | None, option("--to RELEASE", "Compare with this release, not the newest.")] = None,
     numbers: Numbers = False,
     from_: options.From = None,
     offline: options.Offline = False,
@@ -245,28 +361,25 @@ def outdated(
 
     Nothing is written, and none of the project's code is run. The exit code is 1 where there is something to upgrade.
     """
-    from extractor.project import journal, location
-    from extractor.usecases import upgrade as use_case
-    from extractor.usecases.upgrade import review
     from extractor.usecases.upgrade.choices import UpgradeRequest
 
-    root = location.find(path)
-    with journal.lock_upgrades(root), output.show_progress("working out the upgrade"):
-        found = use_case.prepare(root, UpgradeRequest(to), origin=from_, offline=offline)
-        if not found.changes_anything:
-            output.print_data("up to date")
-            return 0
-        about = compare(found, from_, offline)
-        moved = compute_numbers(root, found, offline) if numbers else None
-        output.print_data(review.review(root, found, about, review.find_touched(root, found.old), moved).rstrip("\n"))
-    return 1
+    _, found, _ = _change(
+        path,
+        UpgradeRequest(to),
+        from_,
+        offline,
+        dry_run=True,
+        page=lambda text: output.print_data(text.rstrip("\n")),
+        numbers=numbers,
+    )
+    if not found.changes_anything:
+        output.print_data("up to date")
+    return int(found.changes_anything)
 
 
 @screen.answers
 def merge(
-    branch: Annotated[
-        str | None, argument("", "The branch to merge; none: that of the merge that Git has begun.")
-    ] = None,
+    branch: Annotated[str | None, argument("", "The branch; without it, that of Git's pending merge.")] = None,
     project: options.InProject = Path(),
     from_: options.From = None,
     offline: options.Offline = False,

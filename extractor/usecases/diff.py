@@ -3,7 +3,6 @@
 import difflib
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 
 from extractor.project.lock import Lock
@@ -14,26 +13,8 @@ from extractor.values.tree import FileKind
 _NO_NEWLINE = b"\n\\ No newline at end of file\n"
 
 
-@dataclass(frozen=True)
-class FileDiff:
-    """The edits of one file.
-
-    Attributes:
-        path: POSIX path relative to the project.
-        added, removed: Lines.
-        text: The unified diff; one line where the file is no text.
-    """
-
-    path: str
-    added: int
-    removed: int
-    text: bytes = field(repr=False)
-
-
-def list_edits(
-    project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection[str] = ()
-) -> tuple[FileDiff, ...]:
-    """List edited and missing files, sorted by path, without hooks.
+def list_edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Collection[str] = ()) -> dict[str, bytes]:
+    """Map edited and missing files to their diffs, sorted by path, without hooks.
 
     Args:
         base: The emitted bytes by path.
@@ -44,10 +25,17 @@ def list_edits(
         CheckFailed: a file cannot be read.
     """
     chosen = [file.path for file in lock.files if file.kind is not FileKind.HOOK]
-    if only:
-        wanted = {path for name in only for path in _select_managed(name, chosen, lock)}
-        chosen = [path for path in chosen if path in wanted]
-    found = []
+    if only and "." not in only:
+        below = {name: {path for path in chosen if path == name or path.startswith(f"{name}/")} for name in only}
+        for name in (name for name, paths in below.items() if not paths):
+            if any(file.path == name or file.path.startswith(f"{name}/") for file in lock.files):
+                raise UsageError(
+                    f"{name}: yours: nothing was emitted to compare it with", hint="compare it with git diff"
+                )
+            hint = "`vextract status` lists the files that are edited"
+            raise UsageError(f"{name}: not a file that vextract manages", hint=hint)
+        chosen = [path for path in chosen if path in set().union(*below.values())]
+    found = {}
     for path in chosen:
         try:
             ours: bytes | None = readers.read_bytes(project / path)
@@ -56,8 +44,8 @@ def list_edits(
         except OSError as error:
             raise explain_unreadable(path, error) from None
         if ours != base[path]:
-            found.append(diff_file(path, base[path], ours))
-    return tuple(found)
+            found[path] = write_unified_diff(path, base[path], ours)
+    return found
 
 
 def explain_unreadable(path: str, error: OSError) -> CheckFailed:
@@ -65,16 +53,8 @@ def explain_unreadable(path: str, error: OSError) -> CheckFailed:
     return CheckFailed(f"{path}: cannot be read: {error.strerror}", hint="check the file's permissions")
 
 
-def diff_file(path: str, old: bytes, new: bytes | None) -> FileDiff:
-    """Return the diff of one file; `new` is None if missing."""
-    text = write_unified_diff(path, old, new)
-    body = text.split(b"\n")[2:]
-    added = sum(line.startswith(b"+") for line in body)
-    return FileDiff(path, added, sum(line.startswith(b"-") for line in body), text)
-
-
 def write_unified_diff(path: str, old: bytes, new: bytes | None) -> bytes:
-    """Return a unified diff that `patch -p1` and `git apply` read."""
+    """Return a unified diff that `patch -p1` and `git apply` read; `new` is None if missing."""
     if b"\0" in old + (new or b""):
         return f"Binary files a/{path} and b/{path} differ\n".encode()
     lines = difflib.diff_bytes(
@@ -118,14 +98,3 @@ def _split_lines(data: bytes) -> list[bytes]:
     lines = data.split(b"\n")
     last = lines.pop()
     return [line + b"\n" for line in lines] + ([last] if last else [])
-
-
-def _select_managed(name: str, managed: list[str], lock: Lock) -> list[str]:
-    found = [path for path in managed if name in ("", ".") or path == name or path.startswith(f"{name}/")]
-    if not found:
-        if any(file.path == name or file.path.startswith(f"{name}/") for file in lock.files):
-            raise UsageError(f"{name}: yours: nothing was emitted to compare it with", hint="compare it with git diff")
-        raise UsageError(
-            f"{name}: not a file that vextract manages", hint="`vextract status` lists the files that are edited"
-        )
-    return found

@@ -54,10 +54,14 @@ def read_emitted(
     files = base.collect_from_tree(again.generated.tree)
     if different := list_differences(lock, files):
         more = f" and {len(different) - 1} more" if len(different) > 1 else ""
-        raise CheckFailed(
-            f"this project cannot be restored byte for byte: {different[0]}{more}",
-            hint=_choose_hint(lock, again.source.sha256),
-        )
+        hint = "restore .vextract/base.zip and vextract.lock from version control"
+        if again.source.sha256 != lock.source_sha256:
+            made = f"the project was made from another source, a {lock.source_kind} ({lock.source_sha256[:12]})"
+            hint = f"{made}: pass --from"
+        elif lock.vextract != __version__:
+            wrote = write_pip_command(f"vextract=={lock.vextract}")
+            hint = f"use the vextract that wrote it: {wrote}; or restore .vextract/base.zip"
+        raise CheckFailed(f"this project cannot be restored byte for byte: {different[0]}{more}", hint=hint)
     return files, damage
 
 
@@ -92,7 +96,7 @@ def open_upstream(lock: Lock, *, origin: Path | None = None, offline: bool = Fal
 
     source = open_source(SourcePin(lock.options.verl, "", ""), origin, offline=offline)
     old = open_source(releases.load(lock.borrowed_from).pin, offline=offline)
-    return fit(lock.borrowed_from, old, source, lambda step: None).manifest, source
+    return fit(lock.borrowed_from, old, source).manifest, source
 
 
 def list_differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
@@ -101,14 +105,3 @@ def list_differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:
     changed = [path for path in sorted({*old, *new}) if old.get(path) != new.get(path)]
     wrote, now = f"vextract {lock.vextract} wrote", f"this vextract ({__version__}) emits"
     return [f"{path}: {wrote} {old.get(path, 'none')[:12]}, {now} {new.get(path, 'none')[:12]}" for path in changed]
-
-
-def _choose_hint(lock: Lock, source_sha256: str) -> str:
-    if source_sha256 != lock.source_sha256:
-        return (
-            f"the project was made from another source, a {lock.source_kind} ({lock.source_sha256[:12]}): pass --from"
-        )
-    if lock.vextract != __version__:
-        wrote = write_pip_command(f"vextract=={lock.vextract}")
-        return f"use the vextract that wrote it: {wrote}; or restore .vextract/base.zip"
-    return "restore .vextract/base.zip and vextract.lock from version control"

@@ -98,6 +98,10 @@ def write(project: Path, found: BranchMerge, branch: str | None) -> None:
         git.ask(project, "merge", "--no-commit", "--no-ff", branch, none_found=1)
     everything = sorted(found.files.keys() | {path for side in found.sides for path in side.files})
     index = []
+
+    def store(data: bytes) -> str:
+        return os.fsdecode(git.ask(project, "hash-object", "-w", "--no-filters", "--stdin", given=data) or b"").strip()
+
     for path in everything:
         place, data = disk.gate(project, path), found.files.get(path)
         index.append(f"0 {'0' * 40}\t{path}")
@@ -110,11 +114,11 @@ def write(project: Path, found: BranchMerge, branch: str | None) -> None:
             place.parent.mkdir(parents=True, exist_ok=True)
             disk.replace(place, data, 0o755 if mode == "100755" else 0o644)
         if path not in found.conflicts:
-            index.append(f"{mode} {_read_blob(project, data)} 0\t{path}")
+            index.append(f"{mode} {store(data)} 0\t{path}")
             continue
         for stage, side in enumerate(found.sides, 1):
             if path in side.files:
-                index.append(f"{side.modes[path]} {_read_blob(project, side.files[path])} {stage}\t{path}")
+                index.append(f"{side.modes[path]} {store(side.files[path])} {stage}\t{path}")
     prefix = _ask(project, "rev-parse", "--show-prefix")
     lines = (line.replace("\t", f"\t{prefix}", 1) for line in index)
     git.ask(project, "update-index", "-z", "--index-info", given=os.fsencode("\0".join(lines) + "\0"))
@@ -234,12 +238,6 @@ def _resolve_revision(project: Path, name: str) -> str:
     if not found:
         raise UsageError(f"{name}: Git knows no such commit", hint="`git branch --all` lists the branches")
     return found
-
-
-def _read_blob(project: Path, data: bytes) -> str:
-    found = git.ask(project, "hash-object", "-w", "--no-filters", "--stdin", given=data)
-    assert found is not None
-    return found.decode().strip()
 
 
 def _ask(project: Path, *arguments: str) -> str:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from extractor import __version__
 from extractor.pipeline import apply, generate
@@ -17,7 +17,7 @@ from extractor.pipeline.source import Source, open_source
 from extractor.project import base, lock
 from extractor.values import releases
 from extractor.values.configtree.yaml_text import Value, put
-from extractor.values.errors import CheckFailed, SourceError, UsageError
+from extractor.values.errors import CheckFailed, SourceError, UsageError, VextractError
 from extractor.values.manifest import OWN_MANIFEST, Manifest
 from extractor.values.nearest import find_nearest
 from extractor.values.options import ENVIRONMENT, Options
@@ -28,32 +28,15 @@ if TYPE_CHECKING:
     from extractor.usecases.draft import ManifestFit
 
 _ADAPTER = "env_"
+_CONFIG = "config/ppo_trainer.yaml"
 _ENVIRONMENT = b'"ADAPTER:NAME"'  # in the recipe's env_wrapper.py
-
-
-class ImportedProjectLike(Protocol):
-    """A project's tree with a run's settings, and remarks."""
-
-    @property
-    def tree(self) -> Tree:
-        """Return the project's files."""
-
-
-class MatchedRunLike(Protocol):
-    """A run that was read, and the release that it fits."""
-
-    def options(self, asked: Options, chosen: frozenset[str], without: tuple[str, ...]) -> Options:
-        """Return the run's options, except those in `chosen`."""
-
-    def apply_to_project(self, tree: Tree, options: Options, source: Source) -> ImportedProjectLike:
-        """Put the run's settings into a project's tree."""
 
 
 class RunReader(Protocol):
     """A run of somebody else's to take the experiment from (`extractor.importers`)."""
 
-    def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> MatchedRunLike:
-        """Read the run for a project of a release."""
+    def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> Any:
+        """Read the run for a project of a release: an `importers.runs` MatchedRun."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +75,7 @@ class NewProject:
         manifest, source: What it is made from.
         generated: What is emitted.
         tree: The same with a run's settings, which count as the owner's edits.
-        run: What became of the run.
+        run: What became of the run, an `importers.runs` ImportedProject; None: there is none.
         fit: For a release without a manifest: how far the one before it holds.
         warnings: What its owner should know.
     """
@@ -102,7 +85,7 @@ class NewProject:
     source: Source = field(repr=False)
     generated: Generated = field(repr=False)
     tree: Tree = field(repr=False)
-    run: ImportedProjectLike | None = None
+    run: Any = None
     fit: ManifestFit | None = None
     warnings: tuple[str, ...] = ()
 
@@ -119,25 +102,12 @@ class NewProject:
         return found
 
 
-class NotSupported(UsageError):
-    """Refuses a release without manifest; says how far the last fits."""
-
-    def __init__(self, found: ManifestFit) -> None:
-        release = found.release
-        super().__init__(
-            f"verl {release} is not supported by this vextract",
-            hint="`--experimental` makes a project of the parts that fit, untested, unless the templates need a part"
-            f" that is gone; docs/releases.md says how to support a release; {releases.hint_nearest(release)}",
-        )
-        self.found = found
-
-
 def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProject:
     """Make the project in memory.
 
     Raises:
-        UsageError: the options contradict each other, or the release does not offer them.
-        NotSupported: the release has no manifest, and `experimental` was not asked for.
+        UsageError: the options contradict each other, or the release does not offer them; or it has no manifest, and
+            `experimental` was not asked for.
         SourceError: verl is not available.
         CheckFailed: the parts of the former manifest that fit do not make a project.
     """
@@ -164,7 +134,10 @@ def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProje
         step(f"reading verl {release}")
         source = open_source(manifest.pin, request.origin, offline=request.offline)
     step("choosing and rewriting what the project needs")
-    generated = generate.generate(options, source, manifest)
+    try:
+        generated = generate.generate(options, source, manifest)
+    except VextractError as error:
+        raise error if fit is None else _explain_failure(release, fit.base, [error.message]) from None
     if fit is not None:
         from extractor.usecases.draft.config_fields import drop_lost_fields
 
@@ -175,13 +148,7 @@ def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProje
     if found is not None:
         settled = found.apply_to_project(tree, options, source)
         tree = settled.tree
-    agent = _name_program(request.environment, options.package) if request.agent is None else request.agent
-    if agent is not None:
-        tree = _name_agent(tree, agent)
-    if request.environment:
-        tree = _name_environment(tree, options.package, request.environment)
-    if options.manifest:
-        tree = Tree.of([*tree, File(OWN_MANIFEST, FileKind.HOOK, options.manifest.encode())])
+    tree = _add_owners_part(tree, options, request)
     warnings += generated.warnings
     return NewProject(options, manifest, source, generated, tree, settled, fit, tuple(warnings))
 
@@ -230,19 +197,28 @@ def complete_options(asked: Options, without: tuple[str, ...], manifest: Manifes
     return options
 
 
-def _name_agent(tree: Tree, agent: str) -> Tree:
-    """Put an agent program into the config as an owner's edit.
+def _add_owners_part(tree: Tree, options: Options, request: NewRequest) -> Tree:
+    """Put the environment, the agent program and the manifest into files, as the owner would.
 
     Raises:
-        UsageError: it is not named as "module:function".
+        UsageError: the agent program is not named as "module:function".
     """
-    if not re.fullmatch(r"[\w.]+:\w+", agent):
-        raise UsageError(f"--agent is {agent!r}", hint="name a function of a module: --agent my_agent:run")
-    (config,) = (file for file in tree if file.path == "config/ppo_trainer.yaml")
-    text, program = config.data.decode(), Value(f" {agent}\n")
-    text = put(text, ("local", "agent", "program"), program) or text
-    text = put(text, ("actor_rollout_ref", "rollout", "multi_turn", "enable"), Value(" true\n")) or text
-    return Tree.of([*(file for file in tree if file != config), replace(config, data=text.encode())])
+    files, agent = {file.path: file for file in tree}, request.agent
+    if request.environment:
+        path, quoted = f"{options.package}/custom/env_wrapper.py", json.dumps(request.environment, ensure_ascii=False)
+        files[path] = replace(files[path], data=files[path].data.replace(_ENVIRONMENT, quoted.encode()))
+        if agent is None and request.environment.startswith("verifiers:"):  # others are stepped by their adapter
+            agent = f"{options.package}.custom.env_verifiers:run"
+    if agent is not None:
+        if not re.fullmatch(r"[\w.]+:\w+", agent):
+            raise UsageError(f"--agent is {agent!r}", hint="name a function of a module: --agent my_agent:run")
+        text = files[_CONFIG].data.decode()
+        text = put(text, ("local", "agent", "program"), Value(f" {agent}\n")) or text
+        text = put(text, ("actor_rollout_ref", "rollout", "multi_turn", "enable"), Value(" true\n")) or text
+        files[_CONFIG] = replace(files[_CONFIG], data=text.encode())
+    if options.manifest:
+        files[OWN_MANIFEST] = File(OWN_MANIFEST, FileKind.HOOK, options.manifest.encode())
+    return Tree.of([*files.values()])
 
 
 def _choose_environment(options: Options, name: str, manifest: Manifest) -> Options:
@@ -264,41 +240,24 @@ def _choose_environment(options: Options, name: str, manifest: Manifest) -> Opti
     return replace(options, recipe=ENVIRONMENT, features=tuple(sorted({*options.features, _ADAPTER + adapter})))
 
 
-def _name_environment(tree: Tree, package: str, name: str) -> Tree:
-    """Write the environment's name into the hook that makes it."""
-    path, quoted = f"{package}/custom/env_wrapper.py", json.dumps(name, ensure_ascii=False).encode()
-    named = [File(path, FileKind.HOOK, file.data.replace(_ENVIRONMENT, quoted)) for file in tree if file.path == path]
-    return Tree.of([*(file for file in tree if file.path != path), *named])
-
-
-def _name_program(name: str, package: str) -> str | None:
-    """Return the agent program that plays an environment, "module:function"; None: its adapter steps."""
-    return f"{package}.custom.env_verifiers:run" if name.startswith("verifiers:") else None
-
-
 def _infer(request: NewRequest, step: Callable[[str], None]) -> ManifestFit:
     """Try the manifest of the release before."""
     from extractor.usecases.draft import attempt
 
-    release = request.options.verl
-    before = releases.find_before(release)
+    release, message = request.options.verl, f"verl {request.options.verl} is not supported by this vextract"
+    before, nearest = releases.find_before(release), releases.hint_nearest(release)
     assert before is not None
+    if not request.experimental:
+        hint = "`--experimental` makes a project of the parts that fit, untested, and names the others"
+        raise UsageError(message, hint=f"{hint}; docs/releases.md says how to support a release; {nearest}")
     try:
         tried = attempt(release, before, request.origin, offline=request.offline, step=step)
     except SourceError as error:
-        message = f"verl {release} is not supported by this vextract"
-        if re.search(
-            "from versions: (?!none)", error.message
-        ):  # pip's list has every candidate and development version
-            message, hint = f"{message}, and the package index has no such release", releases.hint_nearest(release)
-        else:
-            message, hint = f"{message}, and its source could not be read: {error.message}", error.hint
-            hint = f"{hint}; supported: {', '.join(releases.list_supported())}"
-        raise SourceError(message, hint=hint) from None
-    if not request.experimental:
-        raise NotSupported(tried)
-    if tried.left:
-        raise _explain_failure(release, before, [str(item) for item in tried.left])
+        # pip's list has every candidate and development version
+        if re.search("from versions: (?!none)", error.message):
+            raise SourceError(f"{message}, and the package index has no such release", hint=nearest) from None
+        problem, hint = f"{message}, and its source could not be read: {error.message}", f"{error.hint}; {nearest}"
+        raise SourceError(problem, hint=hint) from None
     return tried
 
 

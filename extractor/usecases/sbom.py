@@ -12,7 +12,6 @@ from urllib.parse import quote
 from packaging.requirements import InvalidRequirement, Requirement
 from packaging.utils import canonicalize_name
 
-from extractor.pipeline.rewrite import read_former_changes
 from extractor.project.lock import Lock
 from extractor.usecases.status import FileStatus, read_status
 from extractor.values import readers, releases
@@ -20,7 +19,6 @@ from extractor.values.tree import FileKind
 
 # Documents are made without a clock: this is the first time that a zip archive can state.
 CREATED = "1980-01-01T00:00:00Z"
-UNKNOWN = "NOASSERTION"
 APACHE = "Apache-2.0"
 VERL, VEXTRACT, PROJECT = "SPDXRef-Package-verl", "SPDXRef-Package-vextract", "SPDXRef-Package-project"
 _WHOSE = {
@@ -35,9 +33,9 @@ _Element = dict[str, Any]
 
 def write_sbom(project: Path, lock: Lock) -> _Element:
     """Return the SPDX document as JSON data; deterministic."""
-    known = {item.path: item for item in read_status(project, lock).files if (project / item.path).is_file()}
-    files = {item: _make_file(project, item, lock) for item in known.values() if not (project / item.path).is_symlink()}
-    missing = [file.path for file in lock.files if not any(item.path == file.path for item in files)]
+    listed = [item for item in read_status(project, lock).files if (project / item.path).is_file()]
+    files = {item: _make_file(project, item, lock) for item in listed if not (project / item.path).is_symlink()}
+    missing = sorted({file.path for file in lock.files} - {item.path for item in files})
     pins = list(_read_pins(project / "requirements.lock"))
     document: _Element = {
         "spdxVersion": "SPDX-2.3",
@@ -48,7 +46,7 @@ def write_sbom(project: Path, lock: Lock) -> _Element:
         "packages": [
             _make_project_package(lock, list(files.values()), missing),
             _make_verl_package(lock),
-            _make_package(VEXTRACT, "vextract", lock.vextract, "APPLICATION", **_LICENCE, comment=_TEMPLATES),
+            _make_package(VEXTRACT, "vextract", lock.vextract, **_LICENCE, comment=_TEMPLATES),
             *pins,
         ],
         "files": list(files.values()),
@@ -56,23 +54,12 @@ def write_sbom(project: Path, lock: Lock) -> _Element:
     }
     content = hashlib.sha256(json.dumps(document, sort_keys=True).encode()).hexdigest()
     name = uuid.uuid5(uuid.NAMESPACE_OID, content)
-    document["documentNamespace"] = f"https://spdx.org/spdxdocs/{lock.options.package}-{name}"
-    return document
+    return {**document, "documentNamespace": f"https://spdx.org/spdxdocs/{lock.options.package}-{name}"}
 
 
-def _make_package(identifier: str, name: str, version: str, purpose: str, **more: Any) -> _Element:
-    return {
-        "SPDXID": identifier,
-        "name": name,
-        "versionInfo": version,
-        "downloadLocation": UNKNOWN,
-        "filesAnalyzed": False,
-        "licenseConcluded": UNKNOWN,
-        "licenseDeclared": UNKNOWN,
-        "copyrightText": UNKNOWN,
-        "primaryPackagePurpose": purpose,
-        **more,
-    }
+def _make_package(identifier: str, name: str, version: str, **more: Any) -> _Element:
+    place = {"downloadLocation": "NOASSERTION", "filesAnalyzed": False}
+    return {"SPDXID": identifier, "name": name, "versionInfo": version, **place, **more}
 
 
 def _make_project_package(lock: Lock, files: list[_Element], missing: list[str]) -> _Element:
@@ -85,33 +72,28 @@ def _make_project_package(lock: Lock, files: list[_Element], missing: list[str])
     return _make_package(
         PROJECT,
         options.package,
-        UNKNOWN,
-        "APPLICATION",
+        "NOASSERTION",
         filesAnalyzed=True,
         packageVerificationCode={"packageVerificationCodeValue": code},
-        licenseInfoFromFiles=sorted({file["licenseConcluded"] for file in files}),
         comment=f"Made by vextract {lock.vextract} from verl {options.verl}: {said}.{lost}",
     )
 
 
 def _make_verl_package(lock: Lock) -> _Element:
-    archive = lock.source_kind in ("wheel", "sdist")
-    what = f"the {lock.source_kind}" if archive else f"a {lock.source_kind}: of its Python files and licence"
-    name = None  # that of verl on the package index
-    if lock.options.verl in releases.list_supported():
-        pin = releases.load(lock.options.verl).pin
-        name = pin.wheel_filename if lock.source_sha256 == pin.wheel_sha256 else None
+    release, kind = lock.options.verl, lock.source_kind
+    pin = releases.load(release).pin if release in releases.list_supported() else None
+    is_pinned = pin is not None and lock.source_sha256 == pin.wheel_sha256
+    what = "the wheel" if kind == "wheel" else f"a {kind}: of its Python files and licence"
     return _make_package(
         VERL,
         "verl",
-        lock.options.verl,
-        "SOURCE",
-        **({"packageFileName": name} if name else {}),
+        release,
+        **({"packageFileName": pin.wheel_filename} if pin is not None and is_pinned else {}),
         checksums=[_make_checksum("SHA256", lock.source_sha256)],
         homepage="https://github.com/volcengine/verl",
         **_LICENCE,
         comment=f"What the vendored files were taken from. The checksum is that of {what}.",
-        externalRefs=[_write_purl("verl", lock.options.verl)] if archive else [],
+        externalRefs=[_write_purl("verl", release)] if kind == "wheel" else [],
     )
 
 
@@ -130,7 +112,6 @@ def _read_pins(path: Path) -> Iterator[_Element]:
                 f"SPDXRef-Pin-{_identify(f'{found.name}-{version}', str(found.marker or ''))}",
                 found.name,
                 version,
-                "LIBRARY",
                 checksums=[_make_checksum("SHA256", digest.strip()) for digest in digests],
                 comment=f"Pinned in requirements.lock, with {len(digests)} digests of files that pip may take.{where}",
                 externalRefs=[_write_purl(found.name, version)],
@@ -138,28 +119,21 @@ def _read_pins(path: Path) -> Iterator[_Element]:
 
 
 def _make_file(project: Path, item: FileStatus, lock: Lock) -> _Element:
-    data = (project / item.path).read_bytes()
-    text = data.decode("utf-8", errors="replace")
-    sha256, entry = hashlib.sha256(data).hexdigest(), lock.file(item.path)
-    said, licence = _WHOSE.get(item.kind, ""), UNKNOWN
+    data, entry = (project / item.path).read_bytes(), lock.file(item.path)
+    said, licence = _WHOSE.get(item.kind, ""), "NOASSERTION"
     if entry is not None and item.kind is FileKind.VENDORED:
-        changes = "; ".join(entry.changes or read_former_changes(text))
+        changes = "; ".join(entry.changes)
         upstream = f"{entry.upstream_path}" + (f" (sha256 {entry.upstream_sha256})" if entry.upstream_sha256 else "")
         done = f"Changed by vextract: {changes}." if changes else "Not changed by vextract."
         said, licence = f"Vendored from verl {lock.options.verl}: {upstream}. {done}", APACHE
-    is_edited = entry is not None and entry.sha256 != sha256
+    sha256 = hashlib.sha256(data).hexdigest()
+    sha1 = hashlib.sha1(data, usedforsecurity=False).hexdigest()
     return {
         "SPDXID": f"SPDXRef-File-{_identify(item.path)}",
         "fileName": f"./{item.path}",
-        "fileTypes": ["SOURCE" if item.path.endswith(".py") else "TEXT" if item.kind else "OTHER"],
-        "checksums": [
-            _make_checksum("SHA1", hashlib.sha1(data, usedforsecurity=False).hexdigest()),
-            _make_checksum("SHA256", sha256),
-        ],
+        "checksums": [_make_checksum("SHA1", sha1), _make_checksum("SHA256", sha256)],
         "licenseConcluded": licence,
-        "licenseInfoInFiles": [licence],
-        "copyrightText": UNKNOWN,  # in the file itself
-        "comment": said + (" Changed since by the owner." if is_edited else ""),
+        "comment": said + (" Changed since by the owner." if entry is not None and entry.sha256 != sha256 else ""),
     }
 
 

@@ -107,8 +107,12 @@ def read_status(project: Path, lock: Lock) -> Status:
         entry = phase = None
     found = read_digests_on_disk(lock, project)
     files = [_read_file_state(project, file.path, file.kind, found.get(file.path), file.sha256) for file in lock.files]
-    files += _find_orphans(project)
-    files += [file for file in _find_owner_files(project, lock) if file.path != OWN_MANIFEST]
+    below = readers.list_files_below(project / ORPHANED) if (project / ORPHANED).is_dir() else ()
+    parked = {path.relative_to(project).as_posix() for path in below}
+    for path in sorted(parked - {f"{path}{NOTE_SUFFIX}" for path in parked}):
+        note = f"see {path}{NOTE_SUFFIX}" if f"{path}{NOTE_SUFFIX}" in parked else ""
+        files.append(FileStatus(path, State.ORPHANED, None, note))
+    files += _find_owner_files(project, lock)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
     if own_manifest != lock.options.manifest:
         note = f"the project does not follow it yet: `vextract upgrade --to {lock.options.verl}`"
@@ -146,22 +150,9 @@ def _read_file_state(project: Path, path: str, kind: FileKind, found: str | None
     return FileStatus(path, State.EDITED, kind)
 
 
-def _find_orphans(project: Path) -> list[FileStatus]:
-    found = []
-    top = project / ORPHANED
-    paths = [path.relative_to(project).as_posix() for path in readers.list_files_below(top)] if top.is_dir() else []
-    known = set(paths)
-    for path in paths:
-        if path.endswith(NOTE_SUFFIX) and path.removesuffix(NOTE_SUFFIX) in known:
-            continue
-        note = f"see {path}{NOTE_SUFFIX}" if f"{path}{NOTE_SUFFIX}" in known else ""
-        found.append(FileStatus(path, State.ORPHANED, None, note))
-    return found
-
-
 def _find_owner_files(project: Path, lock: Lock) -> list[FileStatus]:
     """Return the owner's own files, without those that Git ignores."""
-    known = {file.path for file in lock.files} | {NAME}
+    known = {file.path for file in lock.files} | {NAME, OWN_MANIFEST}
     known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
     at_top = [item.name for item in project.iterdir() if item.is_file() and not item.name.startswith(".")]
     own = [path for path in (*at_top, *find_owner_files(project, lock)) if path not in known]

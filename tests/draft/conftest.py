@@ -26,10 +26,10 @@ _fits: dict[tuple[str, str], ManifestFit] = {}
 def _each_once(monkeypatch: pytest.MonkeyPatch) -> None:
     """Trying a manifest takes seconds, and equal releases give equal results."""
 
-    def fitted(base: str, old: Source, new: Source, progress: Callable[[str], None]) -> ManifestFit:
+    def fitted(base: str, old: Source, new: Source) -> ManifestFit:
         key = (base, new.release)
         if key not in _fits:
-            _fits[key] = fit(base, old, new, progress)
+            _fits[key] = fit(base, old, new)
         return _fits[key]
 
     monkeypatch.setattr("extractor.usecases.draft.fit", fitted)
@@ -68,6 +68,6 @@ def wheel(verl_0_6_1: Source) -> Path:
 @pytest.fixture(scope="session")
 def found(verl_0_5_0: Source, verl_0_6_1: Source) -> ManifestFit:
     """0.6.1 held against the manifest of 0.5.0."""
-    made = fit(KNOWN, verl_0_5_0, verl_0_6_1, lambda step: None)
+    made = fit(KNOWN, verl_0_5_0, verl_0_6_1)
     _fits[KNOWN, UNKNOWN] = made
     return made

@@ -20,7 +20,7 @@ from tests.source import archives
 
 pytestmark = pytest.mark.slow  # all together
 PLACES = ("main.py", "toy/protocol.py", "vextract.lock", ".vextract/base.zip", journal.PATH, "toy/custom")
-COMMANDS = (("status",), ("diff",), ("graph",), ("upgrade", "--abort"), ("upgrade", "--continue"))
+COMMANDS = (("status",), ("diff",), ("upgrade", "--abort"), ("upgrade", "--continue"))
 
 
 @pytest.fixture(autouse=True)

@@ -9,7 +9,6 @@ from extractor.pipeline.source import Source
 from extractor.project import base as emitted_base
 from extractor.project.lock import Lock
 from extractor.usecases import diff
-from extractor.usecases.diff import FileDiff
 from extractor.values import readers
 from extractor.values.tree import FileKind
 
@@ -30,7 +29,7 @@ class UpstreamEdit:
     upstream_path: str
     why: str
     patch: bytes = field(repr=False)
-    edit: FileDiff = field(repr=False)
+    edit: bytes = field(repr=False)
 
     @property
     def applies(self) -> bool:
@@ -42,12 +41,12 @@ def merge_edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit
     """Merge each vendored file's edits into verl's original file."""
     base = emitted_base.read(project, lock)
     found = []
-    for edit in diff.list_edits(project, lock, base):
-        entry = lock.file(edit.path)
+    for path, edit in diff.list_edits(project, lock, base).items():
+        entry = lock.file(path)
         if entry is not None and entry.kind is FileKind.VENDORED and entry.upstream_path is not None:
-            ours = readers.read_bytes(project / edit.path) if (project / edit.path).is_file() else None
-            why, patch = _try_patch(entry.upstream_path, base[edit.path], ours, source)
-            found.append(UpstreamEdit(edit.path, entry.upstream_path, why, patch, edit))
+            ours = readers.read_bytes(project / path) if (project / path).is_file() else None
+            why, patch = _try_patch(entry.upstream_path, base[path], ours, source)
+            found.append(UpstreamEdit(path, entry.upstream_path, why, patch, edit))
     return tuple(found)
 
 

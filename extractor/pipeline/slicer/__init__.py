@@ -30,7 +30,6 @@ class Slice:
         stubs: Stubs that the kept code can reach, sorted by name.
         effects: "path:line" of every module-level effect that stays although no kept symbol asked for it.
         warnings: What a user should know, such as imports of modules that the source does not ship.
-        dead_imports: For a lenient search, "path:line" of such imports in code that is kept, each with what it imports.
     """
 
     def __init__(self, search: Search) -> None:
@@ -46,7 +45,6 @@ class Slice:
         self.stubs: tuple[Stub, ...] = tuple(found.stubs[name] for name in sorted(found.stubs))
         self.effects: tuple[str, ...] = tuple(sorted(found.effects))
         self.warnings: tuple[str, ...] = tuple(sorted(found.warnings))
-        self.dead_imports: tuple[tuple[str, str], ...] = tuple(sorted(found.dead_imports))
 
     def resolve_import(self, importer: str, imported: str, name: str | None) -> Target | None:
         """See `Resolver.resolve_import`."""
@@ -74,9 +72,7 @@ class Slice:
         return name_module(self._found.manifest.target_path(self._found.index[module].path))
 
 
-def slice_source(
-    index: Index, manifest: Manifest, options: Options, templates: MemberNames | None = None, *, lenient: bool = False
-) -> Slice:
+def slice_source(index: Index, manifest: Manifest, options: Options, templates: MemberNames | None = None) -> Slice:
     """Find everything reachable from the manifest's roots.
 
     Args:
@@ -84,13 +80,12 @@ def slice_source(
         manifest: Roots, cuts and replacements.
         options: Engine and features of the project, and the methods that its owner uses.
         templates: Names by which the project's own files may reach methods.
-        lenient: Collect imports of modules that the source does not ship, and go on.
 
     Raises:
         UsageError: a root that the manifest names does not exist in the source.
         SourceError: kept code imports a verl module that the source does not ship.
     """
-    search = Search(index, manifest, options, templates or MemberNames(), lenient=lenient)
+    search = Search(index, manifest, options, templates or MemberNames())
     for role in manifest.list_active_roles(options):
         for symbol in role.symbols:
             search.add_root(f"role {role.name}", symbol)

@@ -173,9 +173,6 @@ class Follower:
                 f"{place} imports {wanted} lazily, which verl {self._found.manifest.release} does not ship"
             )
             return
-        if self._found.lenient:
-            self._found.dead_imports.add((place, wanted))
-            return
         raise SourceError(
             f"{place}: imports {wanted}, which the source does not ship",
             hint="if this is a released verl, its manifest must cut or replace what uses it",

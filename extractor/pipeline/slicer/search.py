@@ -22,13 +22,10 @@ class Search:
         manifest: Roots, cuts and replacements.
         options: Engine and features of the project, and the methods that its owner uses.
         templates: Names by which the project's own files may reach methods.
-        lenient: Collect imports of modules that the source does not ship, and go on.
     """
 
-    def __init__(
-        self, index: Index, manifest: Manifest, options: Options, templates: MemberNames, *, lenient: bool = False
-    ) -> None:
-        self.found = SearchState(index, manifest, lenient)
+    def __init__(self, index: Index, manifest: Manifest, options: Options, templates: MemberNames) -> None:
+        self.found = SearchState(index, manifest)
         self.definitions = Definitions(index, manifest, options)
         self.members = Members(index, manifest, self.definitions, templates, options.methods)
         self._follower = Follower(self.found, self.definitions)

@@ -157,8 +157,7 @@ class SearchState:
 
     Attributes:
         index, manifest: What is searched, and what is known about it.
-        lenient: Collect imports of modules that the source does not ship, and go on.
-        edges, replaced, stubs, effects, warnings, dead_imports: As in `Slice`.
+        edges, replaced, stubs, effects, warnings: As in `Slice`.
         used_by: Symbol -> the parts that use it.
         kept: Module -> the statements that stay.
         substitutes, reexports: Module -> as in `KeptModule`.
@@ -167,13 +166,11 @@ class SearchState:
 
     index: Index
     manifest: Manifest
-    lenient: bool = False
     edges: dict[str, Edge] = field(default_factory=dict)
     replaced: dict[str, Target] = field(default_factory=dict)
     stubs: dict[str, Stub] = field(default_factory=dict)
     effects: set[str] = field(default_factory=set)
     warnings: set[str] = field(default_factory=set)
-    dead_imports: set[tuple[str, str]] = field(default_factory=set)
     used_by: dict[str, set[str]] = field(default_factory=dict)
     kept: dict[str, set[int]] = field(default_factory=dict)
     substitutes: dict[str, set[Substitute]] = field(default_factory=dict)

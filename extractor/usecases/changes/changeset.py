@@ -53,13 +53,15 @@ class SymbolChange:
         change: How it differs.
         old: The symbol in the old release; None where it is new.
         new: The symbol in the new release; None where it is gone.
-        details: What differs, one short sentence each: parameters, members, or for a gone or new symbol why.
+        details: What differs, one short sentence each: parameters, members, or for a gone symbol why.
+        computing: What may compute other numbers: the symbol's name, or "Class.member".
     """
 
     change: ChangeKind
     old: Place | None
     new: Place | None
     details: tuple[str, ...] = ()
+    computing: tuple[str, ...] = ()
 
     @property
     def place(self) -> Place:
@@ -85,23 +87,6 @@ class SymbolChange:
             f"verl-{new_release}/{self.new.upstream_path} {self.new.name}",
         )
         return "".join(line if line.endswith("\n") else f"{line}\n" for line in lines)
-
-
-@dataclass(frozen=True)
-class RegistryChange:
-    """The names that registering decorators are given, of one registry.
-
-    Attributes:
-        registry: "advantage estimators", "policy losses", "reward managers", or folder and decorator.
-        kept: Names that both releases have.
-        gained: Names that only the new one has.
-        lost: Names that only the old one has.
-    """
-
-    registry: str
-    kept: tuple[str, ...]
-    gained: tuple[str, ...]
-    lost: tuple[str, ...]
 
 
 @dataclass(frozen=True)
@@ -172,14 +157,12 @@ class Changes:
     Attributes:
         old, new: Releases.
         symbols: Every vendored symbol of either release, by file and in upstream's order.
-        registries: Every registry of either release, sorted.
         project_keys: Keys of the project's own config.
     """
 
     old: str
     new: str
     symbols: tuple[SymbolChange, ...]
-    registries: tuple[RegistryChange, ...]
     project_keys: KeyChanges
 
     def named(self, names: tuple[str, ...]) -> tuple[SymbolChange, ...]:

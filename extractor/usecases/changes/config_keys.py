@@ -13,7 +13,7 @@ from extractor.values import readers
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.settings import list_every_setting
-from extractor.values.errors import SourceError, UsageError
+from extractor.values.errors import SourceError
 from extractor.values.tree import Tree
 
 MAIN = "ppo_trainer.yaml"
@@ -42,13 +42,7 @@ def collect_keys(files: Mapping[str, str]) -> set[str]:
 
 
 def read_config(folder: Path) -> dict[str, str]:
-    """Return the text of a directory's YAML files, by "config/..." path.
-
-    Raises:
-        UsageError: there is no such directory.
-    """
-    if not folder.is_dir():
-        raise UsageError(f"{folder}: no such directory", hint="pass a directory of YAML files, such as PROJECT/config")
+    """Return the text of a directory's YAML files, by "config/..." path."""
     return {
         f"{FOLDER}{path.relative_to(folder).as_posix()}": readers.read_text(path)
         for path in readers.list_files_below(folder)
@@ -81,14 +75,8 @@ def _compose_keys(files: Mapping[str, str]) -> dict[str, str]:
     for key, value in flatten(compose(files, MAIN).config).items() if MAIN in files else ():
         parts = key.split(".")
         found |= dict.fromkeys((".".join(parts[:end]) for end in range(1, len(parts))), "")
-        found[key] = _write_in_line(value)
+        found[key] = (value or '""') if isinstance(value, str) else json.dumps(value)
     return found
-
-
-def _write_in_line(value: object) -> str:
-    if isinstance(value, list):
-        return f"[{', '.join(map(_write_in_line, value))}]"
-    return value or '""' if isinstance(value, str) else json.dumps(value)
 
 
 def compare_project_keys(
@@ -142,20 +130,11 @@ def find_gone_keys(
     return tuple(sorted(found.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
 
 
-def _find_lost_keys(
-    keys: Iterable[str], known: Iterable[str], renames: Callable[[str], str | None]
-) -> tuple[LostKey, ...]:
-    """List removed keys, sorted; by section unless its keys moved apart."""
-    gone, present = set(keys), set(known)
-
-    def one(key: str) -> list[LostKey]:
-        inside = [other for other in gone if other.startswith(f"{key}.")]
-        new = _find_existing(renames(key), present)
-        if new is not None or not any(_find_existing(renames(other), present) for other in inside):
-            return [LostKey(key, new)]
-        return [item for other in _keep_outermost(inside) for item in one(other)]
-
-    return tuple(item for key in _keep_outermost(gone) for item in one(key))
+def _find_lost_keys(gone: set[str], known: set[str], renames: Callable[[str], str | None]) -> tuple[LostKey, ...]:
+    """List removed keys, sorted: those with a new name, and the outermost of the others."""
+    moved = {key: new for key in gone if (new := _find_existing(renames(key), known)) is not None}
+    rest = [key for key in gone - moved.keys() if not any(other.startswith(f"{key}.") for other in moved)]
+    return tuple(LostKey(key, moved.get(key)) for key in sorted((*_keep_outermost(moved), *_keep_outermost(rest))))
 
 
 def _find_existing(name: str | None, known: Iterable[str]) -> str | None:

@@ -2,7 +2,8 @@
 
 import ast
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from enum import Enum
 from fnmatch import fnmatchcase
 
 from extractor.pipeline.index import Index
@@ -11,12 +12,53 @@ from extractor.pipeline.slicer.definitions import Definition, Definitions
 from extractor.pipeline.source import Source
 from extractor.usecases.changes import ChangeKind
 from extractor.usecases.changes.compare import compare
-from extractor.usecases.draft.findings import Finding, Kind, Suggestion
-from extractor.usecases.draft.similar import Catalogue, choose, find_definition, find_module
+from extractor.usecases.draft.similar import Catalogue, Suggestion, choose, find_definition, find_module
 from extractor.values.manifest import Fix, Manifest
 from extractor.values.options import Options
 
 _MODULE_ENOUGH = 0.6
+
+
+class Kind(str, Enum):
+    """Says what no longer holds."""
+
+    ROOT = "root"
+    MODULE = "module"
+    REPLACEMENT = "replacement"
+    SIGNATURE = "signature"
+    CUT = "cut"
+    SWAP = "replaced"
+    LAYOUT = "layout"
+    FIX_MODULE = "module of a fix"
+    FIX_EDIT = "edit of a fix"
+    FIX_SWAP = "replaced by a fix"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that the manifest says and that does not hold.
+
+    Attributes:
+        kind: What it is.
+        where: The manifest's key: "roles.actor", "features.lora", "fixes.actor-autocast-dtype", "layout".
+        subject: The symbol, module, path or pattern.
+        problem: What is wrong with it, in a few words.
+        suggestions: Where it may have gone, the best first.
+        moved: The suggestion that is so good that it is taken.
+        edit, count: For an edit of a fix, its number from 0, and how often it matches.
+    """
+
+    kind: Kind
+    where: str
+    subject: str
+    problem: str
+    suggestions: tuple[Suggestion, ...] = ()
+    moved: str | None = None
+    edit: int = 0
+    count: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.kind.value:22}  {self.where}: {self.subject} {self.problem}"
 
 
 def check(manifest: Manifest, old: Source, new: Source) -> tuple[Finding, ...]:
@@ -40,6 +82,10 @@ class _Check:
         self._old_names = Definitions(self._old, plain, options)
         self._new_names = Definitions(self._new, plain, options)
         self._modules: dict[str, tuple[Suggestion, ...]] = {}
+        self._roots: dict[str, list[str]] = {}
+        for symbol in (symbol for role in manifest.roles for symbol in role.symbols):
+            module, _, name = symbol.partition(":")
+            self._roots.setdefault(module, []).extend([name] * (name != "*"))
 
     def findings(self) -> Iterator[Finding]:
         yield from self._check_layout()
@@ -59,30 +105,27 @@ class _Check:
 
     def _check_layout(self) -> Iterator[Finding]:
         for path in self._manifest.layout:
-            if holds(path, self._files[0]) and not holds(path, self._files[1]):
-                found: tuple[Suggestion, ...] = ()
-                if path.endswith(".py"):
-                    moved = self._module(f"verl.{path.removesuffix('.py').replace('/', '.')}")
-                    paths = (self._new[item.place].path.removeprefix("verl/") for item in moved)
-                    found = tuple(replace(item, place=place) for item, place in zip(moved, paths, strict=True))
+            module = f"verl.{path.removesuffix('.py').replace('/', '.')}" if path.endswith(".py") else ""
+            roots = self._roots.get(module, ())
+            is_empty = bool(roots) and all(self._is_missing(f"{module}:{name}") for name in roots)
+            if holds(path, self._files[0]) and (is_empty or not holds(path, self._files[1])):
+                moved = self._module(module) if module else ()
+                paths = (self._new[item.place].path.removeprefix("verl/") for item in moved)
+                found = tuple(replace(item, place=place) for item, place in zip(moved, paths, strict=True))
                 yield Finding(Kind.LAYOUT, "layout", path, "is not in the source", found, _choose_module(found))
 
     def _check_roles(self) -> Iterator[Finding]:
         for role in self._manifest.roles:
-            where = f"roles.{role.name}"
-            for symbol in role.symbols:
-                module, _, name = symbol.partition(":")
-                if name != "*":
-                    yield from [self._report_gone(Kind.ROOT, where, symbol)] if self._is_missing(symbol) else []
+            for subject in (*role.symbols, *role.modules):
+                module, colon, name = subject.partition(":")
+                if name not in ("", "*"):
+                    yield from [self._report_gone(Kind.ROOT, f"roles.{role.name}", subject)] * self._is_missing(subject)
                 elif module not in self._new:
                     found = self._module(module)
-                    moved = _choose_module(found)
-                    gone = "is gone: no such module"
-                    yield Finding(Kind.ROOT, where, symbol, gone, found, moved and f"{moved}:*")
-            for module in role.modules:
-                if module not in self._new:
-                    found = self._module(module)
-                    yield Finding(Kind.MODULE, where, module, "is gone", found, _choose_module(found))
+                    moved, kind = _choose_module(found), Kind.ROOT if colon else Kind.MODULE
+                    yield Finding(
+                        kind, f"roles.{role.name}", subject, "is gone", found, moved and f"{moved}{colon}{name}"
+                    )
 
     def _check_swapped(self, symbol: str, kind: Kind, where: str) -> Iterator[Finding]:
         """Yield a finding if a replaced symbol vanished or changed signature."""
@@ -92,7 +135,7 @@ class _Check:
             return
         before, after = find_definition(self._old, symbol), find_definition(self._new, symbol)
         if before is not None and after is not None:
-            change, details = compare(ast.unparse(before), ast.unparse(after))
+            change, details, _ = compare(ast.unparse(before), ast.unparse(after))
             if change is ChangeKind.SIGNATURE:
                 said = [item[:97] for item in details if not item.endswith("body changed")]
                 more = f"; and {len(said) - 3} more" if len(said) > 3 else ""
@@ -103,8 +146,10 @@ class _Check:
         if module not in self._old:
             return  # left over from an earlier release
         if module not in self._new:
-            found = self._module(module)
-            moved = self._find_moved_fix(fix, found)
+            found, counts = self._module(module), [edit.count for edit in fix.edits]
+            fitting = (item.place for item in found if count_matches(self._new[item.place].source, fix) == counts)
+            moved = next(fitting, None) if counts else None
+            moved = moved or _choose_module(found)
             yield Finding(Kind.FIX_MODULE, where, module, "is gone", found, moved)
             if moved is None:
                 return
@@ -123,13 +168,6 @@ class _Check:
                 place = f"{module}:{name}" if name in self._new[module].bindings else None
                 yield Finding(Kind.FIX_SWAP, where, symbol, "has moved" if place else "is gone", moved=place)
 
-    def _find_moved_fix(self, fix: Fix, found: tuple[Suggestion, ...]) -> str | None:
-        """Return the module that a fix's code moved to, or None."""
-        for item in found:
-            if fix.edits and count_matches(self._new[item.place].source, fix) == [edit.count for edit in fix.edits]:
-                return item.place
-        return _choose_module(found)
-
     def _is_missing(self, symbol: str) -> bool:
         module, _, name = symbol.partition(":")
         return module not in self._new or self._new_names.define(module, name).kind == "missing"
@@ -143,21 +181,12 @@ class _Check:
             still = Suggestion(place, 1.0, "where it was defined before")
             return Finding(kind, where, symbol, "is gone", (still,), place)
         found = self._catalogue.find(name, find_definition(self._old, place) if was.kind == "local" else None)
-        if module in self._old and self._old[module].is_package:
-            found = tuple(replace(item, place=self._find_export(item.place)) for item in found)
         problem = "is gone: no such module" if module not in self._new else "is gone"
         return Finding(kind, where, symbol, problem, found, choose(found))
 
-    def _find_export(self, symbol: str) -> str:
-        """Return "package:name" if the package re-exports it, else the symbol."""
-        module, _, name = symbol.partition(":")
-        package = module.rpartition(".")[0]
-        exported = self._new_names.define(package, name)
-        return f"{package}:{name}" if (exported.module, exported.name) == (module, name) else symbol
-
     def _module(self, module: str) -> tuple[Suggestion, ...]:
         if module not in self._modules:
-            self._modules[module] = find_module(self._old, module, self._catalogue)
+            self._modules[module] = find_module(self._old, module, self._catalogue, self._roots.get(module, ()))
         return self._modules[module]
 
 

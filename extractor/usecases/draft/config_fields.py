@@ -1,7 +1,7 @@
 """Remove project config keys that upstream's dataclasses no longer accept."""
 
 import ast
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
@@ -25,24 +25,12 @@ _SECTIONS = {
 }
 
 
-@dataclass(frozen=True)
-class LostField:
-    """A key of a project's config whose field upstream has removed."""
-
-    file: str
-    key: str
-    dataclass: str
-
-    def __str__(self) -> str:
-        return f"{self.file} sets {self.key}, and upstream's {self.dataclass} has no such field any more"
-
-
-def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Generated, tuple[LostField, ...]]:
-    """Drop config keys whose dataclass fields the new release removed."""
+def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Generated, list[str]]:
+    """Drop config keys whose dataclass fields the new release removed; say which, a line each."""
     before, after = map_fields(old), map_fields(new)
     files = select_emitted_config(generated.tree)
     places = map_packages(select_below_config(files), MAIN)
-    lost: list[LostField] = []
+    lost: list[str] = []
     written: dict[str, bytes] = {}
     for path, text in files.items():
         try:
@@ -56,11 +44,12 @@ def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Ge
                 known = _SECTIONS.get(section, "")
                 if known in after and name in before.get(known, ()) and name not in after[known]:
                     gone[entry] = None
-                    lost.append(LostField(path, f"{section}.{name}", known))
+                    said = f"{path} sets {section}.{name}, and upstream's {known} has no such field any more"
+                    lost.append(said)
         if gone:
             written[path] = undo_edits(document, Document.of("_: 0\n"), gone, {}).encode()
     tree = Tree.of([replace(file, data=written.get(file.path, file.data)) for file in generated.tree])
-    return replace(generated, tree=tree), tuple(lost)
+    return replace(generated, tree=tree), lost
 
 
 def map_fields(source: Source) -> dict[str, set[str]]:

@@ -8,18 +8,36 @@ import ast
 import copy
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from functools import cached_property
 
 from extractor.pipeline.index import Index
 from extractor.pipeline.index.syntax import is_docstring, list_child_statements
-from extractor.usecases.draft.findings import Suggestion
 from extractor.values.errors import SourceError
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 _Runs = Counter[tuple[str, ...]]
 _ENOUGH, _ALONE_ENOUGH, _AHEAD = 0.6, 0.2, 0.15
 _MOST = 3
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """A place in the source that may have taken something's part.
+
+    Attributes:
+        place: "module:name", a module, or a path.
+        score: From 0 to 1: the share of the code that both have; None where there is nothing to compare.
+        why: What the score is about.
+    """
+
+    place: str
+    score: float | None
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.place} ({self.why})"
 
 
 def score(one: _Definition, other: _Definition) -> float:
@@ -95,9 +113,9 @@ def find_definition(index: Index, symbol: str) -> _Definition | None:
     return next((node for node in nodes if node.name == name), None)
 
 
-def find_module(old: Index, module: str, new: Catalogue) -> tuple[Suggestion, ...]:
-    """Return modules that now hold a module's definitions, best first."""
-    names = old[module].bindings if module in old else ()
+def find_module(old: Index, module: str, new: Catalogue, wanted: Iterable[str] = ()) -> tuple[Suggestion, ...]:
+    """Return modules that now hold a module's definitions (the wanted ones, if any), best first."""
+    names = wanted or (old[module].bindings if module in old else ())
     nodes = {name: node for name in names if (node := find_definition(old, f"{module}:{name}")) is not None}
     places = (choose(new.find(name, node)) for name, node in nodes.items())
     votes = Counter(place.partition(":")[0] for place in places if place is not None)

@@ -1,6 +1,6 @@
 "use strict";
-// Charts in SVG. A line is {run, axis, v, lo, hi, per}: values at the points of one of the run's axes, null where there is
-// none; of a long run a point is the mean of `per` steps.
+// Charts in SVG. A line is {run, rows, v, lo, hi, per}: values at these rows of the run, null where there is none; of a long
+// run a point is the mean of `per` steps.
 
 const data = JSON.parse(document.getElementById("data").textContent);
 const view = {x: "step", smooth: 0.6, log: false, zoom: null, hidden: new Set()};
@@ -19,7 +19,7 @@ function element(tag, attributes = {}, ...children) {
 
 const runColor = run => `var(--run${run % 8})`;
 const runDash = run => [null, "6 3", "2 3", "8 3 2 3"][Math.floor(run / 8) % 4];
-const xsOf = line => data.runs[line.run].axes[line.axis][view.x];
+const xsOf = line => line[view.x] ??= line.rows.map(row => data.runs[line.run][view.x][row]);
 const isShown = line => !view.hidden.has(line.run) && xsOf(line).some(x => x !== null);
 
 function format(value) {
@@ -349,7 +349,7 @@ function wholeRange() {
   let low = Infinity, high = -Infinity;
   data.runs.forEach((run, index) => {
     if (view.hidden.has(index)) return;
-    for (const axis of run.axes) for (const x of axis[view.x]) if (x !== null) [low, high] = [Math.min(low, x), Math.max(high, x)];
+    for (const x of run[view.x]) if (x !== null) [low, high] = [Math.min(low, x), Math.max(high, x)];
   });
   if (low > high) return null;
   if (low > 0 && low < 0.05 * high) low = 0;

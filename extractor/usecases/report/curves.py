@@ -1,7 +1,6 @@
 """Choose the charts of a page, and thin out long series."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 from extractor.usecases.report.runs import RecordedRun
@@ -36,67 +35,36 @@ POINTS = 1000  # of a series, at most
 NUMBERS = 300_000  # on a page, at most: about 2 MB
 
 
-@dataclass
-class Axes:
-    """Holds the distinct x axes of a run's series."""
-
-    run: RecordedRun
-    rows: list[tuple[int, ...]] = field(default_factory=list)
-
-    def add(self, rows: tuple[int, ...]) -> int:
-        """Return the index of the axis with these rows."""
-        if rows not in self.rows:
-            self.rows.append(rows)
-        return self.rows.index(rows)
-
-    def data(self) -> list[dict[str, list[Any]]]:
-        """Return each axis's steps and running seconds (null if unknown)."""
-        elapsed = self.run.elapsed
-        return [
-            {
-                "step": [self.run.rows[row]["step"] for row in rows],
-                "time": [None if elapsed[row] is None else shorten(elapsed[row], 6) for row in rows],
-            }
-            for rows in self.rows
-        ]
-
-
 def list_metric_names(runs: Sequence[RecordedRun]) -> list[str]:
     """Return all metrics with a finite value in any run, sorted."""
     known = (name for run in runs for name, column in run.metrics.items() if set(column.values()) != {None})
     return sorted(set(known))
 
 
-def group_curves(runs: Sequence[RecordedRun]) -> tuple[list[dict[str, Any]], list[Axes]]:
+def group_curves(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return everything that the page draws as curves.
 
     Returns:
-        Groups of charts, {title, charts: [{name, band, lines, notes, gaps}], constant: [[name, value]]}, and the axes
-        of each run. Metrics named .../mean, .../min and .../max make one chart: the means, in a band. `notes` and
-        `gaps` are sentences, the latter about values that are not finite. A line is {run, axis, v, lo, hi, per}: `v`
-        holds values; where a series was too long, means over the `per` steps that one point stands for, with the least
-        and the greatest of them in `lo` and `hi`; `axis` counts the run's axes.
+        Groups of charts, {title, charts: [{name, band, lines, notes, gaps}]}. Metrics named
+        .../mean, .../min and .../max make one chart: the means, in a band. `notes` and `gaps` are sentences, the latter
+        about values that are not finite. A line is {run, rows, v, lo, hi, per}: `v` holds values; where a series was
+        too long, means over the `per` steps that one point stands for, with the least and the greatest of them in `lo`
+        and `hi`; `rows` counts the run's rows.
     """
-    axes = [Axes(run) for run in runs]
     parted = list(_list_charts(list_metric_names(runs)))
-    limit = _limit_points(runs, parted)
-    groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": [], "constant": []} for title, _ in GROUPS}
+    limit = max(20, min(POINTS, NUMBERS // max(3 * len(runs) * len(parted), 1)))
+    groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": []} for title, _ in GROUPS}
     for name, parts in parted:
-        group = groups[_group(parts[0])]
-        if (value := _find_constant(runs, parts)) is not None:
-            group["constant"].append([name, f"{value:.5g}"])
-            continue
+        group = groups[next(title for title, starts in GROUPS if parts[0].startswith(starts))]
         lines = [
             {"run": index, **line}
             for index, run in enumerate(runs)
-            if (line := _draw_line(run, parts, axes[index], limit)) is not None
+            if (line := _draw_line(run, parts, limit)) is not None
         ]
         notes = [NOTES[note] for note in (name, parts[0]) if note in NOTES][:1]
         chart = {"name": name, "band": len(parts) == 3, "lines": lines, "notes": notes}
         group["charts"].append({**chart, "gaps": _describe_gaps(runs, parts)})
-    for name in sorted({name for run in runs for name in run.metrics} - set(list_metric_names(runs))):
-        groups[_group(name)]["constant"].append([name, "never finite"])
-    return [group for group in groups.values() if group["charts"] or group["constant"]], axes
+    return [group for group in groups.values() if group["charts"]]
 
 
 def shorten(value: float | None, digits: int = 5) -> float | int | None:
@@ -128,10 +96,6 @@ def _list_charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
     yield from sorted(found.items(), key=lambda item: [not item[1][0].startswith(prefix) for prefix in prefixes])
 
 
-def _group(name: str) -> str:
-    return next(title for title, starts in GROUPS if name.startswith(starts))
-
-
 def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
     """Return notes on values that are not finite, by run."""
     said = []
@@ -144,34 +108,12 @@ def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[st
     return said
 
 
-def _limit_points(runs: Sequence[RecordedRun], charts: Sequence[tuple[str, tuple[str, ...]]]) -> int:
-    """Return the maximum points per series, to limit page size."""
-    counts = [(len(run.metrics.get(parts[0], {})), len(parts)) for run in runs for _, parts in charts]
-    numbers = sum(min(rows, POINTS) * (3 if rows > POINTS else width) for rows, width in counts)
-    return POINTS if numbers <= NUMBERS else max(20, NUMBERS // sum(3 for _ in counts))
-
-
-def _find_constant(runs: Sequence[RecordedRun], parts: tuple[str, ...]) -> float | None:
-    """Return a metric's value if no run changed it, or None."""
-    seen: set[float | None] = set()
-    longest = 0
-    for run in runs:
-        for name in parts:
-            column = run.metrics.get(name, {})
-            seen.update(column.values())
-            longest = max(longest, len(column))
-        if len(seen) > 1:
-            return None
-    return next(iter(seen)) if longest > 2 else None
-
-
-def _draw_line(run: RecordedRun, parts: tuple[str, ...], axes: Axes, limit: int) -> dict[str, Any] | None:
+def _draw_line(run: RecordedRun, parts: tuple[str, ...], limit: int) -> dict[str, Any] | None:
     rows = list(run.metrics.get(parts[0], {}))
     if not rows:
         return None
     parted = make_buckets(len(rows), limit)
-    middles = tuple(rows[part[len(part) // 2]] for part in parted)
-    line: dict[str, Any] = {"axis": axes.add(middles)}
+    line: dict[str, Any] = {"rows": [rows[part[len(part) // 2]] for part in parted]}
     names = parts if all(name in run.metrics for name in parts) else parts[:1]
     columns = [[run.metrics[name].get(row) for row in rows] for name in names]
     known = [_list_known(columns[0], part) for part in parted]

@@ -12,14 +12,10 @@ function setZoom(range) {
 function setUpCurves() {
   const groups = find("groups");
   if (!groups) return;
-  for (const {title, charts, constant} of data.groups) {
+  for (const {title, charts} of data.groups) {
     const grid = element("div", {class: "grid"}, ...charts.map(chart => new Curves(chart).figure));
     const all = element("details", {"data-group": title}, element("summary", {}, `${title} `, element("small", {})), grid);
     all.open = !["Other"].includes(title);
-    if (constant.length) {
-      all.append(element("p", {class: "constant"}, "Never changed: ",
-        ...constant.flatMap(([name, value]) => [element("span", {"data-constant": name}, `${name} `, element("b", {}, value))])));
-    }
     all.addEventListener("toggle", () => Chart.redraw());
     groups.append(all);
   }
@@ -37,7 +33,7 @@ function setUpCurves() {
   listen("find", "input", findMetrics);
   listen("unzoom", "click", () => setZoom(null));
   for (const button of document.querySelectorAll("button.run")) button.addEventListener("click", () => toggleRun(Number(button.dataset.run)));
-  const timed = data.runs.some(run => run.axes.some(axis => axis.time.some(time => time !== null)));
+  const timed = data.runs.some(run => run.time.some(time => time !== null));
   find("x").querySelector("[value=time]").disabled = !timed;
   findMetrics();
 }
@@ -47,14 +43,11 @@ function findMetrics() {
   const fits = name => words.every(word => name.toLowerCase().includes(word));
   let any = false;
   for (const group of document.querySelectorAll("[data-group]")) {
-    const charts = [...group.querySelectorAll("[data-chart]")], constants = [...group.querySelectorAll("[data-constant]")];
+    const charts = [...group.querySelectorAll("[data-chart]")];
     for (const chart of charts) chart.hidden = !fits(chart.dataset.chart);
-    for (const constant of constants) constant.hidden = !fits(constant.dataset.constant);
-    const shown = charts.filter(chart => !chart.hidden).length, still = constants.filter(constant => !constant.hidden).length;
+    const shown = charts.filter(chart => !chart.hidden).length;
     group.querySelector("small").textContent = shown ? `${shown}` : "";
-    const line = group.querySelector(".constant");
-    if (line) line.hidden = !still;
-    group.hidden = !shown && !still;
+    group.hidden = !shown;
     if (words.length && !group.hidden) group.open = true;
     any ||= !group.hidden;
   }

@@ -1,7 +1,7 @@
 """Write runs as one HTML page; same files, same bytes."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import datetime, timezone
 from importlib.resources import files
 from statistics import fmean, median
@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined
 
-from extractor.usecases.report.curves import group_curves, list_metric_names
+from extractor.usecases.report.curves import group_curves, shorten
 from extractor.usecases.report.runs import RecordedRun, number
 from extractor.usecases.report.samples import sample_splits
 
@@ -18,19 +18,25 @@ HEADLINES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("reward", ("critic/rewards/mean", "critic/score/mean")),
     ("accuracy", ("reward/acc/mean",)),
 )
-SOURCES = ("data.train_files", "data.val_files", "data.env.", "reward.custom_reward_function", "custom_reward_function")
-# A value to sort by, its text, and the line below it.
-Cell = tuple[float, str, str]
+_NOTHING = "", ""
+_MACHINE = ("device", "processes", "platform", "python")
 
 _SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_token)=)\S+", re.IGNORECASE)
 
 
 def render(runs: Sequence[RecordedRun]) -> str:
     """Return the page about these runs, in their order."""
-    groups, axes = group_curves(runs)
+    groups = group_curves(runs)
     samples = sample_splits(runs)
     data = {
-        "runs": [{"name": run.name, "axes": axis.data()} for run, axis in zip(runs, axes, strict=True)],
+        "runs": [
+            {
+                "name": run.name,
+                "step": [row["step"] for row in run.rows],
+                "time": [shorten(at, 6) for at in run.elapsed],
+            }
+            for run in runs
+        ],
         "groups": groups,
         "samples": samples,
     }
@@ -38,9 +44,8 @@ def render(runs: Sequence[RecordedRun]) -> str:
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     return environment.from_string(_name_file("page.html")).render(
         title=_write_title(runs),
-        runs=[{"name": run.name, "status": _describe_status(run), "error": run.error} for run in runs],
+        runs=[{"name": run.name, "status": run.status, "error": str(run.end.get("error", ""))} for run in runs],
         summary=_make_summary(runs),
-        values=_make_values_table(runs),
         config=_put_side_by_side([run.config for run in runs]),
         surroundings=_put_side_by_side([_describe_surroundings(run) for run in runs], in_order=True),
         has_curves=bool(groups),
@@ -63,55 +68,30 @@ def _write_title(runs: Sequence[RecordedRun]) -> str:
     return " / ".join(known) or runs[0].name
 
 
-def _describe_status(run: RecordedRun) -> str:
-    """Describe a run's progress: `step 60 of 100, stopped`."""
-    step, total = run.last_step, run.total_steps
-    where = "no step yet" if step is None else f"step {step}" + (f" of {total}" if total else "")
-    return ", ".join(part for part in (where, run.status) if part)
-
-
 def _make_summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:
-    """Return the summary table: a row per run, best values marked.
-
-    What is learned is compared between runs on the same data that have come equally far.
-    """
-    # The settings that say where prompts and rewards come from.
-    sources = sorted({key for run in runs for key in run.config if key.startswith(SOURCES)})
-    alike = len({(run.last_step, *(run.config.get(key) for key in sources)) for run in runs}) == 1
-    learned = max if alike else None
-    columns = [
-        (title, [_find_last_and_best(_find_first(run, names)) for run in runs], learned) for title, names in HEADLINES
-    ]
-    columns.append(("validation", [_find_last_and_best(_read_validation(run)) for run in runs], learned))
-    for title, names, form, better in (
-        ("time per step", ("timing_s/step", "perf/time_per_step"), _write_duration, min),
-        ("tokens per second", ("perf/throughput",), "{:,.0f}".format, max),
+    """Return the summary table: a row per run, of texts and the lines below them."""
+    columns = [(title, [_find_last_and_best(_find_first(run, names)) for run in runs]) for title, names in HEADLINES]
+    columns.append(("validation", [_find_last_and_best(_read_validation(run)) for run in runs]))
+    for title, names, form in (
+        ("time per step", ("timing_s/step", "perf/time_per_step"), _write_duration),
+        ("tokens per second", ("perf/throughput",), "{:,.0f}".format),
     ):
-        usual = [median(points.values()) if (points := _find_first(run, names)) else None for run in runs]
-        columns.append((title, [None if value is None else (value, form(value), "") for value in usual], better))
-    columns = [column for column in columns if any(column[1])]
+        found = [_find_first(run, names) for run in runs]
+        columns.append((title, [(form(median(points.values())), "") if points else _NOTHING for points in found]))
+    columns = [column for column in columns if set(column[1]) != {_NOTHING}]
     ran = [run.elapsed[-1] if run.rows else None for run in runs]
     return {
-        "columns": [title for title, _, _ in columns],
-        "cells": [[_make_cell(cells, index, better) for _, cells, better in columns] for index in range(len(runs))],
+        "columns": [title for title, _ in columns],
+        "cells": [[cells[index] for _, cells in columns] for index in range(len(runs))],
         "ran": ["" if seconds is None else _write_duration(seconds) for seconds in ran],
     }
 
 
-def _find_last_and_best(points: dict[int, float]) -> Cell | None:
+def _find_last_and_best(points: dict[int, float]) -> tuple[str, str]:
     if not points:
-        return None
-    best = max(points, key=lambda step: points[step])
-    last = list(points.values())[-1]
-    return last, _shorten(last), f"best {_shorten(points[best])} at {best}"
-
-
-def _make_cell(cells: Sequence[Cell | None], index: int, better: Callable[..., float] | None) -> dict[str, Any]:
-    cell, values = cells[index], [each[0] for each in cells if each]
-    if cell is None:
-        return {"text": "", "more": "", "best": False}
-    best = better is not None and len(set(values)) > 1 and cell[0] == better(values)
-    return {"text": cell[1], "more": cell[2], "best": best}
+        return _NOTHING
+    best, last = max(points, key=lambda step: points[step]), list(points.values())[-1]
+    return f"{last:.4g}", f"best {points[best]:.4g} at {best}"
 
 
 def _find_first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
@@ -132,48 +112,19 @@ def _read_validation(run: RecordedRun) -> dict[int, float]:
     return {step: fmean(found[step]) for step in sorted(found)}
 
 
-def _make_values_table(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
-    """Return a table of each run's last, lowest and highest values."""
-    rows = []
-    for name in list_metric_names(runs):
-        cells: list[tuple[str, ...] | None] = []
-        for points in (run.points(name) for run in runs):
-            ends = [choose(points, key=points.__getitem__) for choose in (min, max)] if points else []
-            low_and_high = (f"{_shorten(points[step])} at {step}" for step in ends)
-            cells.append((_shorten(next(reversed(points.values()))), *low_and_high) if points else None)
-        rows.append({"name": name, "cells": cells})
-    return rows
-
-
 def _describe_surroundings(run: RecordedRun) -> dict[str, str]:
-    """Describe environment.json in words, joining differing values of several starts."""
-    if not run.starts:
-        return {}
-    facts: dict[str, list[str]] = {}
-
-    def add(name: str, value: Any) -> None:
-        text = "" if value is None else str(value)
-        known = facts.setdefault(name, [])
-        if text and text not in known:
-            known.append(text)
-
-    for start in run.starts:
+    """Describe a run's last start, from environment.json, in words."""
+    start = run.starts[-1] if run.starts else {}
+    facts: dict[str, Any] = {}
+    if (begin := number(start.get("time"))) is not None:
         resumed = f" at step {start['step']}" if start.get("step") else ""
-        if (begin := number(start.get("time"))) is not None:
-            add("started", f"{datetime.fromtimestamp(begin, timezone.utc):%Y-%m-%d %H:%M} UTC{resumed}")
-        add("command", _SECRET.sub(r"\1(not shown)", str(start.get("command", ""))))
-        add("git commit", start.get("commit"))
-        for name, value in _list_items(start.get("project")):
-            add(name, value)
-        for name in ("device", "processes", "platform", "python"):
-            add(name, start.get(name))
-        for name, value in _list_items(start.get("packages")):
-            add(name, value)
-    return {name: ", then ".join(values) or "none" for name, values in facts.items()}
-
-
-def _list_items(value: Any) -> list[tuple[str, Any]]:
-    return list(value.items()) if isinstance(value, dict) else []
+        facts["started"] = f"{datetime.fromtimestamp(begin, timezone.utc):%Y-%m-%d %H:%M} UTC{resumed}"
+    facts["command"] = _SECRET.sub(r"\1(not shown)", str(start.get("command", "")))
+    facts["git commit"] = start.get("commit")
+    for part in (start.get("project"), start, start.get("packages")):
+        known = part if isinstance(part, dict) else {}
+        facts |= {name: known.get(name) for name in (_MACHINE if part is start else known)}
+    return {name: str(value or "none") for name, value in facts.items()} if start else {}
 
 
 def _put_side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order: bool = False) -> list[dict[str, Any]]:
@@ -188,10 +139,6 @@ def _put_side_by_side(tables: Sequence[dict[str, str]] | Sequence[Any], in_order
         }
         for name in (names if in_order else sorted(names))
     ]
-
-
-def _shorten(value: float) -> str:
-    return f"{value:.4g}"
 
 
 def _write_duration(seconds: float) -> str:

@@ -59,18 +59,17 @@ class RecordedRun:
         return self.starts[-1].get("total_steps") if self.starts else None
 
     @property
-    def status(self) -> str:
-        """Return how the run ended, "not ended", or "" if unknown."""
-        if not self.starts:
-            return ""
-        end = self.starts[-1].get("end")
-        return str(end.get("outcome", "")) if isinstance(end, dict) else "not ended"
+    def end(self) -> Mapping[str, Any]:
+        """Return how its last start ended; empty if it has not, or that is unknown."""
+        end = self.starts[-1].get("end") if self.starts else None
+        return end if isinstance(end, dict) else {}
 
     @property
-    def error(self) -> str:
-        """Return what it failed with."""
-        end = self.starts[-1].get("end") if self.starts else None
-        return str(end.get("error", "")) if isinstance(end, dict) else ""
+    def status(self) -> str:
+        """Return how far the run has come, and how it ended, if known: "step 60 of 100, stopped"."""
+        end = str(self.end.get("outcome", "") if self.end else "not ended" * bool(self.starts))
+        of = f" of {self.total_steps}" if self.total_steps else ""
+        return ", ".join(filter(None, ("no step yet" if self.last_step is None else f"step {self.last_step}{of}", end)))
 
     @cached_property
     def metrics(self) -> Mapping[str, Mapping[int, float | None]]:
@@ -89,23 +88,10 @@ class RecordedRun:
 
     @cached_property
     def elapsed(self) -> tuple[float | None, ...]:
-        """Return running seconds until each row, without pauses between starts."""
+        """Return seconds until each row, from the first start, or the first row where none is recorded."""
         times = [number(row.get("time")) for row in self.rows]
-        known = [time for time in times if time is not None]
-        begins = sorted(time for start in self.starts if (time := number(start.get("time"))) is not None)
-        if not begins or (known and known[0] < begins[0]):
-            begins = known[:1] + [time for time in begins if time > known[0]] if known else []
-        seconds: list[float | None] = []
-        done, start, last = 0.0, 0, 0.0
-        for time in times:
-            if time is None or not begins:
-                seconds.append(None)
-                continue
-            while start + 1 < len(begins) and time >= begins[start + 1]:
-                done, start = last, start + 1
-            last = max(last, done + time - begins[start])
-            seconds.append(last)
-        return tuple(seconds)
+        known = [time for time in (*(number(start.get("time")) for start in self.starts), *times) if time is not None]
+        return tuple(None if time is None else time - min(known) for time in times)
 
 
 def read_runs(paths: Sequence[Path]) -> list[RecordedRun]:
@@ -150,13 +136,10 @@ def find_files(path: Path) -> dict[str, Path]:
     if path.is_file() and (match := _NUMBERED.fullmatch(path.name)):
         suffix = match[1] or ""
         return {name: path.with_name(f"{Path(name).stem}{suffix}{Path(name).suffix}") for name in names}
-    if not path.exists():
-        raise UsageError(f"{path} does not exist", hint=_name_runs_in(path.parent))
-    if not path.is_dir():
-        raise UsageError(f"{path} is not the directory of a run", hint="give the directory that metrics.jsonl is in")
-    if not any((path / name).exists() for name in (METRICS, ENVIRONMENT)):
-        raise UsageError(f"{path} is not the directory of a run: it has no {METRICS}", hint=_name_runs_in(path))
-    return {name: path / name for name in names}
+    if path.is_dir() and any((path / name).exists() for name in (METRICS, ENVIRONMENT)):
+        return {name: path / name for name in names}
+    what = f"is not the directory of a run: it has no {METRICS}" if path.exists() else "does not exist"
+    raise UsageError(f"{path} {what}", hint=_name_runs_in(path if path.is_dir() else path.parent))
 
 
 def number(value: Any) -> float | None:
@@ -176,17 +159,11 @@ def _name_runs_in(folder: Path) -> str:
 def _name_runs(paths: Sequence[Path]) -> list[str]:
     """Name runs by shortest distinct path endings; number repeated paths."""
     absolute = [Path(os.path.abspath(path)) for path in paths]  # noqa: PTH100 - a link keeps its name
-    names: list[str] = []
-    for depth in range(1, max(len(path.parts) for path in absolute) + 1):
-        names = ["/".join(path.parts[-depth:]) for path in absolute]
-        if len(set(names)) == len(set(absolute)):
-            break
-    seen: dict[str, int] = {}
-    for index, name in enumerate(names):
-        seen[name] = seen.get(name, 0) + 1
-        if seen[name] > 1:
-            names[index] = f"{name} ({seen[name]})"
-    return names
+    depths = range(1, max(len(path.parts) for path in absolute) + 1)
+    named = (["/".join(path.parts[-depth:]) for path in absolute] for depth in depths)
+    names = next(names for names in named if len(set(names)) == len(set(absolute)))
+    counts = [names[: index + 1].count(name) for index, name in enumerate(names)]
+    return [name if count == 1 else f"{name} ({count})" for name, count in zip(names, counts, strict=True)]
 
 
 def _is_step(value: Any) -> bool:

@@ -14,9 +14,6 @@ STEPS = 100
 CHARACTERS = {"validation": 800_000, "train": 400_000}  # on a page; beyond, texts are shorter
 SHORTEST, LONGEST = 600, 6000  # what is left of a text
 
-Key = tuple[str, str]
-ByPrompt = dict[Key, list[list[dict[str, Any]]]]
-
 
 def sample_splits(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return the samples of runs by split, without empty splits."""
@@ -32,74 +29,46 @@ def _split(runs: Sequence[RecordedRun], name: str) -> dict[str, Any]:
         are the reward's components as [name, value]. A text that was too long says in its middle what was left out;
         `left_out` says in words what else is not on the page.
     """
-    chosen = [_select_rows(run, name) for run in runs]
-    rows = _group_by_prompt(chosen)
-    shown = dict(list(rows.items())[:PROMPTS]) if name == "validation" else rows
+    chosen: list[list[Mapping[str, Any]]] = []
+    for run in runs:
+        counts: Counter[int] = Counter()
+        chosen.append([])
+        for row in run.generations:
+            if (row.get("split") == "train") is (name == "train"):  # unmarked ones are validation's
+                counts[row["step"]] += 1
+                chosen[-1] += [row] if name != "train" or counts[row["step"]] <= AT_A_STEP else []
+    by_prompt: dict[tuple[str, str], list[list[Mapping[str, Any]]]] = {}
+    for index, of_run in enumerate(chosen):
+        for row in of_run:
+            key = _read_text(row.get("data_source")), _read_text(row.get("prompt"))
+            by_prompt.setdefault(key, [[] for _ in runs])[index].append(row)
+    shown = dict(list(by_prompt.items())[: PROMPTS if name == "validation" else None])
     steps = [sorted({row["step"] for row in of_run}) for of_run in chosen]
     kept = [set(_choose_evenly(every, max(10, STEPS // len(runs)))) for every in steps]
-    count = sum(
-        row["step"] in taken
-        for by_run in shown.values()
-        for run, taken in zip(by_run, kept, strict=True)
-        for row in run
-    )
+    told = {
+        key: [[row for row in rows if row["step"] in taken] for rows, taken in zip(by_run, kept, strict=True)]
+        for key, by_run in shown.items()
+    }
+    count = sum(len(rows) for by_run in told.values() for rows in by_run)
     length = max(SHORTEST, min(LONGEST, CHARACTERS[name] // max(count, 1)))
     prompts = [
         {
             "prompt": _cut(key[1], length),
-            "truth": _cut(_read_text(next((row["ground_truth"] for run in by_run for row in run), None)), length),
+            "truth": _cut(
+                _read_text(next((row.get("ground_truth") for rows in shown[key] for row in rows), None)), length
+            ),
             "source": key[0],
-            "runs": [
-                [_sample(row, length) for row in run if row["step"] in steps_of]
-                for run, steps_of in zip(by_run, kept, strict=True)
-            ],
+            "runs": [[_sample(row, length) for row in rows] for rows in by_run],
         }
-        for key, by_run in shown.items()
+        for key, by_run in told.items()
+        if any(by_run)
     ]
     left_out = []
-    if len(rows) > len(shown):
-        left_out.append(f"{len(rows) - len(shown)} of {len(rows)} prompts")
+    if len(by_prompt) > len(shown):
+        left_out.append(f"{len(by_prompt) - len(shown)} of {len(by_prompt)} prompts")
     if any(len(some) < len(every) for some, every in zip(kept, steps, strict=True)):
         left_out.append("some steps, evenly through the run")
-    return {
-        "split": name,
-        "prompts": [prompt for prompt in prompts if any(prompt["runs"])],
-        "steps": sorted(set().union(*kept)),
-        "left_out": left_out,
-    }
-
-
-def _select_rows(run: RecordedRun, split: str) -> list[Mapping[str, Any]]:
-    """Return a run's samples of a split; unmarked ones are validation's."""
-    rows = [row for row in run.generations if (row.get("split") == "train") == (split == "train")]
-    if split == "validation":
-        return rows
-    counts: Counter[int] = Counter()
-    first = []
-    for row in rows:
-        counts[row["step"]] += 1
-        if counts[row["step"]] <= AT_A_STEP:
-            first.append(row)
-    return first
-
-
-def _group_by_prompt(generations: Sequence[Sequence[Mapping[str, Any]]]) -> ByPrompt:
-    """Group each run's samples by data source and prompt, in order."""
-    rows: ByPrompt = {}
-    for index, of_run in enumerate(generations):
-        for row in of_run:
-            key = _read_text(row.get("data_source")), _read_text(row.get("prompt"))
-            parts = row.get("components")
-            rows.setdefault(key, [[] for _ in generations])[index].append(
-                {
-                    "step": row["step"],
-                    "score": number(row.get("score")),
-                    "response": _read_text(row.get("response")),
-                    "ground_truth": row.get("ground_truth"),
-                    "parts": parts if isinstance(parts, dict) else {},
-                }
-            )
-    return rows
+    return {"split": name, "prompts": prompts, "steps": sorted(set().union(*kept)), "left_out": left_out}
 
 
 def _choose_evenly(values: Sequence[int], count: int) -> list[int]:
@@ -110,13 +79,13 @@ def _choose_evenly(values: Sequence[int], count: int) -> list[int]:
 
 
 def _sample(row: Mapping[str, Any], length: int) -> dict[str, Any]:
-    parts = [[str(name), _read_value(value)] for name, value in row["parts"].items()]
-    response = _cut(row["response"], length)
-    return {"step": row["step"], "score": shorten(row["score"]), "response": response, "parts": parts}
-
-
-def _read_value(value: Any) -> Any:
-    return shorten(number(value)) if number(value) is not None else _cut(_read_text(value), 80)
+    components = row.get("components")
+    parts = [
+        [str(name), _cut(_read_text(value), 80) if number(value) is None else shorten(number(value))]
+        for name, value in (components.items() if isinstance(components, dict) else ())
+    ]
+    response = _cut(_read_text(row.get("response")), length)
+    return {"step": row["step"], "score": shorten(number(row.get("score"))), "response": response, "parts": parts}
 
 
 def _read_text(value: Any) -> str:

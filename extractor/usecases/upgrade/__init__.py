@@ -12,7 +12,7 @@ from extractor import __version__
 from extractor.pipeline import merge
 from extractor.pipeline.merge import Labels
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
-from extractor.project import base, git
+from extractor.project import base
 from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
@@ -59,6 +59,8 @@ if TYPE_CHECKING:
     from extractor.usecases.upgrade.choices import UpgradeRequest
     from extractor.values.manifest import Manifest
 
+_REQUIREMENTS = ("requirements.lock", "pyproject.toml")
+
 __all__ = ["Upgrade", "check_committed", "name_sides", "prepare", "write"]
 
 
@@ -72,7 +74,6 @@ class Upgrade:
         seen: What they were made from, by path.
         generated: The new tree, and how it came to be.
         source: What it was made from.
-        base_data, lock_data: The new base and the new lock.
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
@@ -89,8 +90,6 @@ class Upgrade:
     seen: Mapping[str, bytes | None] = field(repr=False)
     generated: Generated = field(repr=False)
     source: Source = field(repr=False)
-    base_data: bytes = field(repr=False)
-    lock_data: bytes = field(repr=False)
     labels: Labels
     changes_anything: bool
     settings: CarriedSettings
@@ -104,16 +103,19 @@ class Upgrade:
     def changes_requirements(self) -> bool:
         """Tell whether the project has to be set up again."""
         after = self.plan.writes()
-        return any(
-            path in after and read(after[path]) != read(self.seen.get(path) or b"")
-            for path, read in (("requirements.lock", _read_pins), ("pyproject.toml", _read_requirements))
-        )
+        there = [path for path in _REQUIREMENTS if path in after]
+        return any(_read_lines(after[path]) != _read_lines(self.seen.get(path) or b"") for path in there)
 
     @property
     def counts(self) -> dict[str, int]:
         """Return verdict -> how many files have it."""
         verdicts = sorted(Verdict, key=lambda verdict: verdict is Verdict.KEEP)
         return {verdict.value: len(self.plan.paths(verdict)) for verdict in verdicts}
+
+    @property
+    def left_places(self) -> list[Action]:
+        """Return what is done at the former places of moved files."""
+        return [item for item in self.plan.actions if (item.verdict, item.reason) == (Verdict.DELETE, Reason.MOVED)]
 
     @property
     def title(self) -> str:
@@ -166,7 +168,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
     # Collect what the report says besides.
-    uncommitted, git_error = _ask_git(project, old, emitted, found | own, own_config)
+    uncommitted, git_error = list_uncommitted(project, old, emitted, found | own, own_config)
     disk = {path: item.data for path, item in found.items()}
     config = _read_config_after(project, plan)
     return Upgrade(
@@ -176,8 +178,6 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         seen={path: item.data for path, item in (found | own | parked).items()},
         generated=generated,
         source=source,
-        base_data=base.dump(base.collect_from_tree(tree)),
-        lock_data=lock_module.dump(new),
         labels=inputs.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=replace(inputs.settings, moved=(*inputs.settings.moved, *moved)),
@@ -287,23 +287,13 @@ def _check_package(project: Path, old: Lock) -> None:
         )
 
 
-def _ask_git(
-    project: Path, old: Lock, emitted: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str]
-) -> tuple[tuple[str, ...], str]:
-    """Return uncommitted files, and Git's error if it cannot tell."""
-    try:
-        return list_uncommitted(project, old, emitted, disk, own), ""
-    except git.GitError as error:
-        return (), str(error)
-
-
 def _plan_managed(inputs: UpgradeInputs, new: Lock, manifest: Manifest, renamed: Renames) -> tuple[Plan, UpgradeInputs]:
     """Decide on the files that vextract manages."""
     release, tree = inputs.lock.options.verl, inputs.new
     before = releases.load(release) if release in releases.list_supported() else None
     layout = relocate(inputs.lock, inputs.base, inputs.disk, {file.path for file in tree})
     layout = follow_moved_code(layout, tree, new.options.package)
-    successors = find_moved_files(layout.lock, layout.base, before, tree, new.options, manifest)
+    successors = find_moved_files(layout.lock, before, tree, new.options, manifest)
     successors |= {path: Successor(places, same=False) for path, places in layout.carried.items()}
     inputs = replace(inputs, lock=layout.lock, base=layout.base, disk=layout.disk, successors=successors)
     inputs = carry_settings(inputs, renamed)
@@ -322,8 +312,8 @@ def write(project: Path, upgrade: Upgrade) -> None:
         project,
         upgrade.plan,
         upgrade.seen,
-        lock_data=upgrade.lock_data,
-        base_data=upgrade.base_data,
+        lock_data=lock_module.dump(upgrade.new),
+        base_data=base.dump(base.collect_from_tree(upgrade.generated.tree)),
         title=upgrade.title,
     )
 
@@ -332,29 +322,19 @@ def name_sides(old: Options, new: Options, vextract: str) -> Labels:
     """Name the two sides of a merge so that they differ."""
     before, after = f"verl {old.verl}", f"verl {new.verl}"
     if before == after:
-        differences = [
-            (was, now)
-            for was, now in (
-                (f"engine {old.engine}", f"engine {new.engine}"),
-                (f"algorithm {old.algorithm}", f"algorithm {new.algorithm}"),
-                (_choose_features(old, new), _choose_features(new, old)),
-                *([(f"{OWN_MANIFEST} before", f"{OWN_MANIFEST} now")] if old.manifest != new.manifest else []),
-            )
-            if was != now
-        ] or [(f"vextract {vextract}", f"vextract {__version__}")]
-        if differences[0][0] == differences[0][1]:
-            differences = [("as emitted", "as emitted now")]
+        came, gone = (", ".join(sorted({*one.features} - {*other.features})) for one, other in ((new, old), (old, new)))
+        sides = [
+            (f"engine {old.engine}", f"engine {new.engine}"),
+            (f"algorithm {old.algorithm}", f"algorithm {new.algorithm}"),
+            (f"with {gone}" if gone else f"without {came}", f"with {came}" if came else f"without {gone}"),
+            *[(f"{OWN_MANIFEST} before", f"{OWN_MANIFEST} now")] * (old.manifest != new.manifest),
+        ]
+        other_vextract = (f"vextract {vextract}", f"vextract {__version__}")
+        updated = other_vextract if vextract != __version__ else ("as emitted", "as emitted now")
+        differences = [side for side in sides if side[0] != side[1]] or [updated]
         before += f" ({', '.join(was for was, _ in differences)})"
         after += f" ({', '.join(now for _, now in differences)})"
     return Labels(f"yours, on {before}", before, after)
-
-
-def _choose_features(options: Options, other: Options) -> str:
-    own = [feature for feature in options.features if feature not in other.features]
-    if own:
-        return f"with {', '.join(own)}"
-    less = [feature for feature in other.features if feature not in options.features]
-    return f"without {', '.join(less)}" if less else ""
 
 
 def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Mapping[str, bytes]) -> None:
@@ -376,18 +356,9 @@ def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Map
             )
 
 
-def _read_pins(data: bytes) -> set[str]:
+def _read_lines(data: bytes) -> set[str]:
     lines = (line.strip() for line in data.decode(errors="replace").splitlines())
     return {line for line in lines if line and not line.startswith("#")}
-
-
-def _read_requirements(data: bytes) -> object:
-    """Return dependency lists, or the bytes themselves if not TOML."""
-    try:
-        project = readers.parse_toml(data.decode(errors="replace").replace("\r\n", "\n")).get("project", {})
-    except readers.TOMLDecodeError:
-        return data
-    return [project.get(key) for key in ("dependencies", "optional-dependencies")] if isinstance(project, dict) else []
 
 
 def check_committed(upgrade: Upgrade) -> None:

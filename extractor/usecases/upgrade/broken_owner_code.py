@@ -225,9 +225,7 @@ def _count_returned(function: _Function, helpers: Mapping[str, _Function], above
         value = left.pop()
         if isinstance(value, ast.Name) and isinstance(assigned.get(value.id), (ast.Tuple, ast.Call)):
             value = assigned[value.id]
-        if isinstance(value, ast.IfExp):
-            left += [value.body, value.orelse]
-        elif isinstance(value, ast.Tuple):
+        if isinstance(value, ast.Tuple):
             yield len(value.elts) if not any(isinstance(item, ast.Starred) for item in value.elts) else 0
         elif isinstance(value, ast.Call) and (name := _name_called(value)) in helpers and name not in above:
             yield from _count_returned(helpers[name], helpers, (*above, name))

@@ -10,7 +10,6 @@ from extractor.values import releases
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
-from extractor.values.reachable import find_reachable
 
 
 @dataclass(frozen=True)
@@ -68,16 +67,6 @@ def find_gone(present: Options, manifest: Manifest) -> tuple[str, ...]:
     there = [manifest] if manifest.release == present.verl else map(releases.load, releases.list_supported())
     known = {feature.name for release in there for feature in release.features}
     return tuple(name for name in present.features if name not in known)
-
-
-def find_unneeded(before: Options, after: Options) -> tuple[str, ...]:
-    """Return features that only those needed which an upgrade removes."""
-    manifest = releases.load(after.verl)
-    needs = {feature.name: feature.needs for feature in manifest.features}
-    removed = set(before.features) - set(after.features)
-    brought = set(find_reachable(removed & needs.keys(), lambda name: needs[name])) - removed
-    rest = complete(replace(after, features=tuple(set(after.features) - brought)), manifest).features
-    return tuple(name for name in after.features if name in brought and name not in rest)
 
 
 def choose_options(present: Options, request: UpgradeRequest) -> tuple[Options, Manifest]:

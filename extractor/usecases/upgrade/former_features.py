@@ -54,11 +54,8 @@ def find_former_features(
     former: dict[str, tuple[str, ...]] = {}
     for feature in manifest.features:
         if feature.name not in (*options.features, *old.options.features):
-            own = [
-                layer
-                for layer in layers.layers_of_feature(manifest, feature.name)
-                if layer.endswith(f"feature/{feature.name}")
-            ]
+            every = layers.layers_of_feature(manifest, feature.name)
+            own = [layer for layer in every if layer.endswith(f"feature/{feature.name}")]
             of_feature = layers.map_files(own, package).keys() - elsewhere
             files = tuple(path for path, place in places.items() if place in of_feature)
             was_there = any(path.startswith(f"{package}/") for path in files)
@@ -118,7 +115,8 @@ def _list_owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> It
     """
     paths = {file.path: file.kind for file in old.files}
     emitted = {file.path: file.sha256 for file in old.files}
-    for path in sorted({*paths, *find_owner_files(project, old), *_list_scripts(project)}):
+    scripts = (path.name for path in project.iterdir() if path.suffix in (".py", ".sh", ".ipynb") and path.is_file())
+    for path in sorted({*paths, *find_owner_files(project, old), *scripts}):
         try:
             text = (project / path).read_text(encoding="utf-8")
         except (OSError, UnicodeDecodeError):
@@ -143,10 +141,3 @@ def _read_lines(path: str, text: str) -> list[str]:
             if isinstance(config := read_yaml(text), Mapping):
                 return [f"{key}: {value}" for key, value in flatten(config).items()]
     return text.splitlines()
-
-
-def _list_scripts(project: Path) -> Iterator[str]:
-    """Yield scripts and notebooks at the top of a project."""
-    for path in sorted(project.iterdir()):
-        if path.suffix in (".py", ".sh", ".ipynb") and path.is_file():
-            yield path.name

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from itertools import takewhile
 
 from extractor.pipeline.index.syntax import find_span, replace_spans
 from extractor.pipeline.merge.files import split_pieces
@@ -185,11 +186,8 @@ def _rewrite_import(node: ast.ImportFrom, old: str, module: str, place: str, pac
 
 def _write_relative(module: str, place: str) -> str:
     """Return a relative module name as written in a file: "..run.checkpoint"."""
-    here = place.split("/")[:-1]
-    parts = module.split(".")
-    common = 0
-    while common < min(len(here), len(parts)) and here[common] == parts[common]:
-        common += 1
+    here, parts = place.split("/")[:-1], module.split(".")
+    common = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(here, parts, strict=False)))
     return "." * (len(here) - common + 1) + ".".join(parts[common:])
 
 
@@ -307,16 +305,11 @@ def _split(
         sides = [_list_pieces(path, rename_in_file(data, path, place, package)) or () for data in (base, ours)]
         known, named = ([name for piece in side for name in piece.names] for side in sides)
         above = "".join(f"{name}\n" for name in known)
-        theirs, own = (above + _join_pieces(piece for piece in side if piece.key in keys) for side in sides)
+        theirs, own = (above + "".join(piece.text for piece in side if piece.key in keys) for side in sides)
         arrived[place] = (theirs, own, "".join(f"{name}\n" for name in named if name not in known))
-    left = [[piece for piece in side if piece.key not in homes] for side in (was, mine)]
-    if not stays:
-        left = [[piece for piece in side if not piece.names] for side in left]
-    return (_join_pieces(left[0]), _join_pieces(left[1])), arrived
-
-
-def _join_pieces(pieces: Iterable[Piece]) -> str:
-    return "".join(piece.text for piece in pieces)
+    left = ([item for item in side if item.key not in homes and (stays or not item.names)] for side in (was, mine))
+    base_left, own_left = ("".join(item.text for item in side) for side in left)
+    return (base_left, own_left), arrived
 
 
 def _join_data(data: bytes | None, more: Iterable[str]) -> bytes:

@@ -1,7 +1,6 @@
 """Find the new place of files that are no longer emitted."""
 
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
@@ -16,24 +15,21 @@ class Successor:
     """Holds what has taken the part of a file.
 
     Attributes:
-        paths: The new files, the most important first; none where other code than verl's plays its role.
-        importers: Files of the project's own that imported it, and are still there.
+        paths: The new files, the most important first.
         same: True where the file itself has moved: it comes from the same file of upstream's, or the same symbol is in
             it. Otherwise other code plays its role now.
     """
 
     paths: tuple[str, ...]
     same: bool
-    importers: tuple[str, ...] = ()
 
 
 def find_moved_files(
-    lock: Lock, base: Mapping[str, bytes], old: Manifest | None, new: Tree, options: Options, manifest: Manifest
+    lock: Lock, old: Manifest | None, new: Tree, options: Options, manifest: Manifest
 ) -> dict[str, Successor]:
     """Map files that are gone to those that took their part.
 
     Args:
-        base: What was emitted, by path.
         old: What was known of its release; None where this vextract no longer knows it.
         options, manifest: What it was made with.
     """
@@ -60,19 +56,9 @@ def find_moved_files(
         moved = [path for path, symbols in come.items() if names & symbols]
         name = PurePosixPath(file.upstream_path).name
         chosen = moved[:1] or sorted(come, key=lambda path: PurePosixPath(path).name != name)
-        users = tuple(path for path in _find_users(file.path, lock, base) if path in paths) if not moved else ()
-        if chosen or users:
-            found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), bool(moved), users)
+        if chosen:
+            found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), bool(moved))
     return found
-
-
-def _find_users(path: str, lock: Lock, base: Mapping[str, bytes]) -> Iterator[str]:
-    """Yield the templates that import a module by its name."""
-    pattern = re.compile(rf"^\s*(?:from|import)\b.*\b{re.escape(PurePosixPath(path).stem)}\b", re.MULTILINE)
-    for file in lock.files:
-        ours = file.kind is FileKind.TEMPLATE and file.path.endswith(".py") and not file.path.startswith("tests/")
-        if ours and pattern.search(base[file.path].decode()):
-            yield file.path
 
 
 def _map_symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, set[str]]]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,22 +34,8 @@ _SHOWN = 40
 _COMPUTES = ("body", "signature")
 
 
-@dataclass(frozen=True)
-class MovedNumbers:
-    """Results of the same cases in two releases.
-
-    Attributes:
-        compared: How many cases both releases compute.
-        moved: How cases differ, by name: "core_algos.policy_loss[gpg/token-mean]". Of cases about
-            one function, or of one family that differ alike, only the first.
-    """
-
-    compared: int
-    moved: Mapping[str, str]
-
-
 def review(
-    project: Path, found: Upgrade, about: Changes | None, mine: Mapping[str, str], numbers: MovedNumbers | None = None
+    project: Path, found: Upgrade, about: Changes | None, mine: Mapping[str, str], numbers: Sequence[str] = ()
 ) -> str:
     """Return the upgrade as Markdown.
 
@@ -58,15 +43,15 @@ def review(
         project: Its directory; where the upgrade is written, its files are checked.
         about: What upstream changed; None where that cannot be told.
         mine: From `find_touched`, before the upgrade was written.
-        numbers: What upstream computes otherwise; None where that was not asked for.
+        numbers: From `compare_releases`; empty where that was not asked for.
     """
-    rows = list(_make_rows(found, about, mine))
-    lines = [f"# {found.title}", ""]
-    lines += (
-        ["| what | where | why |", "|---|---|---|", *map(_write_row, rows)]
-        if rows
-        else ["Nothing of yours is touched."]
-    )
+    rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in _make_rows(found, about, mine)]
+    table = [
+        "| what | where | why |",
+        "|---|---|---|",
+        *(f"| {what} | `{where}` | {why} |" for what, where, why in rows),
+    ]
+    lines = [f"# {found.title}", "", *(table if rows else ["Nothing of yours is touched."])]
     if about is not None:
         computing = [item.place for item in about.symbols if item.change.value in _COMPUTES]
         first = [f"`{place.name}`" for place in computing if "/algorithms/" in place.path and place.kind == "function"]
@@ -74,7 +59,7 @@ def review(
         lines += ["", f"May change numbers: {', '.join([*first, rest])}."]
         keys = [f"`{item.key}` {item.old} -> {item.new}" for item in about.project_keys.defaults]
         lines += [f"Other defaults: {', '.join(keys)}."] if keys else []
-    lines += ["", *_list_moved(numbers)]
+    lines += ["", *(numbers or ["Numbers of the two releases: not compared (`--numbers` does it)."])]
     lines += ["", f"Checked, without running any of the project: {_check(project, found)}."]
     lines += [
         "Next: `make setup`, `make test` and `vextract verify`, which compares numbers with upstream's.",
@@ -102,10 +87,8 @@ def find_touched(project: Path, lock: Lock) -> dict[str, str]:
 def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     for item in about.symbols if about is not None else ():
         places = [place for place in (item.old, item.new) if place is not None]
-        keys = [
-            key for place in places for key in (place.symbol, f"{found.old.options.package}/{place.path}: {place.name}")
-        ]
-        keys += [f"{place.path}: {place.name}" for place in places]
+        names = [(f"{place.path}: {place.name}", place.symbol) for place in places]
+        keys = [key for name, symbol in names for key in (symbol, f"{found.old.options.package}/{name}", name)]
         why = next((mine[key] for key in keys if key in mine), None)
         if why is not None and item.change.value not in ("unchanged", "wording"):
             yield (
@@ -127,16 +110,6 @@ def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -
                 yield said, action.path, action.note or action.reason.value
 
 
-def _list_moved(numbers: MovedNumbers | None) -> list[str]:
-    if numbers is None:
-        return ["Numbers of the two releases: not compared (`--numbers` does it)."]
-    end = ":" if numbers.moved else ": none."
-    said = [f"Numbers that moved, by {numbers.compared} cases that upstream computes in both{end}"]
-    shown = [f"- `{case}`: {how}" for case, how in list(numbers.moved.items())[:_SHOWN]]
-    rest = len(numbers.moved) - len(shown)
-    return [*said, *shown, *([f"- and {rest} more"] if rest else [])]
-
-
 def _check(project: Path, found: Upgrade) -> str:
     """Describe quick check results for the project on disk."""
     if found.counts["conflict"]:
@@ -148,10 +121,11 @@ def _check(project: Path, found: Upgrade) -> str:
     return "; ".join(f"{check.name} {check.status.value}" for check in checks)
 
 
-def compare_releases(project: Path, old: Source, new: Source) -> MovedNumbers:
-    """Run the cases of a project's vendored modules on two releases.
+def compare_releases(project: Path, old: Source, new: Source) -> list[str]:
+    """Run the cases of a project's vendored modules on two releases; say which results moved.
 
-    Only upstream's code runs, with the project's Python.
+    Only upstream's code runs, with the project's Python. Of cases about one function, or of one family that differ
+    alike, only the first is named.
 
     Raises:
         CheckFailed: the project has no Python with its requirements, or upstream's code does not run there.
@@ -168,7 +142,10 @@ def compare_releases(project: Path, old: Source, new: Source) -> MovedNumbers:
     once: dict[tuple[str, str], str] = {}
     for name, how in first.values():
         once.setdefault((name.partition("[")[0], how), name)
-    return MovedNumbers(len(both), {name: how for (_, how), name in once.items()})
+    end = ":" if once else ": none."
+    said = [f"- `{name}`: {how}" for (_, how), name in once.items()]
+    more = [f"- and {len(said) - _SHOWN} more"] if len(said) > _SHOWN else []
+    return [f"Numbers that moved, by {len(both)} cases that upstream computes in both{end}", *said[:_SHOWN], *more]
 
 
 def _is_computed(case: Mapping[str, Any]) -> bool:
@@ -184,8 +161,3 @@ def _compute(found: project_files.ProjectFiles, source: Source, python: str) -> 
         results = parity.run_sides(found, source, fixes, python, Path(folder), ("upstream",))["upstream"]["results"]
     vendored = {file.upstream for file in found.vendored}
     return {name: case for name, case in results.items() if case["module"] in vendored}
-
-
-def _write_row(cells: tuple[str, str, str]) -> str:
-    what, where, why = (cell.replace("|", "\\|").replace("\n", " ") for cell in cells)
-    return f"| {what} | `{where}` | {why} |"

@@ -368,58 +368,40 @@ def rename_own_settings(
         # What stands in a section that takes anything, `reward_kwargs`, is no key of the release.
         return name if any(".".join(parts[:end]) in known for end in range(len(parts), 0, -1)) else None
 
-    texts: dict[str, str] = {}
-    for path, data in sorted(own.items()):
-        text = data.decode(errors="replace")
-        if text.encode() == data and "\r" not in text:
-            texts[path] = text
+    decoded = {path: data.decode(errors="replace") for path, data in sorted(own.items()) if b"\r" not in data}
+    texts = {path: text for path, text in decoded.items() if text.encode() == own[path]}
     places = map_packages(select_below_config({**before, **texts}), MAIN)
     files: dict[str, bytes] = {}
     moved: list[MovedSetting] = []
     for path, text in texts.items():
         found = places.get(path.removeprefix(FOLDER), ())
-        if len(found) != 1:
-            continue
-        try:
-            changed, told = _rename(path, text, found[0], name_of)
-        except UnsupportedYaml:
-            continue
-        if changed != text:
-            files[path] = changed.encode()
+        with suppress(UnsupportedYaml):
+            changed, told = _rename(path, text, found[0], name_of) if len(found) == 1 else (text, [])
+            files |= {path: changed.encode()} if changed != text else {}
             moved += told
     return files, tuple(moved)
 
 
 def _rename(path: str, text: str, package: str, name_of: Callable[[str], str | None]) -> tuple[str, list[MovedSetting]]:
-    document, changed = Document.of(text), text
     # The leading comments belong to no setting.
     leading = takewhile(lambda line: not line.strip() or line.startswith("#"), text.split("\n"))
     head = Document.of("".join(f"{line}\n" for line in leading) + "_: 0\n")
-    gone: list[Key] = []
-    taken: dict[Key, str] = {}  # names that have a value by now
-    told: list[MovedSetting] = []
-    for place, entry in document.entries.items():
-        key = join_key(package, place)
-        name = None if entry.section else name_of(key)
+    document, told = Document.of(text), list[MovedSetting]()
+    places, taken = document.entries, dict[Key, str]()  # as they were; names that have a value by now
+    for place in places:
+        entry, key = document.entries.get(place), join_key(package, place)
+        if entry is None or entry.section:
+            continue
+        name, raw = name_of(key), rename_references(document.raw(entry), name_of)
         inside = make_relative(package, name) if name is not None else None
-        if name is None or inside is None or inside in document.entries:
-            continue
-        if taken.get(inside, entry.value) != entry.value:
-            continue
+        is_free = inside is not None and inside not in places and taken.get(inside, entry.value) == entry.value
         remarks = tuple(line.strip() for line in find_own_remarks(document, entry, head))
-        value = Value(rename_references(document.raw(entry), name_of), entry.indent, "", remarks)
-        written = put(changed, inside, value)
-        if written is not None:
-            changed = written
-            gone.append(place)
-            taken[inside] = entry.value
+        written = put(document.text, inside, Value(raw, entry.indent, "", remarks)) if is_free and inside else None
+        if written is not None and name is not None and inside is not None:
+            document, taken[inside] = Document.of(written), entry.value
+            document = Document.of(undo_edits(document, head, {document.entries[place]: None}, {}))
             told.append(MovedSetting(key, name, entry.shown, path, path))
-    document = Document.of(changed)
-    rewritten = {}
-    for entry in document.entries.values():
-        raw = None if entry.section or entry.path in gone else document.raw(entry)
-        if raw is not None and (now := rename_references(raw, name_of)) != raw:
-            rewritten[entry] = now
-            key = join_key(package, entry.path)
-            told.append(MovedSetting(key, key, now.strip(), path, path, referring=True))
-    return undo_edits(document, head, {document.entries[place]: None for place in gone}, rewritten), told
+        elif raw != document.raw(entry):
+            document = Document.of(undo_edits(document, head, {}, {entry: raw}))
+            told.append(MovedSetting(key, key, raw.strip(), path, path, referring=True))
+    return document.text, told

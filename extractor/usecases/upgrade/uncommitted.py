@@ -14,23 +14,24 @@ from extractor.values.tree import FileKind
 
 def list_uncommitted(
     project: Path, lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], own: Iterable[str] = ()
-) -> tuple[str, ...]:
+) -> tuple[tuple[str, ...], str]:
     """Return the managed files with uncommitted changes, sorted; none outside Git.
 
-    A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits.
-
-    Raises:
-        git.Unanswered: Git does not say, since the repository is another user's or damaged.
+    A file that Git does not know counts where it is not as emitted: nowhere else is there a copy of the edits. Where
+    Git does not say, since the repository is another user's or damaged, the text says why.
     """
     if not git.is_inside(project):
-        return ()
+        return (), ""
     managed = sorted({file.path for file in lock.files if file.kind is not FileKind.HOOK} | {NAME, *own})
     # Named one by one: a directory of checkpoints would take long to go through.
-    index = git.ask(project, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", *managed)
+    try:
+        index = git.ask(project, "--literal-pathspecs", "ls-files", "--stage", "-z", "--", *managed)
+        committed = git.ask(project, "--literal-pathspecs", "ls-tree", "-r", "-z", "HEAD", "--", *managed)
+    except git.GitError as error:
+        return (), str(error)
     if index is None:
-        return ()
+        return (), ""
     staged = {path: fields[1] for path, fields in _parse_entries(index).items()}
-    committed = git.ask(project, "--literal-pathspecs", "ls-tree", "-r", "-z", "HEAD", "--", *managed)
     last = {path: fields[2] for path, fields in _parse_entries(committed or b"").items()}
     found = []
     for path in managed:
@@ -38,9 +39,15 @@ def list_uncommitted(
         if path not in staged and path not in last:
             if data is not None and path != NAME and data != base.get(path):
                 found.append(path)
-        elif staged.get(path) != last.get(path) or not _equals_blob(data, staged.get(path, "")):
+        elif staged.get(path) != last.get(path) or staged.get(path, "") not in _name_blobs(data, staged.get(path, "")):
             found.append(path)
-    return tuple(found)
+    return tuple(found), ""
+
+
+def _name_blobs(data: bytes | None, like: str) -> list[str]:
+    """Return what Git may call a file, whatever its line ends: "" for one that is not there."""
+    digest, sides = sha1 if len(like) == 40 else sha256, () if data is None else (data, data.replace(b"\r\n", b"\n"))
+    return [digest(b"blob %d\0" % len(side) + side).hexdigest() for side in sides] or [""]
 
 
 def _parse_entries(listed: bytes) -> dict[str, list[str]]:
@@ -58,13 +65,3 @@ def _read_data(project: Path, path: str, disk: Mapping[str, FileOnDisk]) -> byte
         return readers.read_bytes(project / path)
     except OSError:
         return None
-
-
-def _equals_blob(data: bytes | None, name: str) -> bool:
-    """Return True if bytes equal a blob, whatever its line ends."""
-    if data is None:
-        return not name
-    digest = sha1 if len(name) == 40 else sha256
-    return any(
-        digest(b"blob %d\0" % len(side) + side).hexdigest() == name for side in (data, data.replace(b"\r\n", b"\n"))
-    )

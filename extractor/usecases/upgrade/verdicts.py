@@ -1,7 +1,7 @@
 """Decide the verdict of each file of an upgrade."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -79,16 +79,12 @@ def read_files_on_disk(project: Path, paths: AbstractSet[str]) -> dict[str, File
         plain = not path.is_symlink()
         try:
             found[name] = FileOnDisk(readers.read_bytes(path), plain)
-        except (FileNotFoundError, NotADirectoryError):
-            if not plain:
-                found[name] = FileOnDisk(None, plain=False)
-        except readers.NotAFile:
-            found[name] = FileOnDisk(None, plain=False)
         except OSError as error:
-            if not plain:
-                found[name] = FileOnDisk(None, plain=False)
+            if plain and isinstance(error, (FileNotFoundError, NotADirectoryError)):
                 continue
-            raise diff.explain_unreadable(name, error) from None
+            if plain and not isinstance(error, readers.NotAFile):
+                raise diff.explain_unreadable(name, error) from None
+            found[name] = FileOnDisk(None, plain=False)
     return found
 
 
@@ -181,7 +177,6 @@ def _decide_gone(
         return [Action(path, Verdict.DELETE, kind, Reason.CARRIED, note="your settings are in other files")]
     place = inputs.successors.get(path)
     come = [new[name] for name in place.paths if name in new] if place is not None else []
-    users = place.importers if place is not None else ()
     successor = come[0] if place is not None and place.same and come else None
     if successor is not None and successor.path not in decided and _is_untouched(successor, inputs):
         merged = _merge_texts(successor.path, base, ours, successor.data, inputs.labels)
@@ -192,27 +187,18 @@ def _decide_gone(
                     successor.path, Verdict.MERGE, successor.kind, Reason.CARRIED, merged.data, f"your edits of {path}"
                 ),
             ]
+    places = ", ".join(file.path for file in come)
     lines = [
         f"{path} with your edits. {inputs.labels.base} had this file, {inputs.labels.theirs} does not.",
         f"Its code came from upstream's {entry.upstream_path}." if entry.upstream_path else "It came from a template.",
-        *_describe_successors(come, users),
+        f"Its part is now in {places}, but your edits cannot be merged automatically."
+        if come
+        else "No file is known to replace it.",
         "Move by hand what you still need, then delete this note and the file beside it.",
     ]
     parked, files = _park(path, base, ours, lines, inputs, decided)
-    note = f"your version is {parked}"
-    if come:
-        more = f" and {len(come) - 2} more" if len(come) > 2 else ""
-        note += f"; its part is now in {', '.join(file.path for file in come[:2])}{more}"
+    note = f"your version is {parked}{f'; its part is now in {places}' if come else ''}"
     return [Action(path, Verdict.ORPHAN, kind, Reason.GONE, note=note, side_files=files)]
-
-
-def _describe_successors(successors: Sequence[File], users: Sequence[str]) -> list[str]:
-    using = [f"It was used by {', '.join(users)}: see what that uses now."] if users else []
-    if not successors:
-        return ["No file is known to replace it.", *using]
-    first, *others = (file.path for file in successors)
-    lines = [f"{first} replaces it, but your edits cannot be merged into it automatically."]
-    return [*lines, *([f"Other parts of it are in {', '.join(others)}."] if others else []), *using]
 
 
 def _park(

@@ -19,7 +19,7 @@ def tree_of(root: Path) -> dict[str, bytes]:
 
 def fates(report: Mapping[str, Any]) -> dict[str, str]:
     """What became of each edit of a report, by file and symbol."""
-    return {f"{item['upstream']}:{item['symbol']}": item["fate"] for item in report["edits"]}
+    return {f"{item['upstream_path']}:{item['symbol']}": item["outcome"] for item in report["edits"]}
 
 
 class Fork:
