@@ -26,12 +26,12 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 # In the order of the help: the module of each, where that has not its name.
-_COMMANDS = "new adopt graft sync status diff outdated upgrade add remove merge verify sbom explain changes"
+_COMMANDS = "new adopt graft sync status diff outdated upgrade add remove merge verify sbom explain graph changes"
 _COMMANDS += " export report plan attack versions"
 _MODULES = {
     **dict.fromkeys(("sync", "status", "diff"), "files"),
     **dict.fromkeys(("outdated", "add", "remove", "merge"), "upgrade"),
-    **dict.fromkeys(("verify", "sbom", "explain", "export"), "contents"),
+    **dict.fromkeys(("verify", "sbom", "explain", "graph", "export"), "contents"),
     **dict.fromkeys(("report", "plan", "attack"), "runs"),
     **dict.fromkeys(("changes", "versions"), "releases"),
     "graft": "adopt",

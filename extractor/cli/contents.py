@@ -1,6 +1,8 @@
-"""`vextract verify`, `explain`, `sbom` and `export`: look into a project, and hand it on."""
+"""`vextract verify`, `explain`, `graph`, `sbom` and `export`: look into a project, and hand it on."""
 
 import os
+from collections import Counter
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -8,6 +10,7 @@ from extractor.cli import output, screen, unfinished
 from extractor.cli.options import From, Offline, Output, Project, Python, argument, option
 from extractor.values.errors import UsageError
 from extractor.values.shell import quote_for_shell
+from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
     from extractor.usecases.verify import Report
@@ -55,6 +58,36 @@ def explain(
                 " what follows is what would be emitted now"
             )
     return screen.Answer(found, sections=[screen.Section(item.lines()) for item in found])
+
+
+@screen.answers
+def graph(
+    path: Project = Path(),
+    verbose: Annotated[bool, option("--verbose,-v", "Every module; without it only the folders.")] = False,
+) -> screen.Answer:
+    """Show the modules by folder, with sizes and imports."""
+    from extractor.usecases.graph import build
+
+    graph = build(*unfinished.open_project(path))
+    between, width = graph.between(), max(map(len, graph.groups), default=0)
+    lines, groups, kinds = [], [], Counter[str]()
+    for group, modules in graph.groups.items():
+        targets = [other for (one, other), _ in between.most_common() if one == group]
+        total = sum(module.lines for module in modules)
+        size = f"{count_noun(len(modules), 'file')}, {total:,} lines"
+        lines.append(f"{group:{width}}  {size:>23}" + (f"  -> {', '.join(targets)}" if targets else ""))
+        for module in modules:
+            kinds[module.kind] += module.lines
+            if verbose:
+                edited = ", edited" if module.edited else ""
+                lines.append(f"  {module.path}  {module.lines:,} lines, {module.kind}{edited}")
+                lines += [f"    -> {', '.join(module.imports)}"] if module.imports else []
+        inside = [{**asdict(module), "imported_by": graph.importers(module.path)} for module in modules]
+        groups.append({"name": group, "lines": total, "modules": inside})
+    told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
+    head = [graph.title, f"{count_noun(len(graph.modules), 'file')}, {kinds.total():,} lines: {told}; tests apart"]
+    head += [] if verbose else ["every module with -v"]
+    return screen.Answer({"title": graph.title, "groups": groups}, head, [screen.Section(lines)])
 
 
 def sbom(path: Project = Path(), file: Output = None) -> None:
@@ -153,6 +186,7 @@ def _answer(root: Path, report: "Report", hint: str, left_out: tuple[str, ...] =
 @screen.answers
 def export(
     path: Project = Path(),
+    to: Annotated[str, option("--to", "Where it goes: verl.")] = "verl",
     out: OutputDir = None,
     settings: Settings = None,
     include: Modules = None,
@@ -166,6 +200,8 @@ def export(
     from extractor.importers import export as exporting
     from extractor.usecases import emitted_files
 
+    if to != "verl":
+        raise UsageError(f"{to}: an export goes to verl", hint="leave --to out")
     folder, locked = unfinished.open_project(path)
     release = locked.options.verl
     target = Path(os.path.abspath(out if out is not None else folder.parent / f"{folder.name}-verl"))  # noqa: PTH100

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated
 
 from extractor.cli import output, screen, unfinished
-from extractor.cli.options import DryRun, From, Offline, Project, argument, describe, option
+from extractor.cli.options import DryRun, From, Json, Offline, Project, argument, describe, option
 from extractor.values.errors import UsageError
 from extractor.values.wording import count_noun
 
@@ -97,7 +97,10 @@ def status(
 _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
 
 
-def diff(path: Annotated[Path | None, argument("PATH", "The project, or a file or directory in it.")] = None) -> None:
+def diff(
+    path: Annotated[Path | None, argument("PATH", "The project, or a file or directory in it.")] = None,
+    json: Json = False,
+) -> None:
     """Show your edits against what was emitted.
 
     The diff is in the format of `patch -p1` and `git apply`. Without PATH it is that of the project around you.
@@ -117,7 +120,9 @@ def diff(path: Annotated[Path | None, argument("PATH", "The project, or a file o
     unfinished.warn_of_conflicts(root)
     locked = lock.read(root)
     found = list_edits(root, locked, base.read(root, locked), ["." if path is None else inside])
-    if found:
+    if json:
+        output.print_json([{"path": name, "diff": diff.decode(errors="replace")} for name, diff in found.items()])
+    elif found:
         _show_diff(b"".join(found.values()))
     else:
         output.print_note("no edits")
