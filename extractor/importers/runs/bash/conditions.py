@@ -5,7 +5,7 @@ from pathlib import Path
 
 from extractor.importers.runs.bash import arithmetic
 from extractor.importers.runs.bash.state import ShellState
-from extractor.importers.runs.bash.words import WordExpander, matches
+from extractor.importers.runs.bash.words import WordExpander
 from extractor.importers.runs.placeholders import find_unknowns
 
 _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
@@ -66,18 +66,15 @@ class _Test:
             if find_unknowns(text) == (name,) and name not in self._state.variables and "$" not in name:
                 text = ""  # as in `${X:-}`: what nothing has set is empty, and --set sets it
             return None if find_unknowns(text) else bool(text) is (sign == "-n")
-        if sign == "-v":
-            return None if find_unknowns(text) else text in self._state.variables
         found = self._state.found(text) if sign in _OF_FILES else None
         return None if found is None else _OF_FILES[sign](found)  # it may be on the machine of the run
 
     def _evaluate_binary(self, left: str, sign: str, word: str) -> bool | None:
-        is_pattern = not self._expanded and sign in ("=", "==", "!=")
-        right = self._expand.pattern(word) if is_pattern else self._read_text(word)
+        right = self._read_text(word)
         if find_unknowns(left) or find_unknowns(right):
             return None
         if sign in ("=", "==", "!="):
-            same = matches(left, right) if is_pattern else left == right
+            same = left == right if self._expanded else self._expand.matches(left, word)
             return None if same is None else same is (sign != "!=")
         if sign not in _NUMBERS:
             return None

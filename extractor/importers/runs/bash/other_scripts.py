@@ -40,22 +40,13 @@ def source(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool
         state.arguments = kept
 
 
-def start(words: Sequence[str], line: int, environment: Mapping[str, str], state: ShellState, run: Run) -> bool:
-    """Read `bash -c TEXT` and return True; note other shell scripts."""
-    if words[0] in _PRINTS:
-        return False
-    shell = next((place for place, word in enumerate(words) if _SHELL.fullmatch(word)), None)
-    rest = words[shell + 1 :] if shell is not None else ()
-    if len(rest) > 1 and re.fullmatch(r"-[a-z]*c", rest[0]) and find_unknowns(rest[1]) != (rest[1][1:-1],):
-        with state.apart(environment):
-            state.arguments = list(rest[3:])
-            _read(rest[1], state.file, line, state, run)
-        return True
-    script = next((word for word in words if _SCRIPT.fullmatch(word)), None)
-    if script is not None or shell is not None:
-        what = make_readable(script) if script is not None else f"what `{words[shell or 0]}` runs"
+def note_script(words: Sequence[str], line: int, state: ShellState) -> None:
+    """Note a shell script that a command starts."""
+    shell = next(filter(_SHELL.fullmatch, words), None)
+    script = next(filter(_SCRIPT.fullmatch, words), None)
+    if words[0] not in _PRINTS and (script or shell):
+        what = make_readable(script) if script else f"what `{shell}` runs"
         state.note(line, f"{what} is not read: pass it instead if it launches the run")
-    return False
 
 
 def _read(text: str, file: str, line: int, state: ShellState, run: Run) -> bool | None:

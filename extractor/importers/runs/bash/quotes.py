@@ -54,8 +54,6 @@ def find_end(text: str, at: int, quoted: bool = False, depth: int = 0) -> int:
         return min(at + 2, len(text))
     if mark == "$":
         return _end_expansion(text, at, quoted, depth)
-    if mark == "\ue000":  # what is not known, in a text that is read a second time
-        return text.find("\ue001", at) + 1 or len(text)
     if mark == "`":
         return _find_mark(text, at, at + 1, "`", escapes=True)
     if mark == "'" and not quoted:

@@ -3,7 +3,6 @@
 import itertools
 import re
 from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
 from typing import Literal
 
 from extractor.importers.runs.bash import arithmetic
@@ -29,8 +28,7 @@ _CASES: dict[str, Callable[[str], str]] = {
     "^": lambda text: text[:1].upper() + text[1:],
     ",": lambda text: text[:1].lower() + text[1:],
 }
-_EXTENDED = re.compile(r"(?<!\\)[?*+@!]\(|\[:\w+:\]")
-_MOST_STARS, _LONGEST = 4, 2_000
+_WILD = {"*", "?", "["}
 
 
 class WordExpander:
@@ -47,9 +45,7 @@ class WordExpander:
 
     def expand(self, raw: str) -> list[str]:
         """Return the words that a word expands to."""
-        plain = (
-            "".join("_" if piece[0] in "\\'\"$`\ue000" else piece for piece in split_pieces(raw)) if "{" in raw else ""
-        )
+        plain = "".join("_" if piece[0] in "\\'\"$`" else piece for piece in split_pieces(raw)) if "{" in raw else ""
         return [make_unknown(raw)] if _BRACES.search(plain) else self._split_fields(raw)
 
     def text(self, raw: str) -> str:
@@ -57,16 +53,12 @@ class WordExpander:
         text = " ".join("".join(piece for piece, _ in group) for group in _split_words(self._split_pieces(raw)))
         return self._check_text(self._expand_home(raw, text))
 
-    def document(self, text: str) -> str:
-        """Expand a here-document's text."""
-        return self._check_text(
-            "".join(piece if kind != "end" else " " for piece, kind in self._split_pieces(text, True))
-        )
-
-    def pattern(self, raw: str) -> str:
-        """Return a pattern with its quoted characters escaped."""
-        pieces = self._split_pieces(raw)
-        return "".join(escape_pattern(piece) if kind == "quoted" else piece for piece, kind in pieces)
+    def matches(self, text: str, raw: str) -> bool | None:
+        """Tell whether a text matches a pattern: a word or `*`; None if unknown."""
+        pattern = self.text(raw)
+        if raw == "*" or find_unknowns(text) or find_unknowns(pattern) or not _WILD.isdisjoint(split_pieces(raw)):
+            return True if raw == "*" else None
+        return text == pattern
 
     def value(self, raw: str) -> Value:
         """Expand an assigned text or array."""
@@ -106,8 +98,6 @@ class WordExpander:
                 if kind != "expanded":
                     current = (current or "") + text
                     continue
-                if text and self._state.value("IFS") is not None:
-                    text = make_unknown("what IFS splits")
                 fields = split_fields(text)
                 if current is not None and text[:1].isspace():
                     words.append(current)
@@ -144,7 +134,7 @@ class WordExpander:
                 for text, kind in self._expand(piece, quoted):
                     yield text, "quoted" if quoted and kind == "expanded" else kind
             else:
-                yield piece, "quoted" if quoted or piece[0] == "\ue000" else "plain"
+                yield piece, "quoted" if quoted else "plain"
 
     def _read_string(self, inner: str) -> Iterator[_Piece]:
         found = list(self._split_pieces(inner, True))
@@ -252,8 +242,7 @@ class WordExpander:
     def _join_several(self, items: Sequence[str] | str, as_one: bool) -> Iterator[_Piece]:
         items = [items] if isinstance(items, str) else items
         if as_one:
-            is_plain = self._state.value("IFS") is None
-            yield " ".join(items) if is_plain else make_unknown("what IFS joins"), "expanded"
+            yield " ".join(items), "expanded"
             return
         for place, item in enumerate(items):
             if place:
@@ -266,16 +255,3 @@ def _split_words(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
     for is_end, group in itertools.groupby(pieces, lambda piece: piece[1] == "end"):
         if not is_end:
             yield list(group)
-
-
-def escape_pattern(text: str) -> str:
-    """Return a pattern that matches only this text."""
-    return re.sub(r"([\\*?\[\]()|!+@])", r"\\\1", text)
-
-
-def matches(text: str, pattern: str) -> bool | None:
-    """Tell whether a text matches; None if the pattern is unsupported."""
-    if pattern.count("*") > _MOST_STARS or max(len(text), len(pattern)) > _LONGEST or _EXTENDED.search(pattern):
-        return None
-    escaped = re.sub(r"\\(.)", lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], pattern, flags=re.S)
-    return fnmatchcase(text, escaped.replace("[^", "[!"))
