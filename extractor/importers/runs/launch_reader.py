@@ -64,7 +64,7 @@ def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
         )
     reading, launches = _read_where_started(path, text, around)
     if not launches:
-        raise _explain_no_launch(path, text, reading, around)
+        raise _explain_no_launch(path, text, reading)
     command, module, arguments = launches[0]
     if module.removesuffix(".py").endswith("main_prime"):
         raise UsageError(f"{path}:{command.line}: verl's recipe for PRIME is not read", hint=PRIME)
@@ -140,7 +140,7 @@ def _read_where_started(path: Path, text: str, around: ReadOptions) -> tuple[Scr
         launches = [
             (command, *found)
             for command in reading.commands
-            if (found := find_program(command.words)) is not None and not trl.is_launch(command.words, places)
+            if (found := find_program(command.words)) is not None and not trl.is_launch(command.words)
         ]
         words = {word.partition("=")[2] or word for command, _, _ in launches[:1] for word in command.words}
         count = sum(word.startswith(f"{folder}/") and readers.is_there(Path(word)) for word in words)
@@ -151,10 +151,10 @@ def _read_where_started(path: Path, text: str, around: ReadOptions) -> tuple[Scr
     return best[1:]
 
 
-def _explain_no_launch(path: Path, text: str, reading: ScriptReading, around: ReadOptions) -> UsageError:
+def _explain_no_launch(path: Path, text: str, reading: ScriptReading) -> UsageError:
     """Return the error for a script that starts nothing of verl's."""
     for command in reading.commands:
-        if trl.is_launch(command.words, around.places.change_directory(command.environment.get("PWD", ""))):
+        if trl.is_launch(command.words):
             return trl.refuse(f"{path}:{command.line}")
     what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
     hint = f"{_SCRIPT}; of another program that Hydra configures, what `--cfg job --resolve > run.yaml` writes"

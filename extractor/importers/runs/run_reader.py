@@ -80,12 +80,10 @@ def _read(path: Path, around: ReadOptions) -> Run:
     if path.suffix in (".yaml", ".yml", ".json"):
         return _read_yaml(path, text, around)
     if path.suffix in (".py", ".ipynb"):
-        if trl.is_training(text):
-            raise trl.refuse(path)
         raise UsageError(
             f"{path}: programs and notebooks are not read",
             hint="pass a bash script with its command; if Hydra configures it, append `--cfg job --resolve > run.yaml` "
-            "to the command, and pass run.yaml",
+            "to the command, and pass run.yaml; of TRL's trainer, its settings as YAML",
         )
     return _read_words(path, text) or launch_reader.read_launch(path, read_pasted_script(text), around)
 
