@@ -62,7 +62,7 @@ def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
             f"{path}: `vextract export` wrote it, without the settings that verl has no key for",
             hint="go on with the project that it was made from: a copy of its folder has everything",
         )
-    reading, launches = _read_where_started(path, text, around)
+    reading, launches = _read_launches(path, text, around)
     if not launches:
         raise _explain_no_launch(path, text, reading)
     command, module, arguments = launches[0]
@@ -129,26 +129,14 @@ def _find_python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
     return (rest[0], rest[1:]) if rest else None
 
 
-def _read_where_started(path: Path, text: str, around: ReadOptions) -> tuple[ScriptReading, _Launches]:
-    """Read a script from the folder where most paths exist."""
+def _read_launches(path: Path, text: str, around: ReadOptions) -> tuple[ScriptReading, _Launches]:
+    """Read a script as if started in its checkout, if it asks where it is."""
     places = around.places
-    best: tuple[int, ScriptReading, _Launches] | None = None
-    guessed = not places.is_said and re.search("PWD|pwd", text) is not None
-    for folder in places.folders if guessed else places.folders[:1]:
-        environment = {"PWD": str(folder), **around.environment}
-        reading = read_script(text, str(path), around.given, environment, (), places.within)
-        launches = [
-            (command, *found)
-            for command in reading.commands
-            if (found := find_program(command.words)) is not None and not trl.is_launch(command.words)
-        ]
-        words = {word.partition("=")[2] or word for command, _, _ in launches[:1] for word in command.words}
-        count = sum(word.startswith(f"{folder}/") and readers.is_there(Path(word)) for word in words)
-        count += any(readers.is_there(folder / find_program_file(module)) for _, module, _ in launches[:1])
-        if best is None or count > best[0]:
-            best = count, reading, launches
-    assert best is not None
-    return best[1:]
+    folder = places.start if re.search("PWD|pwd", text) else places.folders[0]
+    environment = {"PWD": str(folder), **around.environment}
+    reading = read_script(text, str(path), around.given, environment, (), places.within)
+    commands = [command for command in reading.commands if not trl.is_launch(command.words)]
+    return reading, [(item, *found) for item in commands if (found := find_program(item.words)) is not None]
 
 
 def _explain_no_launch(path: Path, text: str, reading: ScriptReading) -> UsageError:
