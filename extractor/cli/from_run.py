@@ -32,7 +32,7 @@ _OPTIONS: dict[str, Any] = {
         list[str] | None,
         option(
             "--set VAR=VALUE",
-            "A variable of the run's script, or its argument (1=VALUE), or @FILE of such lines; repeatable.",
+            "A variable of the run's script, or its argument (1=VALUE); repeatable.",
         ),
     ],
     "config_dir": Annotated[

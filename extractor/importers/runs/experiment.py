@@ -23,9 +23,6 @@ from extractor.values.manifest import Manifest
 GENERATIVE = ("reward_router_address", "reward_model_tokenizer")
 # Loggers of the feature `trackers`.
 SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
-# Variables that an error names, with what they are in.
-_SHOWN = 6
-_DATE = re.compile(r"\$\(date\b[^()]*\)")
 _MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")  # 0.7.0 has a third
 _OFFLOAD = re.compile(
     r"(actor_rollout_ref\.(actor|ref)|critic\.model)\.fsdp_config\.(param_offload|optimizer_offload|offload_policy)"
@@ -116,8 +113,6 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
         names = find_unknowns(value)
         if key in SUPPLIED and not any(re.fullmatch(r"\w+", name) for name in names):
             continue  # what a command prints, a person hands to main.py
-        if names and all(map(_DATE.match, names)) and not _DATE.fullmatch(make_readable(str(value))):
-            continue  # a name or a path, which is new each time
         for name in names if not is_about_where(key) and key not in aside else ():
             missing.setdefault(name, []).append(key)
     for item in run.overrides:
@@ -126,18 +121,15 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
     if not missing:
         return
     shown = [f"{make_readable(make_unknown(name))} (in {', '.join(sorted(missing[name]))})" for name in sorted(missing)]
-    more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
     names_to_set: list[str] = []
     for name in sorted(missing):
         is_sum = name.startswith("$((") and "$(" not in name[3:]
         found = re.findall(r"[A-Za-z_]\w*", name) if is_sum else [name if re.fullmatch(r"\w+", name) else "VAR"]
         names_to_set += [one for one in found if one not in names_to_set]
     hint = " ".join(f"--set {name}=..." for name in names_to_set)
-    if more:
-        hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names_to_set)}"
     if "VAR" in names_to_set:
         hint += "  (set the variable that the command's output is assigned to)"
-    raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
+    raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown)}", hint=hint)
 
 
 def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:

@@ -199,7 +199,6 @@ class MatchedRun:
             lambda project: easyr1.take_rewards(project, run.scoring_function),
             lambda project: easyr1.take_prompts(project, run.prompt_template),
             managers.take_named,
-            named.take_modules,
             named.take_tools,
             put_aside if self.keeps_unknown else lambda project: CopyResult(project.tree),
             lambda project: managers.take_unnamed(project, run.program, before),
@@ -208,6 +207,7 @@ class MatchedRun:
             remarks += taken.remarks
             places += taken.places
             project = replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
+        remarks += named.remark_on_modules(project)
         remarks += own_verl.remark_on_changed(project, tuple(places), is_adopted=is_adopted)
         left = [key for key in managers.list_not_taken(project) if key not in before]
         why = "its reward manager takes no such argument"

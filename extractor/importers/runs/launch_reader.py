@@ -37,9 +37,9 @@ VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer"
 # Where programs of that name have trainers of their own.
 _VARIANT = re.compile(r"(?:recipe|verl.experimental)\W")
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
-_CHOICE = re.compile(r"\+{0,2}([\w/]+)(?:@[\w.]+)?=([\w/-]+|\[[\w/,\s-]+\])")
+_CHOICE = re.compile(r"\+{0,2}([\w/]+)(?:@[\w.]+)?=([\w/-]+)")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
-_OF_VERL, _OF_A_PACKAGE, _CONFIG = "ppo_trainer.yaml", "pkg://", "verl/trainer/config"
+_OF_VERL, _CONFIG = "ppo_trainer.yaml", "verl/trainer/config"
 # How many folders above the option of a group verl's config may lie.
 _DEEPEST = 4
 _CORRECT = "correct the file"
@@ -248,9 +248,6 @@ def _find_module_config(module: str, places: RunFolders) -> tuple[str, list[Path
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
             given = {item.arg: item.value.value for item in node.keywords if isinstance(item.value, ast.Constant)}
             name, folder = str(given.get("config_name", name)), str(given.get("config_path", folder))
-    if folder.startswith(_OF_A_PACKAGE):
-        inner = folder.removeprefix(_OF_A_PACKAGE).replace(".", "/")
-        return name.removesuffix(".yaml"), [place / inner for place in places.folders]
     return name.removesuffix(".yaml"), [file.parent / folder]
 
 
@@ -303,11 +300,9 @@ def _refuse_choice(word: str, folders: Sequence[Path], script: Path) -> None:
         UsageError: it does.
     """
     found = _CHOICE.fullmatch(word)
-    if found is None:
-        return
-    for option in filter(None, re.split(r"[\[\],\s]+", found[2])):
-        if not all(map(_is_verls, filter(Path.is_file, _list_candidates(find_file(found[1], option), folders)))):
-            raise UsageError(f"{script}: {word} chooses a config of its own, which is not read", hint=RESOLVED)
+    files = [] if found is None else _list_candidates(find_file(found[1], found[2]), folders)
+    if not all(map(_is_verls, filter(Path.is_file, files))):
+        raise UsageError(f"{script}: {word} chooses a config of its own, which is not read", hint=RESOLVED)
 
 
 def _list_candidates(path: str, folders: Sequence[Path]) -> list[Path]:

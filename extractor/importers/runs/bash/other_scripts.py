@@ -28,9 +28,7 @@ def source(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool
     except OSError:
         text = None
     if file is None or text is None:
-        state.note(
-            line, f"{make_readable(words[-1])} is not read: set what it sets with --set VAR=VALUE, or --set @FILE"
-        )
+        state.note(line, f"{make_readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
         return None
     kept = state.arguments
     state.arguments = list(words[2:]) or kept

@@ -13,7 +13,7 @@ from extractor.importers.config import templates
 from extractor.importers.config.templates import read_table
 from extractor.importers.python_text import definitions
 from extractor.importers.python_text.module_imports import Name, list_top_names, rewrite_imports
-from extractor.importers.runs.copied_code.modules import PYEXT, PYEXT_NAME, PYEXT_NEEDS, SCORERS, Modules
+from extractor.importers.runs.copied_code.modules import PYEXT, PYEXT_NAME, PYEXT_NEEDS, Modules
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
@@ -22,8 +22,6 @@ from extractor.values.modules import name_module
 from extractor.values.tree import FileKind, Tree
 
 FOLDER = "from_run"
-# More modules of verl than this, its scorers aside, are no helpers of a function.
-_MOST = 40
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
 # The module that copies import in the place of pyext.
 _PYEXTS_PLACE = "runtime_module"
@@ -40,13 +38,11 @@ class Copied:
     Attributes:
         text: With its imports redirected.
         missing: What it needs and cannot have, each with why.
-        is_part: Whether only what the project calls was copied, since the rest cannot be had.
         packages: What it imports that a project does not require.
     """
 
     text: str = field(repr=False)
     missing: tuple[str, ...]
-    is_part: bool
     packages: tuple[str, ...]
 
 
@@ -85,7 +81,7 @@ class Copying:
         self._modules = Modules(source, places)
         self._vendored = dict(_map_vendored(tree))
         self._required = _list_required_modules(tree)
-        self._gathered = self._before = _Gathered()
+        self._gathered = _Gathered()
         self._own_of_verl: str | None = None
         # What the file that was asked for is called as a module.
         self._itself = ""
@@ -109,7 +105,7 @@ class Copying:
         *,
         only_part: bool = False,
     ) -> Copied:
-        """Copy a file, or the part the roots need if necessary.
+        """Copy a file, or the part that its roots need.
 
         Args:
             text: Of the file.
@@ -123,21 +119,12 @@ class Copying:
         """
         self._own_of_verl = own
         self._gathered.packages.clear()
-        self._before = self._gathered.copy()
         self._itself = "" if place is None else self._modules.name_of(place)
         whole = definitions.drop_launch(text)
-        part = definitions.cut_needed_part(whole, roots)
-        used = part if only_part else self._drop_unused(whole, self._itself, roots)
+        used = self._drop_unused(whole, self._itself, roots)
+        used = definitions.cut_needed_part(whole, roots) if only_part else used
         copied, missing = self._redirect_imports(used, "", is_package=False)
-        is_part = bool(missing) and not only_part and part != whole
-        if is_part:
-            self.undo()
-            copied, missing = self._redirect_imports(part, "", is_package=False)
-        return Copied(copied, tuple(missing), is_part, tuple(sorted(self._gathered.packages)))
-
-    def undo(self) -> None:
-        """Discard what the last copy has gathered."""
-        self._gathered = self._before.copy()
+        return Copied(copied, tuple(missing), tuple(sorted(self._gathered.packages)))
 
     def _drop_unused(self, text: str, module: str, roots: Collection[str], *, is_package: bool = False) -> str:
         """Return a module's text without unused imports that have no effect."""
@@ -216,7 +203,7 @@ class Copying:
         if module == "verl":  # it reads files that lie beside it, and imports much that needs Ray
             return f"{module}{f'.{inner}' if inner else ''}: no project has the whole of verl"
         wanted = {inner} if inner is not None else set(attributes)
-        if any(self._modules.is_of_checkout(module, item) for item in wanted or (None,)):
+        if self._modules.is_of_checkout(module):
             return self._copy_module(module, inner, wanted)
         if module not in self._modules.index:
             return f"{module}: this release of verl has no such module"
@@ -228,10 +215,10 @@ class Copying:
             gone = _list_methods(self._modules.index[module], inner) - _list_methods(known, inner)
             if wanted <= known.bindings.keys() and not gone & set(inherited):
                 return place, inner
-        return self._take(module, wanted) or (self._name_copy(module), inner)
+        return self._copy_module(module, inner, wanted)
 
     def _copy_module(self, module: str, inner: str | None, wanted: Collection[str]) -> _Place | str:
-        """Copy a checkout module; return a name's place or the problem."""
+        """Copy a module; return a name's place or the problem."""
         problem = self._take(module, wanted) or self._modules.lacks(module, inner)
         return problem or (self._name_copy(module), inner)
 
@@ -246,8 +233,6 @@ class Copying:
         wanted = frozenset({*names, *taken.get(module, ())})
         if found is None:
             return f"{module}: no such module"
-        if sum(not name.startswith(SCORERS) for name in taken) >= _MOST:
-            return f"{module}: more than {_MOST} modules hang on it"
         before, (text, is_package) = self._gathered.copy(), found
         if "*" not in wanted:
             text = self._drop_unused(text, module, wanted, is_package=is_package)

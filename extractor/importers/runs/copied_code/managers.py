@@ -8,7 +8,6 @@ source of data that the run's release does not.
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
 from typing import Any, NamedTuple
 
 from extractor.importers.config import templates
@@ -16,7 +15,6 @@ from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER
 from extractor.importers.python_text.definitions import (
     drop_decorators,
     list_registered_by,
-    list_required_arguments,
     map_methods,
 )
 from extractor.importers.runs.copied_code import own_verl
@@ -35,14 +33,11 @@ TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 # What a run hands to the class besides what verl does.
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 _REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
-_MOST = 4  # classes of one name that are tried
 _FOLDER = f"{SCORERS.replace('.', '/')}/"
 _SCORERS = f"{_FOLDER}__init__.py"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
 # How a class falls back to a function of its own.
 _HAS_ITS_OWN = re.compile(r"self\.compute_score = compute_score or (\w+)")
-# What a function that scores is given.
-_OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
 _REWARD, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which a class that no registry has is registered.
 _OF_THE_RUN = "of_the_run"
@@ -95,14 +90,11 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
     if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
-    refused: list[Remark] = []
-    for place, cls in islice(_find_registered(name, project), _MOST):
+    for place, cls in _find_registered(name, project):
         copying = project.copying()
         copied = _copy_file(copying, f"from {copying.name_module(place)} import {cls}\n", cls)
         if copied is None or copied.missing or any("/registry.py" in path for path in copying.files):
-            why = "; ".join(copied.missing if copied else ()) or "it is no Python, or has a registry of its own"
-            refused.append(Remark(key, name, "to do", f"{place} has it, and cannot be imported here: {why}"))
-            continue
+            continue  # it stays unknown, which is said of any such name
         imports = f"from {copied.text.split()[1]} import {cls}"
         text = templates.render("registered_manager.py", name=name, place=place, imports=imports, cls=cls)
         pattern = rf"\w*register\w*\('(?:{'|'.join(map(re.escape, sorted(known)))})'\)"
@@ -110,7 +102,7 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
         tree = project.add_hooks({f"{target}.py": text, **files}, {target: IMPORTED_BY})
         remarks = remark_on_copy(key, name, place, f"{project.package}/{target}.py", copied)
         return CopyResult(tree, remarks, places=(place,))
-    return CopyResult(project.tree, refused[:1])
+    return CopyResult(project.tree)
 
 
 def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]) -> CopyResult:
@@ -253,13 +245,6 @@ def _copy_function(found: _Scorer, project: TargetProject) -> CopyResult:
     text = templates.render("verl_reward.py", place=found.path, imports=copied.text.strip(), name=found.name)
     tree = project.add_hooks({f"{_REWARD}.py": text, **copying.files}, {})
     remarks = remark_on_copy(found.key, None, found.what, hook, copied)
-    functions = [node for node in readers.parse_python_or_nothing(found.text).body if isinstance(node, ast.FunctionDef)]
-    asked = {
-        name for node in functions if node.name == found.name for name in list_required_arguments(node)
-    } - _OF_A_ROW
-    if asked:
-        why = f"{found.name} takes {', '.join(sorted(asked))}, which {hook} is to hand over"
-        remarks.append(Remark(found.key, None, "to do", why))
     settings: dict[str, Any] = {found.key: hook}
     named = f"{found.key.removesuffix('path')}name"
     if named in project.settings:  # null, of a run that names no function

@@ -33,7 +33,6 @@ class Modules:
     def __init__(self, source: Source, places: RunFolders) -> None:
         self.index = Index(source)
         self.places = places
-        self._changed: set[str] = set()  # of verl's, taken from the checkout, which has more in them
         self._texts: dict[str, tuple[str, bool] | None] = {}
         self._known: dict[str, Module] = {}
 
@@ -44,7 +43,7 @@ class Modules:
         return self._texts[module]
 
     def _read(self, module: str) -> tuple[str, bool] | None:
-        if module in self.index and not self.is_of_checkout(module, None):
+        if module in self.index and not self.is_of_checkout(module):
             return self.index[module].source, self.index[module].is_package
         file = self.find_file(module)
         if file is None:
@@ -68,20 +67,12 @@ class Modules:
         """Tell whether verl or the checkout has a module so named."""
         return name in self.index or self.find_file(name) is not None
 
-    def is_of_checkout(self, module: str, name: str | None) -> bool:
-        """Tell whether only the checkout has a module, name or scorer."""
+    def is_of_checkout(self, module: str) -> bool:
+        """Tell whether only the checkout has a module, or a scorer as it is there."""
         file = self.find_file(module)
-        if file is None or module not in self.index or module in self._changed:
+        if file is None or module not in self.index:
             return file is not None
-        known = self.index[module]
-        if module.startswith(SCORERS):
-            return readers.read_text(file) != known.source
-        if name in (None, "*", *known.bindings, *known.imports):
-            return False
-        self._changed.add(module)
-        self._texts.pop(module, None)
-        self._known.pop(module, None)
-        return True
+        return module.startswith(SCORERS) and readers.read_text(file) != self.index[module].source
 
     def parsed(self, module: str) -> Module:
         """Return a module, or an empty one if there is none."""
@@ -97,11 +88,6 @@ class Modules:
                 break
             known = self.index[module]
             found = known.imports.get(name) if name not in known.bindings else None
-            is_known = name in known.bindings or name in known.imports
-            stars = [] if is_known else [star for star in known.stars if star in self.index]
-            star = next((star for star in stars if name in self.index[star].bindings), None)
-            if star is not None:
-                return star, name
             if found is None or found.name is None or not found.module.startswith("verl"):
                 break
             module, name = found.module, found.name

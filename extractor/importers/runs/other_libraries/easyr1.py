@@ -25,12 +25,7 @@ from extractor.values.configtree.compose import apply, read_mapping, read_yaml
 from extractor.values.errors import UsageError
 
 MODULE = "verl.trainer.main"
-_ACTOR, _CRITIC, _ROLLOUT, _MODEL = (
-    "actor_rollout_ref.actor",
-    "critic",
-    "actor_rollout_ref.rollout",
-    "actor_rollout_ref.model",
-)
+_ACTOR, _CRITIC, _ROLLOUT = "actor_rollout_ref.actor", "critic", "actor_rollout_ref.rollout"
 _TABLE = read_table("easyr1")
 _NAMES: Mapping[str, str] = _TABLE["names"]
 _OF_BOTH: Mapping[str, str] = _TABLE["of_both"]
@@ -45,11 +40,10 @@ _TO_DO = {
     "data.val_files": ROWS,
     **dict.fromkeys((_REWARD, _SCORE, _SCORER), "not here: pass the launch script of its checkout, or say --cwd"),
 }
-_TEMPLATE = "data.override_chat_template"
 _PROMPT, _SYSTEM, _ANSWER = "data.format_prompt", "data.system_prompt", "data.answer_key"
 _NOWHERE = {
     _PROMPT: "not here: put what the template adds into the prompts",
-    _TEMPLATE: "not here: put the template into the model's directory",
+    "data.override_chat_template": "not read: put the template into the model's directory",
 }
 _OF_ITS_WORKERS = re.compile(r"worker\.(?:actor|rollout|ref|critic|reward)\.\w")
 
@@ -91,27 +85,21 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
-def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) -> TranslatedRun:
+def translate_config(body: Mapping[str, Any], places: RunFolders) -> TranslatedRun:
     """Translate an EasyR1 config to verl overrides, with remarks.
 
     Args:
         body: Nested.
-        places: Where the run may have been started from; None: not known.
+        places: Where the run may have been started from.
     """
     stated = {_TABLE["earlier"].get(key, key): value for key, value in flatten(body).items()}
     whole = {**_TABLE["defaults"], **stated}
     found = {**dict(_name_choices(whole)), **_locate_kl(whole), **_derive_settings(whole)}
-    if places is None:
-        return TranslatedRun(write_overrides(found), tuple(_list_remarks(stated, ())))
     scored_by, written, done = _find_scorer(stated, places), _read_prompt_text(stated, places), list[str]()
     if scored_by is not None:
         done += [key for key in stated if key.startswith("worker.reward.")]
     if written is not None:
         done += [_PROMPT, _SYSTEM, _ANSWER]
-    template = places.find_like(str(stated.get(_TEMPLATE) or "."))
-    if template is not None:
-        found[f"{_MODEL}.custom_chat_template"] = readers.read_text(template)
-        done.append(_TEMPLATE)
     return TranslatedRun(write_overrides(found), tuple(_list_remarks(stated, done)), scored_by, written)
 
 
