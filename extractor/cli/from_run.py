@@ -92,8 +92,7 @@ def _request(offline: bool, *, from_verl_run: Path | None, run_verl: str | None,
 def describe(settled: "ImportedProject") -> screen.Answer:
     """Say what is not as it was in the run."""
     from extractor.importers.runs.placeholders import make_readable
-    from extractor.importers.runs.report import FILE, FIRST, TITLES
-    from extractor.importers.runs.unsupported_keys import KEPT
+    from extractor.importers.runs.report import FILE, FIRST, KEPT, TITLES
 
     lines: dict[str, list[str]] = {what: [] for what in TITLES}
     for item in settled.remarks:

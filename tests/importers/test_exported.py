@@ -17,7 +17,7 @@ from extractor.importers import export
 from extractor.importers.config.keys import map_key
 from extractor.importers.config.project import map_overrides
 from extractor.importers.config.release import CONFIG, ReleaseConfig, VerlDefaults
-from extractor.importers.export import Export, KeyStatus, checks
+from extractor.importers.export import Export, KeyStatus, changes
 from extractor.usecases import new
 from extractor.values.configtree import BadOverride, parse_override, write_override
 from extractor.values.options import Options
@@ -106,7 +106,7 @@ def test_a_project_as_it_is_made_is_the_same_experiment() -> None:
         target = ReleaseConfig.of(source_of(release))
         defaults = VerlDefaults.of(target)
         keys = [map_key(key, value, target, defaults, {}) for key, value in defaults_of_a_project(release).items()]
-        told = [text for text in checks.list_lost_settings(keys) if not text.startswith("reward.reward_kwargs ")]
+        told = [text for text in changes.list_lost_settings(keys) if not text.startswith("reward.reward_kwargs ")]
         assert told == [], release  # those of a reward manager an adapter takes along
 
 

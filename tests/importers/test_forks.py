@@ -13,10 +13,10 @@ from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.runs import experiment, release_match, report, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.other_libraries import easyr1, trl
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.importers.runs.run_reader import read_run
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
 from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError

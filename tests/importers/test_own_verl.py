@@ -9,7 +9,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from extractor.importers.runs import setting_repairs as choices
-from extractor.importers.runs.copied_code import managers, own_verl
+from extractor.importers.runs.copied_code import managers
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.values.fingerprint import fingerprint, load_upstream_files
@@ -102,12 +102,12 @@ def test_changed_files_are_named_in_one_line(tmp_path: Path) -> None:
     source = source_of("0.4.0")
     texts = {path: source.read(path) for path in (ACTOR, LOSSES, GSM8K)}
     places = checkout(tmp_path, **texts)
-    assert own_verl.remark_on_changed(recipient(TREE, places, {}), ()) == []
+    assert managers.remark_on_changed(recipient(TREE, places, {}), ()) == []
     said = {path: f"{text}\nFURTHER = 1\n" for path, text in texts.items()}
     places = checkout(tmp_path, **said, **{"verl/trainer/ppo/own.py": "A = 1\n"})
     project = recipient(TREE, places, {})
-    assert sorted(own_verl.find_changed(project)) == sorted(texts)
-    (remark,) = own_verl.remark_on_changed(project, ("verl/utils/reward_score/",))
+    assert sorted(managers.find_changed(project)) == sorted(texts)
+    (remark,) = managers.remark_on_changed(project, ("verl/utils/reward_score/",))
     assert remark.what == "not carried over"
     assert "trainer/ppo/core_algos.py, workers/actor/dp_actor.py" in remark.why
     assert "gsm8k" not in remark.why
@@ -156,7 +156,7 @@ def test_the_class_of_a_program_that_scores_all_by_a_function_of_its_own(tmp_pat
 
 def test_what_a_programs_manager_uses_counts() -> None:
     def of_manager(text: str) -> str:
-        manager = own_verl.find_program_managers(ast.parse(text))
+        manager = managers.find_program_managers(ast.parse(text))
         assert manager is not None
         return fingerprint(manager)
 
@@ -232,8 +232,8 @@ def test_of_a_programs_managers_the_last_is_what_trains() -> None:
         "            found = Watches(num_examine=0, kind=kind)\n"
         "    Elsewhere(num_examine=1)\n"
     )
-    assert own_verl.find_program_classes(ast.parse(program)) == ["Watches", "Trains"]
-    assert own_verl.find_program_classes(ast.parse(program.replace("reward_fn", "score")))[-1] == "Watches"
+    assert managers.find_program_classes(ast.parse(program)) == ["Watches", "Trains"]
+    assert managers.find_program_classes(ast.parse(program.replace("reward_fn", "score")))[-1] == "Watches"
 
 
 def test_settings_that_only_the_checkouts_config_has_come_with_the_scorer_that_reads_them(tmp_path: Path) -> None:

@@ -3,13 +3,19 @@
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs import settings, unsupported_keys
+from extractor.importers.runs import report, settings
 from extractor.importers.runs.experiment import Experiment
 from extractor.importers.runs.imported_project import keep_references
-from extractor.importers.runs.report import remark_on_defaults
+from extractor.importers.runs.report import (
+    KEPT,
+    Remark,
+    find_rule,
+    is_about_where,
+    is_of_another_back_end,
+    remark_on_defaults,
+)
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.settings import convert_reward_model
-from extractor.importers.runs.unsupported_keys import KEPT, Remark, find_rule, is_about_where, is_of_another_back_end
 from extractor.values.configtree import flatten, resolve
 from tests.importers.conftest import imported, put
 from tests.releases import NEWEST
@@ -47,7 +53,7 @@ def carrying_of(
 
 def test_every_rule_has_a_place() -> None:
     """Each pattern is there once, so that moving one moves it everywhere."""
-    rules = (*unsupported_keys._OTHER_BACK_ENDS, *unsupported_keys._OTHER_SERVERS, *unsupported_keys._OTHER_PARTS)
+    rules = (*report._OTHER_BACK_ENDS, *report._OTHER_SERVERS, *report._OTHER_PARTS)
     assert len({rule.pattern for rule in rules}) == len(rules)
     assert {rule.what for rule in rules} == {"lowered", "dropped", "not carried over", "to do"}
 

@@ -11,9 +11,9 @@ from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
 from extractor.importers.runs.release_match import ReleaseMatch
+from extractor.importers.runs.report import Remark, is_about_where
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.setting_repairs import SUPPLIED
-from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.pipeline.render.presets import match_preset
 from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 
 from extractor.importers.runs.bash import refuse_length
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, replace_unknowns
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import limits
 from extractor.values.configtree import BadOverride, Override, flatten, parse_override
 from extractor.values.configtree.compose import merge

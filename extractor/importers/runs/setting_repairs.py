@@ -8,8 +8,8 @@ from typing import Any
 from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_MANAGER
 from extractor.importers.runs.copied_code import managers
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run_folders import RunFolders, is_on_the_hub
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"

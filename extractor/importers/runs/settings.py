@@ -21,9 +21,9 @@ from extractor.importers.config.templates import read_table
 from extractor.importers.runs.experiment import GENERATIVE, SERVICES, Experiment, list_loggers
 from extractor.importers.runs.placeholders import find_unknowns, shown
 from extractor.importers.runs.release_match import TAKES_ANYTHING
+from extractor.importers.runs.report import Remark, find_rule
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.setting_repairs import SUPPLIED
-from extractor.importers.runs.unsupported_keys import Remark, find_rule
 from extractor.values.configtree import flatten
 
 # What 0.7.0 calls by two names, of which one follows the other: as in verl's own config.

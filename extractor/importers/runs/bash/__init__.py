@@ -1,7 +1,7 @@
 """Interpret bash without running it: find the commands a script starts.
 
-`syntax` parses it (`quotes` says where quotes and expansions end), `words` expands its words (with `arithmetic`),
-`conditions` decides tests, `statements` goes through it, with `state` and the `other_scripts` it starts.
+`syntax` parses it (`quotes` says where quotes and expansions end), `words` expands words and decides tests,
+`statements` goes through it, with `state`.
 """
 
 import contextlib

@@ -2,22 +2,39 @@
 
 import contextlib
 import itertools
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from extractor.importers.runs.bash import conditions, other_scripts, syntax
-from extractor.importers.runs.bash.state import Command, Failure, ShellState, Stop, Value, take_scalar
-from extractor.importers.runs.bash.syntax import ASSIGNMENT, ShellStatement
-from extractor.importers.runs.bash.words import WordExpander
+from extractor.importers.runs.bash import syntax
+from extractor.importers.runs.bash.quotes import NotBash
+from extractor.importers.runs.bash.state import (
+    MAX_CALLS,
+    Command,
+    Failure,
+    ShellState,
+    Stop,
+    Value,
+    refuse_length,
+    refuse_line,
+    take_scalar,
+)
+from extractor.importers.runs.bash.syntax import ASSIGNMENT, ShellStatement, parse
+from extractor.importers.runs.bash.words import WordExpander, decide
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
+from extractor.values import limits, readers
 from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm", "shopt"}
 _DECLARES = ("export", "readonly", "declare", "typeset")
 _UNREAD = ("alias", "break", "continue", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
+_SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh|sbatch|qsub|bsub|ssh")
+_SCRIPT = re.compile(r"[^=]*\.(?:sh|bash)")
+Run = Callable[[Sequence[ShellStatement]], bool | None]
+_PRINTS = ("echo", "printf", "cat", "ls", "chmod", "cp", "mv", "rm", "grep", "sed")
 
 
 class Interpreter:
@@ -41,7 +58,7 @@ class Interpreter:
             "for": self._run_for,
             "case": self._run_case,
             "function": self._define,
-            "[[": lambda node: conditions.decide(node.words, state, self._words, expanded=False),
+            "[[": lambda node: decide(node.words, state, self._words, expanded=False),
             "((": self._compute,
         }
         self._builtins: dict[str, Callable[[int, list[str]], bool | None]] = {
@@ -108,7 +125,7 @@ class Interpreter:
             return self._start(line, words, before)
         if before:
             self._refuse(line, words)
-        return other_scripts.source(words, line, state, self.run)
+        return read_sourced(words, line, state, self.run)
 
     def _start(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
         """Record a started program, or read a started script."""
@@ -117,7 +134,7 @@ class Interpreter:
         if _OVERRIDE.match(words[0]):
             what = f"{make_readable(words[0])} is no part of the command above: a comment or a blank line ends it there"
             state.note(line, what)
-        other_scripts.note_script(words, line, state)
+        note_script(words, line, state)
         words = words[:1] if words[0] in (":", "true", "false") else words
         state.commands.append(Command(tuple(words), state.line or line, environment))
         return False if words[0] == "false" else True if words[0] in _QUIET else None
@@ -165,7 +182,7 @@ class Interpreter:
 
     def _test(self, _line: int, words: list[str]) -> bool | None:
         inner = words[1:-1] if words[0] == "[" and words[-1] == "]" else words[1:]
-        return conditions.decide(inner, self._state, self._words, expanded=True)
+        return decide(inner, self._state, self._words, expanded=True)
 
     def _leave(self, _line: int, words: list[str]) -> NoReturn:
         raise Failure if words[0] == "exit" and words[1:] not in ([], ["0"]) else Stop
@@ -296,7 +313,7 @@ class Interpreter:
         with contextlib.suppress(Stop):
             self.run(statements)
         ran, folder = self._state.commands, self._state.text("PWD")
-        found = [other_scripts.find_output(command.words, command.environment.get("PWD") or folder) for command in ran]
+        found = [find_output(command.words, command.environment.get("PWD") or folder) for command in ran]
         if not ran or None in found or doubts != self._state.doubts:
             return None
         return "".join(text for text in found if text)
@@ -312,3 +329,77 @@ def _find_added(before: Value | None, after: Value | None) -> str | None:
         more = after.removeprefix(before)
         return " ".join(more.split()) if before[-1].isspace() or more[:1].isspace() else None
     return None
+
+
+def read_sourced(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool | None:
+    """Read a sourced script; its assignments stay.
+
+    Raises:
+        UsageError: it is no bash, or more than is read.
+    """
+    file = state.found(words[1]) if len(words) > 1 else None
+    try:
+        text = readers.read_commented(file) if file is not None and file.is_file() else None
+    except OSError:
+        text = None
+    if file is None or text is None:
+        state.note(line, f"{make_readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
+        return None
+    kept = state.arguments
+    state.arguments = list(words[2:]) or kept
+    try:
+        return _read_script(text, str(file), line, state, run)
+    finally:
+        state.arguments = kept
+
+
+def note_script(words: Sequence[str], line: int, state: ShellState) -> None:
+    """Note a shell script that a command starts."""
+    shell = next(filter(_SHELL.fullmatch, words), None)
+    script = next(filter(_SCRIPT.fullmatch, words), None)
+    if words[0] not in _PRINTS and (script or shell):
+        what = make_readable(script) if script else f"what `{shell}` runs"
+        state.note(line, f"{what} is not read: pass it instead if it launches the run")
+
+
+def _read_script(text: str, file: str, line: int, state: ShellState, run: Run) -> bool | None:
+    """Run a text's statements as if they stood on `line`."""
+    if len(text) > limits.MAX_SCRIPT or state.depth >= MAX_CALLS:
+        raise refuse_length(
+            file, f"it is larger than {readers.write_size(limits.MAX_SCRIPT)}, or scripts start each other"
+        )
+    state.spend(len(text))
+    try:
+        statements = parse(text)
+        with state.inside(file, line):
+            return run(statements)
+    except NotBash as error:
+        first = line if file == state.file else 1
+        raise refuse_line(file, first + text.count("\n", 0, error.at), error.why) from None
+    except Stop:  # `return`, or its `exit`
+        return None
+
+
+def find_output(words: Sequence[str], folder: str) -> str | None:
+    """Return a command's output with its final newline; None if unknown.
+
+    Args:
+        words: Its name and arguments.
+        folder: Where it runs.
+    """
+    if not words or any(map(find_unknowns, words)):
+        return None
+    name, arguments = words[0], list(words[1:])
+    if name in ("true", "false", ":"):
+        return ""
+    known = _PRINT.get(name)
+    is_plain = known is not None and "".join(arguments[:1])[:1] != "-" and (arguments or name == "echo")
+    found = folder if name == "pwd" else known(arguments) if known is not None and is_plain else None
+    return None if found is None else f"{found}\n"
+
+
+_PRINT: Mapping[str, Callable[[list[str]], str | None]] = {
+    "echo": lambda words: " ".join(words),
+    "basename": lambda words: posixpath.basename(words[0].rstrip("/")).removesuffix("".join(words[1:2])),
+    "dirname": lambda words: (posixpath.dirname(words[0]) or ".") if len(words) == 1 else None,
+}

@@ -6,8 +6,8 @@ import yaml
 
 from extractor.importers.config.keys import CLASSES, FUNCTIONS, list_tools
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
 from extractor.values import limits, readers
 from extractor.values.configtree.compose import read_yaml

@@ -9,6 +9,7 @@ import yaml
 
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs.placeholders import replace_unknowns
+from extractor.importers.runs.report import Remark, is_about_where
 from extractor.importers.runs.run import (
     ROWS,
     PromptTemplate,
@@ -18,7 +19,6 @@ from extractor.importers.runs.run import (
     write_overrides,
 )
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
 from extractor.values.configtree.compose import apply, read_mapping, read_yaml

@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from extractor.importers.config.templates import read_table
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run import ROWS, TranslatedRun, is_nothing, write_overrides
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values.errors import UsageError
 
 _ACTOR, _ROLLOUT, _MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"
