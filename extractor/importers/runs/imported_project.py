@@ -32,7 +32,6 @@ _ASIDE = f"no release of verl has it: {UNKNOWN} keeps it for code of your own"
 _READ = f"no release of verl has it: {UNKNOWN} keeps it, where the copy that reads it finds it"
 # Variables that everybody has.
 _ANYONES = {"HOME", "PATH", "PWD", "USER"}
-_FOLLOWED = re.compile(r"\$\{([\w.]+)\}")
 RECIPE = "verl_run"
 _CONFIG = "config/"
 _DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
@@ -149,7 +148,7 @@ class MatchedRun:
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
         project = self._complete_project(project, before, settings, is_adopted=adopted is not None)
-        return self._report(project, self._write(project, before, settings), settings, source)
+        return self._report(project, self._write(project, settings), settings, source)
 
     @property
     def _stated(self) -> dict[str, Any]:
@@ -240,12 +239,11 @@ class MatchedRun:
         kept = {key: value for key, value in project.settings.items() if key not in left}
         return replace(project, settings=kept), remarks
 
-    def _write(self, project: TargetProject, before: Mapping[str, Any], settings: _Settings) -> WrittenSettings:
+    def _write(self, project: TargetProject, settings: _Settings) -> WrittenSettings:
         """Write the settings; correct those whose composed values come out different."""
-        following, wanted = list_following(project.tree), settings.wanted
-        whole = {**flatten(self.experiment.config), **wanted}
-        now, followers = keep_references(project.settings, self._stated, before, following, whole)
-        expected = {**wanted, **followers}
+        following, stated = list_following(project.tree), self._stated
+        now = {key: value for key, value in project.settings.items() if key in stated or key not in following}
+        expected = {**settings.wanted, **{key: project.settings[key] for key in project.settings.keys() - now.keys()}}
         written = _write_settings(replace(project, settings=now), self.run)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
             made = load_config(written.tree)
@@ -307,41 +305,6 @@ def _drop_unread(project: TargetProject, settings: Mapping[str, Any]) -> tuple[d
     why = "nothing in a project with these parts reads it"
     remarks = [Remark(key, value, "dropped", why) for key, value in sorted(dropped.items())]
     return {key: value for key, value in settings.items() if key not in dropped}, remarks
-
-
-def keep_references(
-    settings: Mapping[str, Any],
-    stated: Mapping[str, Any],
-    project: Mapping[str, Any],
-    following: AbstractSet[str],
-    wanted: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Write settings as references where the run does.
-
-    Args:
-        settings: By the project's keys, resolved.
-        stated: What the run itself sets, as it is written.
-        project: The project's config, by key.
-        following: Those of its keys whose value names others.
-        wanted: The run's config, by the project's keys, resolved.
-
-    Returns:
-        The settings to write, and the values that those which are references now must come to.
-    """
-    written: dict[str, Any] = {}
-    expected: dict[str, Any] = {}
-    for key, value in settings.items():
-        said = stated.get(key)
-        followed = _FOLLOWED.findall(said) if isinstance(said, str) else []
-        if followed and all(name in project for name in followed):
-            written[key], expected[key] = said, value
-            others = (name for name in followed if name in wanted and name not in settings)
-            written.update({name: wanted[name] for name in others if wanted[name] != project[name]})
-        elif key in following and key not in stated:
-            expected[key] = value
-        else:
-            written[key] = value
-    return written, expected
 
 
 def load_config(tree: Tree, *settings: str) -> Mapping[str, Any]:
