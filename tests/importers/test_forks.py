@@ -458,7 +458,7 @@ def test_what_only_a_forks_config_has_need_not_be_known() -> None:
 
 def test_the_file_names_every_kind_of_remark() -> None:
     remarks = [Remark(f"a.{number}", "x|y", what, "since\nthen") for number, what in enumerate(report.TITLES)]
-    text = report.text("run.sh, written for verl 0.9.1", remarks, ["line 3: looked at"])
+    text = report.write_report("run.sh, written for verl 0.9.1", remarks, ["line 3: looked at"])
     assert [line[3:] for line in text.splitlines() if line.startswith("## ")] == [
         "How it was read",
         *(title.capitalize() for title in report.TITLES.values()),

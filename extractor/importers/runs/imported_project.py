@@ -274,7 +274,7 @@ class MatchedRun:
         renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
         whole = {**flatten(self.run.defaults), **self.experiment.wanted}
         every += tuple(report.remark_on_defaults(whole, stated, config, usual, renames, every))
-        tree = add_hook(tree, report.FILE, report.text(head, every, self.run.notes))
+        tree = add_hook(tree, report.FILE, report.write_report(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
 
 

@@ -14,7 +14,7 @@ import yaml
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
-from extractor.importers.runs.run import ReadOptions, Run, TranslatedRun, is_override, read_overrides
+from extractor.importers.runs.run import ReadOptions, Run, is_override, read_overrides
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.values import fingerprint, limits, readers
 from extractor.values.configtree import compose
@@ -73,7 +73,7 @@ def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
     places = around.places.change_directory(command.environment.get("PWD", ""))
     if easyr1.is_launch(module, arguments):
         notes += [] if module == easyr1.MODULE else _note_other_trainer(module, command.line, "EasyR1's")
-        found = translate(path, easyr1.translate_launch(path, arguments, places))
+        found = easyr1.translate_launch(path, arguments, places)
         return replace(found, notes=tuple(notes), places=places)
     run, words = read_own_config(module, arguments, path, around.config_dirs, places)
     stated = [word for word in words if is_override(word)]
@@ -90,12 +90,6 @@ def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
         environment=command.environment,
         places=places,
     )
-
-
-def translate(path: Path, found: TranslatedRun) -> Run:
-    """Return the run of a translated launch or config."""
-    scored, written = found.scoring_function, found.prompt_template
-    return Run(str(path), found.overrides, remarks=found.remarks, scoring_function=scored, prompt_template=written)
 
 
 def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
-from extractor.importers.config.templates import read_table
+from extractor.importers.config.templates import read_table, render
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
 
 # What the run leaves to verl's defaults, and the project does in its own way: no setting is lost by it.
@@ -107,17 +107,14 @@ def write_headline(file: str, release: str, config: Mapping[str, Any], settings:
         config: The project's, flat and resolved.
         settings: How many of the run's settings differ from the project's own.
     """
-    algorithm = config.get("algorithm.adv_estimator")
-    if config.get("distillation.enabled"):
-        rewarded = config.get("distillation.distillation_loss.use_task_rewards")
-        algorithm = f"{algorithm} and distillation" if rewarded else "distillation"
+    algorithm = "distillation" if config.get("distillation.enabled") else config.get("algorithm.adv_estimator")
     engine = config.get("actor_rollout_ref.rollout.name")
     model = config.get("actor_rollout_ref.model.path") or "a toy model"
     name = Path(file).name
     return f"{name}, written for verl {release}: {algorithm} with {engine} on {model}, {settings} settings of its own"
 
 
-def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
+def write_report(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
     """Return the report's text.
 
     Args:
@@ -125,19 +122,8 @@ def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
         remarks: What became of settings.
         notes: How the run was read.
     """
-    lines = ["# Where this project comes from", "", f"{make_readable(head)}.", ""]
-    lines += ["What the run sets and is not listed here, the project sets too, in `config/recipe/verl_run.yaml`.", ""]
-    if notes:
-        lines += ["## How it was read", "", *(f"- {_show(note)}" for note in notes), ""]
-    for what, title in TITLES.items():
-        found = [item for item in remarks if item.what == what]
-        if found:
-            lines += [f"## {title.capitalize()}", "", "| setting | in the run | |", "|---|---|---|"]
-            values = (_show(item.value).replace("|", "\\|") for item in found)
-            cells = (f"`{value}`" if value else "" for value in values)
-            lines += [f"| `{item.key}` | {cell} | {_show(item.why)} |" for item, cell in zip(found, cells, strict=True)]
-            lines.append("")
-    return "\n".join(lines)
+    kinds = {title: [item for item in remarks if item.what == what] for what, title in TITLES.items()}
+    return render(FILE, head=make_readable(head), kinds=kinds, notes=notes, show=_show)
 
 
 def _show(value: Any) -> str:

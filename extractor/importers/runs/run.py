@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from extractor.importers.runs.bash import refuse_length
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, replace_unknowns
@@ -62,15 +62,6 @@ class PromptTemplate:
     system: str
     answer: str | None
     place: str
-
-
-class TranslatedRun(NamedTuple):
-    """A translated run of another library, with remarks and reward code."""
-
-    overrides: tuple[Override, ...]
-    remarks: tuple[Remark, ...]
-    scoring_function: ScoringFunction | None = None
-    prompt_template: PromptTemplate | None = None
 
 
 @dataclass(frozen=True)

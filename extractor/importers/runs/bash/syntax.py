@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass, field
 
 from extractor.importers.runs.bash.quotes import NotBash, find_bracket, find_end
-from extractor.values import limits
 
 ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[(?P<index>[^\]]*)\])?(?P<sign>\+?=)")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
@@ -77,7 +76,6 @@ def is_assignment(word: str) -> bool:
 class _Parser:
     text: str
     at: int = 0
-    depth: int = 0
     lines: list[int] = field(default_factory=list)
     documents: list[tuple[str, str]] = field(default_factory=list)
 
@@ -89,9 +87,6 @@ class _Parser:
 
     def statements(self, *ends: str) -> tuple[ShellStatement, ...]:
         """Parse statements up to one of the given words or signs."""
-        self.depth += 1
-        if self.depth > limits.MAX_SCRIPT_DEPTH:
-            raise NotBash(self.at, f"nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
         found: list[ShellStatement] = []
         while True:
             self.skip_lines(";")
@@ -106,7 +101,6 @@ class _Parser:
                 raise NotBash(start, f"`{self.text[start]}` is not expected here")
             self._take("&")
             found.append(statement)
-        self.depth -= 1
         return tuple(found)
 
     def skip_lines(self, more: str = "") -> None:

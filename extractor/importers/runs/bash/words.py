@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from extractor.importers.runs.bash.quotes import NotBash, split_pieces
-from extractor.importers.runs.bash.state import ShellState, Value, refuse_length, split_fields, take_scalar
+from extractor.importers.runs.bash.state import ShellState, Value, split_fields, take_scalar
 from extractor.importers.runs.bash.syntax import ShellStatement, parse, split_words
 from extractor.importers.runs.placeholders import find_unknowns, make_unknown
 from extractor.values import limits, readers
@@ -50,7 +50,7 @@ _COMPARE: Mapping[type, Callable[[int, int], bool]] = {
 # `X = 2`, `X += 2`, `X++`, `--X`.
 _CHANGED = re.compile(r"\w\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*[A-Za-z_]")
 _OCTAL = re.compile(r"(?<![\w.])0[0-9]")
-_LARGEST, _MAX_EXPONENT, _LONGEST, _REFERENCES = 2**63, 62, 2_000, 20
+_LARGEST, _MAX_EXPONENT, _LONGEST = 2**63, 62, 2_000
 _OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
 _NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 
@@ -75,7 +75,8 @@ class WordExpander:
     def text(self, raw: str) -> str:
         """Expand a word to one text, without splitting."""
         text = " ".join("".join(piece for piece, _ in group) for group in _split_words(self._split_pieces(raw)))
-        return self._check_text(self._expand_home(raw, text))
+        self._state.spend(len(text))
+        return self._expand_home(raw, text)
 
     def matches(self, text: str, raw: str) -> bool | None:
         """Tell whether a text matches a pattern: a word or `*`; None if unknown."""
@@ -138,12 +139,6 @@ class WordExpander:
         if home is None or "HOME" not in self._state.variables:
             return text
         return text[: home.start(1)] + self._state.text("HOME") + text[home.end(1) :]
-
-    def _check_text(self, text: str) -> str:
-        self._state.spend(len(text))
-        if len(text) > limits.MAX_WORD:
-            raise refuse_length(self._state.file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
-        return text
 
     def _split_pieces(self, raw: str, quoted: bool = False) -> Iterator[_Piece]:
         for piece in split_pieces(raw, quoted):
@@ -290,31 +285,30 @@ def has_change(text: str) -> bool:
     return _CHANGED.search(text[:_LONGEST]) is not None
 
 
-def compute(text: str, lookup: Callable[[str], str | None], depth: int = 0) -> int:
+def compute(text: str, lookup: Callable[[str], str | None]) -> int:
     """Return the value of an expression.
 
     Args:
         text: Between the brackets, expansions done.
         lookup: Gives the text of a variable; None where it is unknown.
-        depth: How many variables it is the value of.
 
     Raises:
         NotKnown: it names something unknown, or is not read.
     """
-    if len(text) > _LONGEST or depth > _REFERENCES or has_change(text) or _OCTAL.search(text) or "," in text:
+    if len(text) > _LONGEST or has_change(text) or _OCTAL.search(text) or "," in text:
         raise NotKnown(text[:_LONGEST])
     tree = readers.parse_expression(re.sub(r"(?<!/)/(?!/)", "//", text).strip() or "0")
     if tree is None:
         raise NotKnown(text)
     try:
-        return _evaluate(tree, lookup, depth)
+        return _evaluate(tree, lookup)
     except (ZeroDivisionError, RecursionError):
         raise NotKnown(text) from None
 
 
-def _evaluate(node: ast.AST, lookup: Callable[[str], str | None], depth: int) -> int:
+def _evaluate(node: ast.AST, lookup: Callable[[str], str | None]) -> int:
     def inner(of: ast.AST) -> int:
-        value = _evaluate(of, lookup, depth)
+        value = _evaluate(of, lookup)
         if not -_LARGEST <= value < _LARGEST:
             raise NotKnown(ast.unparse(of))
         return value
@@ -325,7 +319,7 @@ def _evaluate(node: ast.AST, lookup: Callable[[str], str | None], depth: int) ->
         held = lookup(node.id)
         if held is None:
             raise NotKnown(node.id)
-        return compute(held, lookup, depth + 1)
+        return compute(held, lookup)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
         return -inner(node.operand)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:

@@ -13,8 +13,8 @@ from extractor.importers.runs.report import Remark, is_about_where
 from extractor.importers.runs.run import (
     ROWS,
     PromptTemplate,
+    Run,
     ScoringFunction,
-    TranslatedRun,
     is_nothing,
     write_overrides,
 )
@@ -54,7 +54,7 @@ def is_launch(module: str, arguments: Sequence[str]) -> bool:
     return module == MODULE or (names_config and any(map(_OF_ITS_WORKERS.match, arguments)))
 
 
-def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> TranslatedRun:
+def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> Run:
     """Translate an EasyR1 launch; its override values are YAML.
 
     Args:
@@ -77,7 +77,7 @@ def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -
             apply(body, Override("++", key.lstrip("+"), back(read_yaml(plain)), f"{key}={text}"))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file or path}: cannot be read: {error}", hint="correct it") from None
-    return translate_config(body, places)
+    return translate_config(path, body, places)
 
 
 def is_config(body: Any) -> bool:
@@ -85,10 +85,11 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
-def translate_config(body: Mapping[str, Any], places: RunFolders) -> TranslatedRun:
+def translate_config(path: Path, body: Mapping[str, Any], places: RunFolders) -> Run:
     """Translate an EasyR1 config to verl overrides, with remarks.
 
     Args:
+        path: Of the config, or of the script that names it.
         body: Nested.
         places: Where the run may have been started from.
     """
@@ -100,7 +101,8 @@ def translate_config(body: Mapping[str, Any], places: RunFolders) -> TranslatedR
         done += [key for key in stated if key.startswith("worker.reward.")]
     if written is not None:
         done += [_PROMPT, _SYSTEM, _ANSWER]
-    return TranslatedRun(write_overrides(found), tuple(_list_remarks(stated, done)), scored_by, written)
+    remarks = tuple(_list_remarks(stated, done))
+    return Run(str(path), write_overrides(found), remarks=remarks, scoring_function=scored_by, prompt_template=written)
 
 
 def _list_remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remark]:

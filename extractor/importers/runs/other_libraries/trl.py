@@ -4,11 +4,12 @@ import contextlib
 import itertools
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs.report import Remark
-from extractor.importers.runs.run import ROWS, TranslatedRun, is_nothing, write_overrides
+from extractor.importers.runs.run import ROWS, Run, is_nothing, write_overrides
 from extractor.values.errors import UsageError
 
 _ACTOR, _ROLLOUT, _MODEL = "actor_rollout_ref.actor", "actor_rollout_ref.rollout", "actor_rollout_ref.model"
@@ -46,19 +47,19 @@ def refuse(what: object) -> UsageError:
     )
 
 
-def translate_config(stated: Mapping[str, Any], name: str) -> TranslatedRun:
+def translate_config(path: Path, stated: Mapping[str, Any]) -> Run:
     """Translate GRPOTrainer settings to verl overrides, with remarks.
 
     Args:
+        path: Of the config.
         stated: By TRL's names.
-        name: Of the config's file.
 
     Raises:
         UsageError: a setting is no number, is of RLOOTrainer, or asks for several updates of a batch.
     """
-    if "rloo" in name.lower() or any(key in stated for key in _TABLE["of_rloo"]):
+    if "rloo" in path.stem.lower() or any(key in stated for key in _TABLE["of_rloo"]):
         hint = "`vextract new myproj --algorithm rloo` makes a project for that; write its settings into config/"
-        raise UsageError(f"{name}: of TRL's trainers only GRPOTrainer is read, not RLOOTrainer", hint=hint)
+        raise UsageError(f"{path.stem}: of TRL's trainers only GRPOTrainer is read, not RLOOTrainer", hint=hint)
     stated = {_TABLE["earlier"].get(key, key): value for key, value in stated.items()}
     for key in _TABLE["of_several_updates"]:
         if stated.get(key) not in (None, 1):
@@ -73,7 +74,7 @@ def translate_config(stated: Mapping[str, Any], name: str) -> TranslatedRun:
     found |= {**_translate_loss(whole), **_translate_lengths(whole)}
     # Whatever its rows are, they are not the toy ones: a project stops where they are not there.
     found.update(dict.fromkeys(("data.train_files", "data.val_files"), str(known.get("dataset_name") or _ROWS)))
-    return TranslatedRun(write_overrides(found), (*_remark_on_keys(stated), *_remark_on_values(stated, whole)))
+    return Run(str(path), write_overrides(found), remarks=(*_remark_on_keys(stated), *_remark_on_values(stated, whole)))
 
 
 def _check_value(key: str, value: Any) -> Any:
