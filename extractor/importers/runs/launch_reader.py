@@ -1,11 +1,12 @@
 """Read the first trainer launch of a script, and the config that it names."""
 
 import ast
+import itertools
 import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from extractor.values.configtree.places import find_file
 from extractor.values.errors import UsageError
 
 _Launches = list[tuple[Command, str, list[str]]]
+_Own = tuple[str, Path | None, tuple[Mapping[str, Any], ...]]
 _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$")
 _OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
 _OF_A_POLICY, _OF_TRAINING = re.compile(r"[+~]*actor_rollout_ref\."), re.compile(r"[+~]*trainer\.")
@@ -99,28 +101,15 @@ def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
     for index, word in enumerate(words):
         if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
             return word, list(words[index + 1 :])
-    own = _find_python_program(words)
-    if own is None or easyr1.is_launch(*own):
-        return own
-    trains = all(any(map(pattern.match, own[1])) for pattern in (_OF_A_POLICY, _OF_TRAINING))
-    is_trainer = trains and _USES_A_POLICY.search(own[0]) is None
-    return own if is_trainer or any(map(_OF_THE_TRAINER.match, own[1])) else None
-
-
-def _find_python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the Python program a command runs, and its arguments."""
-    for index, word in enumerate(words):
-        if _PYTHON.fullmatch(word) is not None:
-            rest = list(words[index + 1 :])
-            while rest and rest[0].startswith("-") and rest[0] != "-m":
-                rest.pop(0)
-            rest = rest[1:] if rest[:1] == ["-m"] else rest
-            return (rest[0], rest[1:]) if rest and "=" not in rest[0] else None
-    # uv run --extra x -m module, "$PYTHON" -m module, "$PYTHON" program.py, ./program.py
-    place = next((place for place, word in enumerate(words) if word == "-m" or word.endswith(".py")), len(words))
-    rest = list(words[place:])
-    rest = rest[1:] if rest[:1] == ["-m"] else rest
-    return (rest[0], rest[1:]) if rest else None
+    # python x.py, uv run --extra x -m module, "$PYTHON" -m module, ./program.py
+    first = next((place for place, word in enumerate(words) if _PYTHON.fullmatch(word)), 0)
+    rest = list(itertools.dropwhile(lambda word: word != "-m" and not word.endswith(".py"), words[first:]))
+    module, *arguments = rest[1:] if rest[:1] == ["-m"] else rest or [""]
+    if not module or easyr1.is_launch(module, arguments):
+        return (module, arguments) if module else None
+    trains = all(any(map(pattern.match, arguments)) for pattern in (_OF_A_POLICY, _OF_TRAINING))
+    is_trainer = trains and _USES_A_POLICY.search(module) is None
+    return (module, arguments) if is_trainer or any(map(_OF_THE_TRAINER.match, arguments)) else None
 
 
 def _read_launches(path: Path, text: str, around: ReadOptions) -> tuple[ScriptReading, _Launches]:
@@ -180,9 +169,10 @@ def read_own_config(
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
     for word in words:
         _refuse_choice(word, folders, path)
-    main, own, notes = name.removesuffix(".yaml") or default, _Own(), list[str]()
+    main, notes = name.removesuffix(".yaml") or default, list[str]()
+    own: _Own = ("ppo_trainer", None, ())
     if VERLS.fullmatch(main) is not None:
-        own = _Own(main)
+        own = (main, None, ())
     elif (file := next(filter(Path.is_file, _list_candidates(f"{main}.yaml", folders)), None)) is not None:
         own = _read_own(file, folders)
     elif name:
@@ -193,10 +183,11 @@ def read_own_config(
         )
     else:
         notes = [f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"]
-    near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
-    at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
-    defaults = _read_defaults(at, own.main, places)
-    run = Run(str(path), config_name=own.main, program=module, defaults=defaults, overlay=own.bodies)
+    verls, beside_it, bodies = own
+    near = [*([] if beside_it is None else [beside_it]), *config_dirs, *beside]
+    at = next((place for place in near if (place / f"{verls}.yaml").is_file()), None)
+    defaults = _read_defaults(at, verls, places)
+    run = Run(str(path), config_name=verls, program=module, defaults=defaults, overlay=bodies)
     return replace(run, notes=tuple(notes)), words
 
 
@@ -245,23 +236,8 @@ def _find_module_config(module: str, places: RunFolders) -> tuple[str, list[Path
     return name.removesuffix(".yaml"), [file.parent / folder]
 
 
-@dataclass(frozen=True)
-class _Own:
-    """A run's own config file.
-
-    Attributes:
-        main: verl's config that it starts from.
-        beside: The folder of that config, where it leads there.
-        bodies: What it has itself.
-    """
-
-    main: str = "ppo_trainer"
-    beside: Path | None = None
-    bodies: tuple[Mapping[str, Any], ...] = ()
-
-
 def _read_own(file: Path, folders: Sequence[Path]) -> _Own:
-    """Read a config that starts from verl's and from nothing else.
+    """Return verl's config that a run's own starts from, its folder if known, and the run's settings.
 
     Raises:
         UsageError: it cannot be read, or starts from other configs as well.
@@ -275,16 +251,16 @@ def _read_own(file: Path, folders: Sequence[Path]) -> _Own:
     if not isinstance(body, dict):
         raise UsageError(f"{file}: not valid YAML: no mapping at its top", hint=_CORRECT)
     body.pop("hydra", None)
-    own = _Own(bodies=(body,) if body else ())
+    main, beside = "ppo_trainer", None
     for entry in entries:
         path, _, package = entry.partition("@") if isinstance(entry, str) else ("", "", "")
         path = find_file("", path)
         if VERLS.fullmatch(posixpath.basename(path).removesuffix(".yaml")) and package in ("", "_global_"):
-            at = next((found.parent for found in _list_candidates(path, folders) if _has_verls(found.parent)), None)
-            own = replace(own, main=posixpath.basename(path).removesuffix(".yaml"), beside=at)
+            main = posixpath.basename(path).removesuffix(".yaml")
+            beside = next((found.parent for found in _list_candidates(path, folders) if _has_verls(found.parent)), None)
         elif entry != SELF and not (isinstance(entry, dict) and all("hydra/" in str(key) for key in entry)):
             raise UsageError(f"{file}: it starts from {entry} as well, which is not read", hint=RESOLVED)
-    return own
+    return main, beside, (body,) if body else ()
 
 
 def _refuse_choice(word: str, folders: Sequence[Path], script: Path) -> None:

@@ -45,6 +45,9 @@ _GLOBAL = {
 }
 _OPEN = (*TAKES_ANYTHING, "data.env.")
 _OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.reward_kwargs.overlong_buffer_cfg.")
+# What a project reads of a teacher, which a run may call as it likes.
+_TEACHERS = "distillation.teacher_models."
+_OF_TEACHER = re.compile(re.escape(_TEACHERS) + r"\w+\.(key|model_path)")
 _ABSENT: Any = object()
 _TOKENIZER = "reward_model.model.input_tokenizer"
 _POLICY = "actor_rollout_ref.model.path"
@@ -212,6 +215,9 @@ class _Carrying:
         found = {}
         for key, value in self.commanded_last.items():
             if key in self.project or find_unknowns(value):
+                continue
+            if _OF_TEACHER.fullmatch(key) and f"{_TEACHERS}teacher_model.key" in self.project:
+                found[key] = value
                 continue
             names = list_candidates(key, lambda name: None) if key.startswith(_OPEN) else []
             for name in names:
