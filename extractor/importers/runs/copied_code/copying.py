@@ -222,9 +222,12 @@ class Copying:
         self._gathered.packages.clear()
         self._itself = "" if place is None else self._modules.name_of(place)
         whole = definitions.drop_launch(text)
-        used = self._drop_unused(whole, self._itself, roots)
-        used = definitions.cut_needed_part(whole, roots) if only_part else used
+        before, part = self._gathered.copy(), definitions.cut_needed_part(whole, roots)
+        used = part if only_part else self._drop_unused(whole, self._itself, roots)
         copied, missing = self._redirect_imports(used, "", is_package=False)
+        if missing and not only_part:
+            self._gathered = before
+            copied, missing = self._redirect_imports(part, "", is_package=False)
         return Copied(copied, tuple(missing), tuple(sorted(self._gathered.packages)))
 
     def _drop_unused(self, text: str, module: str, roots: Collection[str], *, is_package: bool = False) -> str:
