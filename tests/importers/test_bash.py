@@ -23,12 +23,6 @@ X=grpo; case $X in ppo|gae) Y=1;; grpo) Y=2;; *) Y=3;; esac; show $Y
 ---
 A=("b c" "" d); show ${A[@]} ${A[*]} "${A[@]}"; for i in ${A[@]}; do show "$i"; done
 ---
-X=$(cat <<'EOF'
-it's ( $N
-EOF
-)
-show "$X"
----
 A=1; B="2 3"; C="$A $B"; show "$C" "$A  $B" "${A} ${B}" "$A	 $B" $C
 ---
 a=3; b=1; X=${Y:-$(((a + b) * 2))}; Z=${Q:-${W:-$(( (a + b) / (a - b) ))}}
@@ -161,8 +155,6 @@ f() { show $M; }; N=6 M=$N-x f; show $N
 A=(1 2); X=$(A[1]=8; echo ${A[1]}); show "${A[@]}" $X
 ---
 shift; show "$@"; { set -- c; } | cat; show "$@"
----
-f() { echo a; }; unset -f f; f=1; show $f
 ---
 for x in a b; do for y in 1 2; do [ $y = 2 ] && continue 2; [ $x = b ] && break 2; show $x$y; done; done
 ---
@@ -320,7 +312,6 @@ SPECIMENS = {
     "one within another": f'{HERE}source "$HERE/lib/outer.sh"; show $OF_COMMON',
     "return": f'{HERE}source "$HERE/lib/early.sh"; show "$EARLY" "${{LATE:-unset}}"',
     "what is there": f'{HERE}[ -f "$HERE/lib/common.sh" ] && X=1; if [[ -d $HERE/lib ]]; then Y=2; fi; show $X $Y',
-    "a text for a shell": "X=1; export Y=2; Z=3 bash -c \"show $X \\$Y \\$Z\"; env A=1 bash -ec 'show $1 $Y' zero one",
     "folders above": 'A=$(cd -- "$(dirname "$0")/.." && pwd); B=$(cd "$(dirname "$0")/lib/.." && pwd); show $A $B',
     "what is no folder": f'{HERE}if [ -d "$HERE/lib/common.sh" ]; then X=1; else X=2; fi; show $X',
 }

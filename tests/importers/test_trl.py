@@ -22,13 +22,15 @@ def run_of(folder: Path, settings: str) -> Run:
 
 
 def test_settings_elsewhere_than_in_yaml_are_refused_with_their_line_and_the_way_round(tmp_path: Path) -> None:
-    parsed = "config = TrlParser(GRPOConfig).parse()\nGRPOTrainer(args=config).train()\n"
-    put(tmp_path, {"train.py": parsed, "rloo.yaml": "num_generations: 4\nreward_clip_range: [-1, 1]\n"})
-    put(tmp_path, {"grpo.py": "GRPOTrainer(model='a/b', args=GRPOConfig(beta=0.1)).train()\n"})
+    put(
+        tmp_path,
+        {"rloo.yaml": "num_generations: 4\nreward_clip_range: [-1, 1]\n", "grpo.py": "GRPOTrainer(model='a/b')\n"},
+    )
+    put(tmp_path, {"updates.yaml": "num_generations: 4\nsteps_per_generation: 4\n"})
     for name, command in enumerate(
         (
             "trl grpo --config own.yaml --beta 0.1",
-            "accelerate launch --num_processes 4 train.py --learning_rate 1e-6",
+            "accelerate launch --num_processes 4 train.py --reward_funcs size",
             "python elsewhere.py --model_name_or_path a/b --num-generations=4",
         )
     ):
@@ -36,7 +38,8 @@ def test_settings_elsewhere_than_in_yaml_are_refused_with_their_line_and_the_way
     command, way = r"sh:2: settings of TRL's trainers are read from YAML alone", "pass the YAML of its --config"
     for name, said, hint in (
         *((f"{name}.sh", command, way) for name in range(3)),
-        ("grpo.py", "read from YAML alone", "as YAML under TRL's names"),
+        ("grpo.py", "programs and notebooks are not read", "of TRL's trainer, its settings as YAML"),
+        ("updates.yaml", "steps_per_generation=4: several updates", "write data.train_batch_size"),
         ("rloo.yaml", "only GRPOTrainer is read", "--algorithm rloo"),
     ):
         with pytest.raises(UsageError, match=said) as error:
@@ -50,6 +53,7 @@ def test_what_has_to_be_a_number_is_one(tmp_path: Path) -> None:
         "num_generations: 4\nbeta: high": "beta is 'high', and has to be a number",
         "num_generations: 4\nper_device_train_batch_size: [4, 8]": "per_device_train_batch_size is",
         "num_generations: 4\nmax_steps: true": "max_steps is True",
+        "num_generations: 4\neval_steps: 0.5": "eval_steps is 0.5, and has to be a number of at least 1",
     }.items():
         with pytest.raises(UsageError, match=said):
             run_of(tmp_path, settings)
@@ -68,18 +72,13 @@ LR = f"{ACTOR}.optim"
 
 
 MEANT: tuple[tuple[str, dict[str, Any]], ...] = (
-    # Four optimizer steps for one of verl's: the batch is of two mini-batches, each taken twice.
     (
-        "steps_per_generation: 4\nnum_iterations: 2\nmax_steps: 10\nsave_steps: 8\nwarmup_steps: 3\n"
-        "eval_strategy: steps\neval_steps: 0.5",
+        "num_iterations: 1\nsave_steps: 8\neval_strategy: steps\neval_steps: 20",
         {
-            "data.train_batch_size": 4,
+            "data.train_batch_size": 2,
             f"{ACTOR}.ppo_mini_batch_size": 2,
-            f"{ACTOR}.ppo_epochs": 2,
-            "trainer.total_training_steps": 3,
-            "trainer.save_freq": 2,
-            "trainer.test_freq": 2,
-            f"{LR}.lr_warmup_steps": 1,
+            "trainer.save_freq": 8,
+            "trainer.test_freq": 20,
         },
     ),
     ("max_steps: 10\nwarmup_steps: 3", {"trainer.total_training_steps": 10, f"{LR}.lr_warmup_steps": 3}),
