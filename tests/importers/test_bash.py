@@ -55,7 +55,7 @@ A=x12; [ $A = "x*" ] || show 1; [ "x*" = "x*" ] && show 2; [ "$A" != "x*" ] && s
 ---
 k=lr; export "X_$k=1"; show $X_lr; declare "X_$k=2" "Y=a b"; show $X_lr "$Y"
 ---
-readonly R=3; export R; export -n R; show $R; N=1 M=$N; show $M; export Q="$R/y"; Q=1 W=2 show $Q
+readonly R=3; export R; show $R; N=1 M=$N; show $M; export Q="$R/y"; Q=1 W=2 show $Q
 ---
 N=2; { N=6; show $N; } | cat; show $N; echo x | { N=3; show $N; }; show $N
 ---
@@ -100,14 +100,10 @@ $B" "$A \
 
  ${B}" "$@ $A" "$# $1" "$((1)) $((2))"
 ---
-A=1; B=2
-X=$(cat <<EOF
-$A $B  ${A} $(echo x) $B \$B
-$A
-$B
+cat <<EOF
+$A )
 EOF
-)
-show "$X" "$@" $# ${1} ${2:-two} ${3:-three}
+show "$@" $# ${1} ${2:-two} ${3:-three}
 ---
 X=vllm; if [ "$X" = "vllm" ]; then Y=1; elif [ "$X" = "sglang" ]; then Y=2; else Y=3; fi; show $Y
 ---
