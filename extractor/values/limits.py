@@ -53,6 +53,5 @@ MAX_STATEMENTS = 20_000
 MAX_EXPANDED = 20_000_000
 # Characters of one text, words of one list, and rounds of one loop.
 MAX_ROUNDS = 64
-# Commands in quotes (`bash -c "..."`) that are looked into, and the characters of one.
+# Commands in each other, `$(... $(...))`.
 MAX_INNER = 20
-MAX_INNER_TEXT = 20_000

@@ -46,7 +46,7 @@ def test_each_kind_of_setting() -> None:
 def carrying_of(
     flat: dict[str, Any], project: dict[str, Any], stated: dict[str, Any] | None = None
 ) -> settings._Carrying:
-    made = Experiment("0.9.1", "grpo", "hf", (), "toy", flat, {})
+    made = Experiment("grpo", "hf", (), "toy", flat, {})
     return settings._Carrying(Run("run.sh"), made, project, flat, frozenset(), stated or {})
 
 

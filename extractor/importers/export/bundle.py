@@ -32,21 +32,10 @@ from extractor.values.setting_types import PATH as SHIPPED
 from extractor.values.tree import FileKind
 
 
-@dataclass(frozen=True)
-class Needed:
-    """Files that an export's hooks need.
-
-    Attributes:
-        own: Paths of the project's files to copy as they are.
-        vendored: Paths of vendored files -> upstream's path: verl's own stands in for them.
-    """
-
-    own: tuple[str, ...]
-    vendored: Mapping[str, str]
-
-
-def find_needed(project: Path, lock: Lock, roots: Iterable[str], modules: Iterable[str] = ()) -> Needed:
-    """Follow the imports of the package's own modules.
+def find_needed(
+    project: Path, lock: Lock, roots: Iterable[str], modules: Iterable[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Return the files that an export copies, and vendored ones -> verl's own that stands in for them.
 
     Args:
         project: Its directory.
@@ -72,7 +61,7 @@ def find_needed(project: Path, lock: Lock, roots: Iterable[str], modules: Iterab
     stubs = {path: vendored[path] for path in sorted(reached & vendored.keys()) if not path.endswith("__init__.py")}
     tables = f"{package}/{SHIPPED}"  # the package's first import reads them
     own = (reached - stubs.keys()) | ({tables} if (project / tables).is_file() else set())
-    return Needed(tuple(sorted(own)), stubs)
+    return sorted(own), stubs
 
 
 def _list_packages(project: Path, path: str) -> Iterable[str]:
@@ -291,12 +280,12 @@ class _Bundle:
         roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
         roots += ["episodes/environments.py", "episodes/observations.py"] if changes.is_multi_turn(self.config) else []
         tools = changes.find_tool_modules(self.project, self.config)
-        reached = find_needed(self.project, self.lock, roots, tools)
-        files = {path: readers.read_bytes(self.project / path) for path in reached.own}
+        own, vendored = find_needed(self.project, self.lock, roots, tools)
+        files = {path: readers.read_bytes(self.project / path) for path in own}
         unknown = self.project / UNKNOWN
         if unknown.is_file() and any(unknown.name.encode() in data for data in files.values()):
             files[UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
-        for path, upstream in reached.vendored.items():
+        for path, upstream in vendored.items():
             has = self.target.has(upstream)
             text = render("alias.py", "export", module=name_module(upstream), verl=self.target.release, present=has)
             files[path] = text.encode()

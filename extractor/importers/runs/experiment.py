@@ -36,7 +36,6 @@ class Experiment:
     """A run's options and settings for a project.
 
     Attributes:
-        release: The release of verl that the run was written for, as far as its keys tell.
         algorithm, engine, features: Options of the project.
         wanted: Settings by the project's keys; resolved.
         config: The run's config in verl's keys, nested.
@@ -44,7 +43,6 @@ class Experiment:
         function: The text of its reward function; None where it names none, or one that is not there.
     """
 
-    release: str
     algorithm: str
     engine: str
     features: tuple[str, ...]
@@ -92,7 +90,7 @@ def choose_experiment(
     if chosen == "hf" and flat.get("actor_rollout_ref.rollout.calculate_log_probs"):
         wanted.append("watch")  # others look at what their engine says in any project
     features = _choose_features(wanted, manifest, remarks)
-    return Experiment(found.target.release, algorithm, chosen, features, flat, config, tuple(remarks), function)
+    return Experiment(algorithm, chosen, features, flat, config, tuple(remarks), function)
 
 
 def _select_verl_settings(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:

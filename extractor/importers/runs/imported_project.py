@@ -59,21 +59,6 @@ class ImportedProject:
     headline: str
 
 
-@dataclass(frozen=True)
-class WrittenSettings:
-    """A project's tree with the run's settings written.
-
-    Attributes:
-        tree: All files, with the run's.
-        settings: The run's settings.
-        remarks: On files that were not found.
-    """
-
-    tree: Tree
-    settings: Mapping[str, Any]
-    remarks: tuple[Remark, ...]
-
-
 @dataclass
 class _Settings:
     """The run's settings while they are carried into a project.
@@ -239,7 +224,7 @@ class MatchedRun:
         kept = {key: value for key, value in project.settings.items() if key not in left}
         return replace(project, settings=kept), remarks
 
-    def _write(self, project: TargetProject, settings: _Settings) -> WrittenSettings:
+    def _write(self, project: TargetProject, settings: _Settings) -> CopyResult:
         """Write the settings; correct those whose composed values come out different."""
         following, stated = list_following(project.tree), self._stated
         now = {key: value for key, value in project.settings.items() if key in stated or key not in following}
@@ -255,7 +240,7 @@ class MatchedRun:
         return written
 
     def _report(
-        self, project: TargetProject, written: WrittenSettings, settings: _Settings, source: Source
+        self, project: TargetProject, written: CopyResult, settings: _Settings, source: Source
     ) -> ImportedProject:
         """Return the finished project with its report and unknown settings."""
         told = {**settings.unknown, **{key: settings.aside[key] for key in settings.asked}}
@@ -335,7 +320,7 @@ def add_hook(tree: Tree, path: str, text: str) -> Tree:
     return Tree.of([*tree, File(path, FileKind.HOOK, text.encode())])
 
 
-def _write_settings(project: TargetProject, run: Run) -> WrittenSettings:
+def _write_settings(project: TargetProject, run: Run) -> CopyResult:
     """Write a run's settings into a tree as a config recipe.
 
     Args:
@@ -357,7 +342,7 @@ def _write_settings(project: TargetProject, run: Run) -> WrittenSettings:
     path = f"{_CONFIG}recipe/{RECIPE}.yaml"
     files[path] = File(path, FileKind.HOOK, (head + dump_yaml(body)).encode())
     _override_toy(files, chosen)
-    return WrittenSettings(Tree.of(list(files.values())), chosen, tuple(taken.remarks))
+    return CopyResult(Tree.of(list(files.values())), taken.remarks, chosen)
 
 
 def _override_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
