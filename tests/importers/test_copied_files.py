@@ -1,6 +1,5 @@
 """Files that a run names are copied with what they import, and import in the project."""
 
-import re
 import subprocess
 import sys
 import warnings
@@ -92,7 +91,6 @@ def test_a_dataset_class_starts_from_that_of_its_own_release(tmp_path: Path) -> 
     for release, path in (
         (NEWEST[-1], "mine.py"),
         ("0.6.1", "mine.py"),
-        (NEWEST[-1], "pkg://data.mine"),
         (NEWEST[-1], "file://data/mine.py"),
     ):
         settings = {"data.custom_cls.path": path, "data.custom_cls.name": "Mine"}
@@ -186,7 +184,6 @@ def test_a_reward_function_imports_in_the_project(tmp_path: Path) -> None:
         "actor_rollout_ref.model.path": "not here: put it there, or python main.py actor_rollout_ref.model.path=...",
         "data.custom_cls.path": "not found: put it at p/custom/verl_dataset.py, or say --cwd",
     }
-    assert any("has only what" in item["why"] for item in made.report["run"]["remarks"])
 
 
 def target(folder: Path, settings: dict[str, Any]) -> TargetProject:
@@ -194,49 +191,10 @@ def target(folder: Path, settings: dict[str, Any]) -> TargetProject:
     return TargetProject(tree, "p", source_of(NEWEST[-1]), RunFolders((folder,)), settings)
 
 
-def test_a_function_that_its_file_has_not_is_named(tmp_path: Path) -> None:
-    section = "reward.custom_reward_function"
-    lacks = ["it has no score, which the run names: define it in p/custom/verl_reward.py"]
-    for text, said in {
-        "def other(): ...\n": lacks,
-        "if True:\n    def score(): ...\n": [],
-        "try:\n    from math import sqrt as score\nexcept ImportError:\n    score = None\n": [],
-        "from math import *\n": [],
-    }.items():
-        project = target(
-            put(tmp_path, {"reward.py": text}), {f"{section}.path": "reward.py", f"{section}.name": "score"}
-        )
-        assert [item.why for item in named.take_files(project).remarks if item.what == "to do"] == said, text
-
-
-ACTORS, CRITICS = "actor_rollout_ref.model.external_lib", "critic.model.external_lib"
-
-
-NAMED: tuple[tuple[dict[str, Any], list[str], dict[str, Any], str], ...] = (
-    # What a run names, what of that is imported, which settings stay, and what is to do.
-    ({ACTORS: "models.mine"}, ["models.mine"], {}, ""),
-    ({ACTORS: "models.mine", CRITICS: "models.mine"}, ["models.mine"], {}, ""),
-    ({CRITICS: ["models.mine", "models.other"]}, ["models.mine", "models.other"], {}, ""),
-    ({ACTORS: "models.mine", CRITICS: f"${{{ACTORS}}}"}, ["models.mine"], {CRITICS: f"${{{ACTORS}}}"}, ""),
-    ({ACTORS: "gone.at_all"}, [], {ACTORS: "gone.at_all"}, "not in the run's checkout: pip install gone, or say"),
-    ({ACTORS: "json.tool"}, [], {ACTORS: "json.tool"}, ""),
-    ({ACTORS: "no module"}, [], {ACTORS: "no module"}, "not copied: invalid syntax"),
-    ({ACTORS: None}, [], {ACTORS: None}, ""),
-)
-
-
-def test_what_registers_models_comes_along(tmp_path: Path) -> None:
-    mine = "from transformers import AutoConfig\n\nfrom . import other\n\nother.N\n"
-    put(tmp_path, {"models/mine.py": mine, "models/other.py": "N = 1\n"})
-    for settings, imported_modules, left, said in NAMED:
-        taken = named.take_modules(target(tmp_path, settings))
-        files = {file.path: file.data.decode() for file in taken.tree}
-        hook = files.get("p/custom/verl_models.py", "")
-        assert re.findall(r"import p\.custom\.from_run\.(\S+)", hook) == imported_modules
-        assert ("p/custom/from_run/models/other.py" in files) is bool(imported_modules)
-        assert {**settings, **taken.settings} == {**dict.fromkeys(settings, "p.custom.verl_models"), **left}
-        to_do = [item.why for item in taken.remarks if item.what == "to do"]
-        assert (len(to_do), "".join(to_do).startswith(said)) == (bool(said), True)
+def test_modules_that_register_models_are_to_do(tmp_path: Path) -> None:
+    key = "actor_rollout_ref.model.external_lib"
+    (remark,) = named.remark_on_modules(target(tmp_path, {key: "models.mine", "critic.model.external_lib": None}))
+    assert (remark.key, remark.value, remark.what) == (key, "models.mine", "to do")
 
 
 def test_a_directory_that_is_not_there_is_refused(tmp_path: Path) -> None:

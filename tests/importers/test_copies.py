@@ -161,26 +161,12 @@ def test_a_long_chain_of_parts_is_looked_at_once(tmp_path: Path) -> None:
         assert (found.missing, found.packages) == ((), packages)
 
 
-def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path) -> None:
-    path = "verl/utils/torch_functional.py"
-    files = {path: "import ray\n\ndef mine(x):\n    return x\n\ndef other():\n    ray.x()\n"}
+def test_what_a_fork_has_added_to_a_module_of_verls_is_named(tmp_path: Path) -> None:
+    files = {"verl/utils/torch_functional.py": "def mine(x):\n    return x\n"}
     module = "verl.utils.torch_functional"
     for use in (f"from {module} import mine", f"import {module} as F\nmine = F.mine"):
-        found, copied = scoring(tmp_path, files, f"{use}\n\ndef score(text):\n    return mine(text)\n")
-        assert found.missing == ()
-        assert "def mine" in copied[f"custom/from_run/{path}"]
-
-
-def test_a_name_that_a_package_hands_on_with_a_star_is_the_projects(tmp_path: Path) -> None:
-    theirs = File(
-        "pkg/vendored/actor.py", FileKind.VENDORED, b"class ActorConfig: ...\n", "verl/workers/config/actor.py"
-    )
-    copying = recipient(checkout(tmp_path, {}), {}, theirs).copying()
-    found = copying.copy(
-        "from verl.workers.config import ActorConfig\n\ndef loss(config: ActorConfig): ...\n", ("loss",)
-    )
-    assert "from pkg.vendored.actor import ActorConfig" in found.text
-    assert not copying.files
+        found, _ = scoring(tmp_path, files, f"{use}\n\ndef score(text):\n    return mine(text)\n")
+        assert found.missing == (f"{module}: it has no mine",)
 
 
 def test_what_is_not_needed_is_left_out_without_holes() -> None:

@@ -28,7 +28,7 @@ def test_what_is_not_read_is_refused_with_the_way_round(tmp_path: Path) -> None:
         ("a.ipynb", '{"cells": 1}', program, "bash script"),
         ("start.py", started, program, "run.yaml"),
         ("nothing.py", "print(1)\n", program, ""),
-        ("grpo.py", "GRPOTrainer(model=m)\n", "read from YAML alone", "as YAML under TRL's names"),
+        ("grpo.py", "GRPOTrainer(model=m)\n", program, "of TRL's trainer, its settings as YAML"),
         ("launch.json", '{"configurations": []}', "no config of verl's trainer", "--cfg job --resolve"),
         ("run.sh", "python start.py --lr 1\n", "it starts no main_ppo", "main_ppo"),
         ("log.txt", "loss: 1 (epoch 2\n", "log.txt:1: ", "--cfg job --resolve > run.yaml"),

@@ -39,7 +39,7 @@ VERLS = re.compile(r"_?(generated_)?ppo_(megatron_|torchtitan_|veomni_)?trainer"
 # Where programs of that name have trainers of their own.
 _VARIANT = re.compile(r"(?:recipe|verl.experimental)\W")
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
-_CHOICE = re.compile(r"\+{0,2}([\w/]+)(?:@[\w.]+)?=([\w/-]+)")
+_CHOICE = re.compile(r"\+{0,2}([\w/]+)(?:@[\w.]+)?=([\w/-]+|\[[\w/,\s-]+\])")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
 _OF_VERL, _CONFIG = "ppo_trainer.yaml", "verl/trainer/config"
 # How many folders above the option of a group verl's config may lie.
@@ -270,9 +270,11 @@ def _refuse_choice(word: str, folders: Sequence[Path], script: Path) -> None:
         UsageError: it does.
     """
     found = _CHOICE.fullmatch(word)
-    files = [] if found is None else _list_candidates(find_file(found[1], found[2]), folders)
-    if not all(map(_is_verls, filter(Path.is_file, files))):
-        raise UsageError(f"{script}: {word} chooses a config of its own, which is not read", hint=RESOLVED)
+    if found is None:
+        return
+    for option in filter(None, re.split(r"[\[\],\s]+", found[2])):
+        if not all(map(_is_verls, filter(Path.is_file, _list_candidates(find_file(found[1], option), folders)))):
+            raise UsageError(f"{script}: {word} chooses a config of its own, which is not read", hint=RESOLVED)
 
 
 def _list_candidates(path: str, folders: Sequence[Path]) -> list[Path]:

@@ -113,11 +113,13 @@ class Modules:
             module, name = found.module, found.name
         return module, name
 
-    def lacks(self, module: str, name: str | None) -> str | None:
+    def lacks(self, module: str, name: str) -> str | None:
         """Say that a module lacks a name, or return None."""
         text, _ = self.text_of(module) or ("", False)
         known = self.parsed(module)
-        if name in (None, "*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
+        if name in ("*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
+            return None
+        if self.is_module(f"{module}.{name}"):
             return None
         return f"{module}: it has no {name}"
 
@@ -323,8 +325,9 @@ class Copying:
 
     def _copy_module(self, module: str, inner: str | None, wanted: Collection[str]) -> _Place | str:
         """Copy a module; return a name's place or the problem."""
-        problem = self._take(module, wanted) or self._modules.lacks(module, inner)
-        return problem or (self._name_copy(module), inner)
+        problem = self._take(module, wanted)
+        lacking = (self._modules.lacks(module, name) for name in sorted({*wanted, inner or "*"}))
+        return problem or next(filter(None, lacking), None) or (self._name_copy(module), inner)
 
     def _take(self, module: str, names: Collection[str]) -> str | None:
         """Copy a module with the given names; return any problem.
