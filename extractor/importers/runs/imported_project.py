@@ -32,6 +32,7 @@ _ASIDE = f"no release of verl has it: {UNKNOWN} keeps it for code of your own"
 _READ = f"no release of verl has it: {UNKNOWN} keeps it, where the copy that reads it finds it"
 # Variables that everybody has.
 _ANYONES = {"HOME", "PATH", "PWD", "USER"}
+_FOLLOWED = re.compile(r"\$\{([\w.]+)\}")
 RECIPE = "verl_run"
 _CONFIG = "config/"
 _DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
@@ -133,7 +134,7 @@ class MatchedRun:
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
         project = self._complete_project(project, before, settings, is_adopted=adopted is not None)
-        return self._report(project, self._write(project, settings), settings, source)
+        return self._report(project, self._write(project, before, settings), settings, source)
 
     @property
     def _stated(self) -> dict[str, Any]:
@@ -224,11 +225,16 @@ class MatchedRun:
         kept = {key: value for key, value in project.settings.items() if key not in left}
         return replace(project, settings=kept), remarks
 
-    def _write(self, project: TargetProject, settings: _Settings) -> CopyResult:
+    def _write(self, project: TargetProject, before: Mapping[str, Any], settings: _Settings) -> CopyResult:
         """Write the settings; correct those whose composed values come out different."""
         following, stated = list_following(project.tree), self._stated
-        now = {key: value for key, value in project.settings.items() if key in stated or key not in following}
-        expected = {**settings.wanted, **{key: project.settings[key] for key in project.settings.keys() - now.keys()}}
+        now = {
+            key: stated[key] if _is_reference(stated.get(key), before) else value
+            for key, value in project.settings.items()
+            if key in stated or key not in following
+        }
+        others = {key: value for key, value in project.settings.items() if now.get(key, following) != value}
+        expected = {**settings.wanted, **others}
         written = _write_settings(replace(project, settings=now), self.run)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
             made = load_config(written.tree)
@@ -261,6 +267,12 @@ class MatchedRun:
         every += tuple(report.remark_on_defaults(whole, stated, config, usual, renames, every))
         tree = add_hook(tree, report.FILE, report.write_report(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
+
+
+def _is_reference(value: Any, config: Mapping[str, Any]) -> bool:
+    """Tell whether a value follows keys that a config has, such as `${data.max_response_length}`."""
+    followed = _FOLLOWED.findall(value) if isinstance(value, str) else []
+    return bool(followed) and all(name in config for name in followed)
 
 
 def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:
