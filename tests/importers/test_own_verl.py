@@ -1,14 +1,12 @@
 """A checkout that changed its copy of verl: what scores comes along, and what else was changed is said."""
 
 import ast
-import json
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from omegaconf import OmegaConf
 
-from extractor.importers.runs import setting_repairs as choices
 from extractor.importers.runs.copied_code import managers
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.run_folders import RunFolders
@@ -188,23 +186,6 @@ def test_a_scorer_that_was_changed_comes_along(tmp_path: Path) -> None:
     project = recipient(TREE, checkout(tmp_path, **texts), {"reward.custom_reward_function.name": None})
     taken = taken_from(project)
     assert taken.settings["reward.custom_reward_function.name"] == "compute_score"
-
-
-def test_a_choice_that_no_release_has_is_put_aside() -> None:
-    modes = {"values": ["token-mean", "seq-mean-token-sum"], "is_compared": True}
-    schema = json.dumps({"schema": {AGG: modes, "local.x": {"values": ["a"]}}})
-    tree = [File("pkg_of_run/shipped.json", FileKind.TEMPLATE, schema.encode())]
-    settings = {AGG: "token-mean-weighted", "local.x": "b"}
-    project = recipient(Tree.of([*TREE, *tree]), RunFolders(()), settings)
-    taken, aside = choices.put_aside(project, {AGG: "token-mean"})
-    assert (taken.settings, aside) == ({AGG: "token-mean"}, {AGG: "token-mean-weighted"})
-    (remark,) = taken.remarks
-    assert remark.what == "to do"
-    assert "only token-mean, seq-mean-token-sum" in remark.why
-    known = recipient(Tree.of([*TREE, *tree]), RunFolders(()), {AGG: "seq-mean-token-sum"})
-    assert choices.put_aside(known, {})[1] == {}
-    number = recipient(Tree.of([*TREE, *tree]), RunFolders(()), {AGG: 1})
-    assert choices.put_aside(number, {AGG: "token-mean"})[1] == {AGG: 1}
 
 
 def test_a_function_finds_the_module_beside_it(tmp_path: Path) -> None:
