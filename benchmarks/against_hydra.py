@@ -28,9 +28,10 @@ from benchmarks import under_bash, under_hydra
 from benchmarks.launch_scripts import project_of, remember, scripts_of
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import launch_reader, write_settings
-from extractor.importers.runs.unsupported_keys import Remark
+from extractor.importers.runs import imported_project, launch_reader
+from extractor.importers.runs.report import Remark
 from extractor.usecases import new
+from extractor.usecases.changes.config_keys import select_config
 from extractor.values import releases
 from extractor.values.configtree import compose, flatten
 from extractor.values.errors import VextractError
@@ -137,10 +138,10 @@ def judged(
         root: What its paths may be relative to.
     """
     assert made.run is not None
-    theirs, ours = run.config, write_settings.load_config(made.tree)
+    theirs, ours = run.config, imported_project.load_config(made.tree)
     defaults = VerlDefaults.of(ReleaseConfig.of(made.source))
     written = flatten(defaults.config)
-    here = flatten(compose(write_settings.select_config(made.tree), "ppo_trainer.yaml").config)
+    here = flatten(compose(select_config(made.tree), "ppo_trainer.yaml").config)
     there, back = _renames(made)
     names = {key: _names(key, theirs, back) for key in ours}
     places: dict[str, list[str]] = {}

@@ -27,7 +27,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 
-from extractor.importers.runs.copied_code.own_verl import find_program_managers
+from extractor.importers.runs.copied_code.managers import find_program_managers
 from extractor.pipeline.merge.pieces import Unsupported
 from extractor.pipeline.merge.python import split_python
 from extractor.pipeline.source import open_source

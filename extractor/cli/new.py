@@ -51,7 +51,7 @@ def _read_run(
     run_verl: Annotated[str | None, option("--run-verl RELEASE", "Release of the run; detected by default.")] = None,
     variables: Annotated[
         list[str] | None,
-        option("--set VAR=VALUE", "A variable or argument (1=VALUE) of the run's script, or @FILE of such lines."),
+        option("--set VAR=VALUE", "A variable or argument (1=VALUE) of the run's script; repeatable."),
     ] = None,
     config_dir: Annotated[list[Path] | None, option("--config-dir DIR", "Configs that the run names.")] = None,
     started_in: Annotated[
@@ -222,8 +222,7 @@ def _describe_size(made: "NewProject") -> str:
 def describe_run(settled: "ImportedProject") -> screen.Answer:
     """Say what is not as it was in the run."""
     from extractor.importers.runs.placeholders import make_readable
-    from extractor.importers.runs.report import FILE, FIRST, TITLES
-    from extractor.importers.runs.unsupported_keys import KEPT
+    from extractor.importers.runs.report import FILE, FIRST, KEPT, TITLES
 
     lines: dict[str, list[str]] = {what: [] for what in TITLES}
     for item in settled.remarks:

@@ -41,7 +41,6 @@ MAX_RESOLVED = 5_000_000
 
 # A launch script: its bytes, and how deep it is nested. Those of verl have up to 14 kB, and 14 levels.
 MAX_SCRIPT = 256 * 2**10
-MAX_SCRIPT_DEPTH = 100
 # Overrides of a run, the characters of one, and of all together: the time of Hydra's parser grows with the square of a
 # list's length. verl's scripts have up to 125.
 MAX_OVERRIDES = 1_000
@@ -53,9 +52,6 @@ MAX_STATEMENTS = 20_000
 # 1,800,000.
 MAX_EXPANDED = 20_000_000
 # Characters of one text, words of one list, and rounds of one loop.
-MAX_WORD = 2**20
-MAX_WORDS = 50_000
 MAX_ROUNDS = 64
-# Commands in quotes (`bash -c "..."`) that are looked into, and the characters of one.
+# Commands in each other, `$(... $(...))`.
 MAX_INNER = 20
-MAX_INNER_TEXT = 20_000

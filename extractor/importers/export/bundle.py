@@ -4,26 +4,143 @@ import ast
 import json
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from extractor.importers.config.keys import Key, KeyStatus, map_key
 from extractor.importers.config.project import UNKNOWN, ProjectConfig, load, map_overrides, parse_hook, read_files
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.config.templates import render, write_cell
-from extractor.importers.export import changes, checks, rewards
-from extractor.importers.export.closure import find_needed
-from extractor.importers.export.edits import UpstreamEdit, merge_edits
+from extractor.importers.export import changes, rewards
 from extractor.importers.export.rewards import RewardConfig, VerlInterface
-from extractor.pipeline import apply
+from extractor.pipeline import apply, merge
+from extractor.pipeline.merge.files import merge_file
 from extractor.pipeline.source import Source
+from extractor.project import base as emitted_base
 from extractor.project.lock import Lock
+from extractor.usecases import diff
 from extractor.values import readers
 from extractor.values.configtree import BadOverride, write_override
 from extractor.values.errors import UsageError
-from extractor.values.modules import name_module
+from extractor.values.modules import list_imports, name_module
+from extractor.values.moved_modules import rename_dotted_name
+from extractor.values.reachable import find_reachable
+from extractor.values.setting_types import PATH as SHIPPED
+from extractor.values.tree import FileKind
+
+
+def find_needed(
+    project: Path, lock: Lock, roots: Iterable[str], modules: Iterable[str] = ()
+) -> tuple[list[str], dict[str, str]]:
+    """Return the files that an export copies, and vendored ones -> verl's own that stands in for them.
+
+    Args:
+        project: Its directory.
+        lock: Its lock: it says what is vendored.
+        roots: Paths of modules to start from, below the package; those that are not there are skipped.
+        modules: Paths of others, below the project.
+
+    Raises:
+        UsageError: a hook is no Python.
+    """
+    package = lock.options.package
+    vendored = {
+        file.path: file.upstream_path
+        for file in lock.files
+        if file.kind is FileKind.VENDORED and file.upstream_path is not None and file.path.endswith(".py")
+    }
+
+    def lead_to(path: str) -> list[str]:
+        return [*_list_packages(project, path), *(() if path in vendored else _list_imports(project, path, package))]
+
+    starts = [f"{package}/{root}" for root in roots if (project / package / root).is_file()]
+    reached = find_reachable([*starts, *modules, *readers.list_python_below(project, f"{package}/custom")], lead_to)
+    stubs = {path: vendored[path] for path in sorted(reached & vendored.keys()) if not path.endswith("__init__.py")}
+    tables = f"{package}/{SHIPPED}"  # the package's first import reads them
+    own = (reached - stubs.keys()) | ({tables} if (project / tables).is_file() else set())
+    return sorted(own), stubs
+
+
+def _list_packages(project: Path, path: str) -> Iterable[str]:
+    """Return the `__init__.py` of each package that a module is in."""
+    for folder in list(PurePosixPath(path).parents)[:-1]:
+        init = f"{folder}/__init__.py"
+        if (project / init).is_file() and init != path:
+            yield init
+
+
+def _walk_runtime_nodes(tree: ast.AST) -> Iterable[ast.AST]:
+    """Yield a module's nodes, except blocks for type checkers only."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test) in ("TYPE_CHECKING", "typing.TYPE_CHECKING"):
+            yield from _walk_runtime_nodes(ast.Module(node.orelse, []))
+        else:
+            yield node
+            yield from _walk_runtime_nodes(node)
+
+
+def _list_imports(project: Path, path: str, package: str) -> list[str]:
+    """Return the package's files that a module imports at run time."""
+    imports = list_imports(_walk_runtime_nodes(parse_hook(project / path)), path)
+    found = [place for module, name, _ in imports for place in (f"{module}.{name}", module)]
+    files = [item.replace(".", "/") for name in found for item in (name, rename_dotted_name(name, package))]
+    candidates = [name for item in files for name in (f"{item}.py", f"{item}/__init__.py")]
+    return [name for name in candidates if name.startswith(f"{package}/") and (project / name).is_file()]
+
+
+@dataclass(frozen=True)
+class UpstreamEdit:
+    """The edits of one vendored file.
+
+    Attributes:
+        path: The project's.
+        upstream_path: verl's.
+        why: Why they do not fit verl's file; empty where they do.
+        patch: Against verl's file; empty where they do not apply.
+        edit: Against what was emitted.
+    """
+
+    path: str
+    upstream_path: str
+    why: str
+    patch: bytes = field(repr=False)
+    edit: bytes = field(repr=False)
+
+    @property
+    def applies(self) -> bool:
+        """Tell whether the edits fit verl's file without a conflict."""
+        return not self.why
+
+
+def merge_edits(project: Path, lock: Lock, source: Source) -> tuple[UpstreamEdit, ...]:
+    """Merge each vendored file's edits into verl's original file."""
+    base = emitted_base.read(project, lock)
+    found = []
+    for path, edit in diff.list_edits(project, lock, base).items():
+        entry = lock.file(path)
+        if entry is not None and entry.kind is FileKind.VENDORED and entry.upstream_path is not None:
+            ours = readers.read_bytes(project / path) if (project / path).is_file() else None
+            why, patch = _try_patch(entry.upstream_path, base[path], ours, source)
+            found.append(UpstreamEdit(path, entry.upstream_path, why, patch, edit))
+    return tuple(found)
+
+
+def _try_patch(upstream_path: str, base: bytes, ours: bytes | None, source: Source) -> tuple[str, bytes]:
+    """Return why an edit does not fit, otherwise its patch."""
+    theirs = source.files.get(upstream_path)
+    if theirs is None:
+        return f"verl {source.release} has no such file", b""
+    if ours is None:
+        return "the file was removed from the project", b""
+    if not merge.is_mergeable(base, ours, theirs):
+        return "not text", b""
+    labels = merge.Labels("project", "emitted", f"verl {source.release}")
+    merged = merge_file(upstream_path, base, ours, theirs, labels)
+    if merged.conflicts:
+        return f"changes lines that verl's file has otherwise, in {merged.conflicts} places", b""
+    return "", diff.write_unified_diff(upstream_path, theirs, merged.data)
 
 
 @dataclass(frozen=True)
@@ -67,7 +184,7 @@ def export(
     config = load(written, settings)
     config = replace(config, flat=map_overrides(config.config))
     package, interface = lock.options.package, VerlInterface.of(target)
-    checks.check(config, map_overrides(load(written).config) if settings else config.flat, project / package)
+    changes.check(config, map_overrides(load(written).config) if settings else config.flat, project / package)
     for name in include:
         if not (project / package / name).is_file():
             raise UsageError(f"--include {name}: no such file in {package}", hint="give a path such as rewards/text.py")
@@ -84,7 +201,7 @@ def export(
         else key
         for key in keys
     ]
-    remarks = checks.list_lost_settings(keys)
+    remarks = changes.list_lost_settings(keys)
     edits = merge_edits(project, lock, source)
     if edits:
         fit = sum(edit.applies for edit in edits)
@@ -162,12 +279,12 @@ class _Bundle:
         roots += [self.reward.adapted.path.partition("/")[2]] if self.reward.adapted else []
         roots += ["episodes/environments.py", "episodes/observations.py"] if changes.is_multi_turn(self.config) else []
         tools = changes.find_tool_modules(self.project, self.config)
-        reached = find_needed(self.project, self.lock, roots, tools)
-        files = {path: readers.read_bytes(self.project / path) for path in reached.own}
+        own, vendored = find_needed(self.project, self.lock, roots, tools)
+        files = {path: readers.read_bytes(self.project / path) for path in own}
         unknown = self.project / UNKNOWN
         if unknown.is_file() and any(unknown.name.encode() in data for data in files.values()):
             files[UNKNOWN] = readers.read_bytes(unknown)  # copies of a fork's code read it
-        for path, upstream in reached.vendored.items():
+        for path, upstream in vendored.items():
             has = self.target.has(upstream)
             text = render("alias.py", "export", module=name_module(upstream), verl=self.target.release, present=has)
             files[path] = text.encode()

@@ -11,9 +11,9 @@ from extractor.importers.config.templates import read_table
 from extractor.importers.runs.copied_code import named
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
 from extractor.importers.runs.release_match import ReleaseMatch
+from extractor.importers.runs.report import Remark, is_about_where
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.setting_repairs import SUPPLIED
-from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.pipeline.render.presets import match_preset
 from extractor.values.configtree import flatten, resolve
 from extractor.values.errors import UsageError
@@ -23,9 +23,6 @@ from extractor.values.manifest import Manifest
 GENERATIVE = ("reward_router_address", "reward_model_tokenizer")
 # Loggers of the feature `trackers`.
 SERVICES = ("mlflow", "swanlab", "trackio", "wandb")
-# Variables that an error names, with what they are in.
-_SHOWN = 6
-_DATE = re.compile(r"\$\(date\b[^()]*\)")
 _MANAGER = ("reward.reward_manager.name", "reward_manager.name", "reward_model.reward_manager")  # 0.7.0 has a third
 _OFFLOAD = re.compile(
     r"(actor_rollout_ref\.(actor|ref)|critic\.model)\.fsdp_config\.(param_offload|optimizer_offload|offload_policy)"
@@ -39,7 +36,6 @@ class Experiment:
     """A run's options and settings for a project.
 
     Attributes:
-        release: The release of verl that the run was written for, as far as its keys tell.
         algorithm, engine, features: Options of the project.
         wanted: Settings by the project's keys; resolved.
         config: The run's config in verl's keys, nested.
@@ -47,7 +43,6 @@ class Experiment:
         function: The text of its reward function; None where it names none, or one that is not there.
     """
 
-    release: str
     algorithm: str
     engine: str
     features: tuple[str, ...]
@@ -95,7 +90,7 @@ def choose_experiment(
     if chosen == "hf" and flat.get("actor_rollout_ref.rollout.calculate_log_probs"):
         wanted.append("watch")  # others look at what their engine says in any project
     features = _choose_features(wanted, manifest, remarks)
-    return Experiment(found.target.release, algorithm, chosen, features, flat, config, tuple(remarks), function)
+    return Experiment(algorithm, chosen, features, flat, config, tuple(remarks), function)
 
 
 def _select_verl_settings(flat: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
@@ -116,8 +111,6 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
         names = find_unknowns(value)
         if key in SUPPLIED and not any(re.fullmatch(r"\w+", name) for name in names):
             continue  # what a command prints, a person hands to main.py
-        if names and all(map(_DATE.match, names)) and not _DATE.fullmatch(make_readable(str(value))):
-            continue  # a name or a path, which is new each time
         for name in names if not is_about_where(key) and key not in aside else ():
             missing.setdefault(name, []).append(key)
     for item in run.overrides:
@@ -126,18 +119,15 @@ def _check_known(run: Run, flat: Mapping[str, Any], aside: Collection[str]) -> N
     if not missing:
         return
     shown = [f"{make_readable(make_unknown(name))} (in {', '.join(sorted(missing[name]))})" for name in sorted(missing)]
-    more = f"; and {len(shown) - _SHOWN} more" if len(shown) > _SHOWN else ""
     names_to_set: list[str] = []
     for name in sorted(missing):
         is_sum = name.startswith("$((") and "$(" not in name[3:]
         found = re.findall(r"[A-Za-z_]\w*", name) if is_sum else [name if re.fullmatch(r"\w+", name) else "VAR"]
         names_to_set += [one for one in found if one not in names_to_set]
     hint = " ".join(f"--set {name}=..." for name in names_to_set)
-    if more:
-        hint = f"--set @FILE, a file with lines VAR=VALUE, as bash writes them: {', '.join(names_to_set)}"
     if "VAR" in names_to_set:
         hint += "  (set the variable that the command's output is assigned to)"
-    raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown[:_SHOWN])}{more}", hint=hint)
+    raise UsageError(f"{run.file}: not known without running it: {'; '.join(shown)}", hint=hint)
 
 
 def _choose_engine(name: str, manifest: Manifest, remarks: list[Remark]) -> str:

@@ -4,29 +4,39 @@ import re
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from extractor.importers.config.project import UNKNOWN
+from extractor.importers.config.project import UNKNOWN, load
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
-from extractor.importers.runs import report, setting_repairs, write_settings
+from extractor.importers.runs import report, setting_repairs
 from extractor.importers.runs import settings as settings_of
-from extractor.importers.runs.copied_code import easyr1, managers, named, own_verl
+from extractor.importers.runs.copied_code import easyr1, managers, named
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.experiment import Experiment
+from extractor.importers.runs.placeholders import shown
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.render import unread
 from extractor.pipeline.source import Source
-from extractor.values.configtree import flatten
+from extractor.usecases.changes.config_keys import select_config
+from extractor.values.configtree import compose, flatten
+from extractor.values.configtree.compose import merge, read_yaml
+from extractor.values.configtree.written import dump_yaml, nest
+from extractor.values.errors import InternalError
 from extractor.values.options import Options
 from extractor.values.renames import Renames
-from extractor.values.tree import Tree
+from extractor.values.tree import File, FileKind, Tree
 
 _ASIDE = f"no release of verl has it: {UNKNOWN} keeps it for code of your own"
 _READ = f"no release of verl has it: {UNKNOWN} keeps it, where the copy that reads it finds it"
 # Variables that everybody has.
 _ANYONES = {"HOME", "PATH", "PWD", "USER"}
 _FOLLOWED = re.compile(r"\$\{([\w.]+)\}")
+RECIPE = "verl_run"
+_CONFIG = "config/"
+_DEFAULT = re.compile(r"^(\s*- recipe@_global_: )\S+$", re.MULTILINE)
+_OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
 
 
 @dataclass(frozen=True)
@@ -120,7 +130,7 @@ class MatchedRun:
             source: verl, of the project's release.
             adopted: The edits of the run's own copy of verl that the tree has; None: it was not looked at for any.
         """
-        before, run = write_settings.load_config(tree, "actor_rollout_ref.model.path=given"), self.run
+        before, run = load_config(tree, "actor_rollout_ref.model.path=given"), self.run
         project = TargetProject(tree, options.package, self.target.source, run.places, {}, options.verl)
         project, settings = self._carry(project, before, adopted or ())
         project = self._complete_project(project, before, settings, is_adopted=adopted is not None)
@@ -199,7 +209,6 @@ class MatchedRun:
             lambda project: easyr1.take_rewards(project, run.scoring_function),
             lambda project: easyr1.take_prompts(project, run.prompt_template),
             managers.take_named,
-            named.take_modules,
             named.take_tools,
             put_aside if self.keeps_unknown else lambda project: CopyResult(project.tree),
             lambda project: managers.take_unnamed(project, run.program, before),
@@ -208,33 +217,36 @@ class MatchedRun:
             remarks += taken.remarks
             places += taken.places
             project = replace(project, tree=taken.tree, settings={**project.settings, **taken.settings})
-        remarks += own_verl.remark_on_changed(project, tuple(places), is_adopted=is_adopted)
+        remarks += named.remark_on_modules(project)
+        remarks += managers.remark_on_changed(project, tuple(places), is_adopted=is_adopted)
         left = [key for key in managers.list_not_taken(project) if key not in before]
         why = "its reward manager takes no such argument"
         remarks += [Remark(key, project.settings[key], "dropped", why) for key in left]
         kept = {key: value for key, value in project.settings.items() if key not in left}
         return replace(project, settings=kept), remarks
 
-    def _write(
-        self, project: TargetProject, before: Mapping[str, Any], settings: _Settings
-    ) -> write_settings.WrittenSettings:
+    def _write(self, project: TargetProject, before: Mapping[str, Any], settings: _Settings) -> CopyResult:
         """Write the settings; correct those whose composed values come out different."""
-        following, wanted = write_settings.list_following(project.tree), settings.wanted
-        whole = {**flatten(self.experiment.config), **wanted}
-        now, followers = keep_references(project.settings, self._stated, before, following, whole)
-        expected = {**wanted, **followers}
-        written = write_settings.write(replace(project, settings=now), self.run)
+        following, stated = list_following(project.tree), self._stated
+        now = {
+            key: stated[key] if _is_reference(stated.get(key), before) else value
+            for key, value in project.settings.items()
+            if key in stated or key not in following
+        }
+        others = {key: value for key, value in project.settings.items() if now.get(key, following) != value}
+        expected = {**settings.wanted, **others}
+        written = _write_settings(replace(project, settings=now), self.run)
         for follows in (False, True):  # first what follows nothing: what follows it may be right then
-            made = write_settings.load_config(written.tree)
+            made = load_config(written.tree)
             wrong = {key: value for key, value in expected.items() if key in made and made[key] != value}
             part = {key: value for key, value in wrong.items() if (key in following) == follows}
             if part:
                 now = {**now, **part}
-                written = write_settings.write(replace(project, settings=now), self.run)
+                written = _write_settings(replace(project, settings=now), self.run)
         return written
 
     def _report(
-        self, project: TargetProject, written: write_settings.WrittenSettings, settings: _Settings, source: Source
+        self, project: TargetProject, written: CopyResult, settings: _Settings, source: Source
     ) -> ImportedProject:
         """Return the finished project with its report and unknown settings."""
         told = {**settings.unknown, **{key: settings.aside[key] for key in settings.asked}}
@@ -244,8 +256,8 @@ class MatchedRun:
         ]
         remarks = [item for item in settings.remarks if item.key not in told]
         every = (*self.run.remarks, *self.experiment.remarks, *remarks, *aside, *written.remarks)
-        tree = write_settings.add_unknown(written.tree, self.run, settings.aside)
-        config = write_settings.load_config(tree)
+        tree = add_unknown(written.tree, self.run, settings.aside)
+        config = load_config(tree)
         head = report.write_headline(self.run.file, self.target.release, config, len(written.settings))
         every += tuple(report_variables(replace(project, tree=tree), self.run.environment))
         stated = self._stated if self.run.resolved is None else {}
@@ -253,8 +265,14 @@ class MatchedRun:
         renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
         whole = {**flatten(self.run.defaults), **self.experiment.wanted}
         every += tuple(report.remark_on_defaults(whole, stated, config, usual, renames, every))
-        tree = write_settings.add_hook(tree, report.FILE, report.text(head, every, self.run.notes))
+        tree = add_hook(tree, report.FILE, report.write_report(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
+
+
+def _is_reference(value: Any, config: Mapping[str, Any]) -> bool:
+    """Tell whether a value follows keys that a config has, such as `${data.max_response_length}`."""
+    followed = _FOLLOWED.findall(value) if isinstance(value, str) else []
+    return bool(followed) and all(name in config for name in followed)
 
 
 def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:
@@ -286,36 +304,71 @@ def _drop_unread(project: TargetProject, settings: Mapping[str, Any]) -> tuple[d
     return {key: value for key, value in settings.items() if key not in dropped}, remarks
 
 
-def keep_references(
-    settings: Mapping[str, Any],
-    stated: Mapping[str, Any],
-    project: Mapping[str, Any],
-    following: AbstractSet[str],
-    wanted: Mapping[str, Any],
-) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Write settings as references where the run does.
+def load_config(tree: Tree, *settings: str) -> Mapping[str, Any]:
+    """Return a tree's config with further settings, flat and resolved."""
+    return load(select_config(tree), settings).flat
+
+
+def list_following(tree: Tree) -> set[str]:
+    """Return config keys whose value refers to others, `${data.max_response_length}`."""
+    composed = compose(select_config(tree), "ppo_trainer.yaml").config
+    return {key for key, value in flatten(composed).items() if isinstance(value, str) and "${" in value}
+
+
+def add_unknown(tree: Tree, run: Run, unknown: Mapping[str, Any]) -> Tree:
+    """Add a file with settings unknown to every release."""
+    if not unknown:
+        return tree
+    read = any(
+        file.kind is FileKind.HOOK and file.path.endswith(".py") and b"unknown.yaml" in file.data for file in tree
+    )
+    by = "only what was copied from its checkout reads this file" if read else "nothing in the project reads this file"
+    head = f"# What {Path(run.file).name} has and the project has no setting for; {by}.\n"
+    return add_hook(tree, UNKNOWN, head + dump_yaml({key: shown(value) for key, value in sorted(unknown.items())}))
+
+
+def add_hook(tree: Tree, path: str, text: str) -> Tree:
+    """Return a tree with another hook file."""
+    return Tree.of([*tree, File(path, FileKind.HOOK, text.encode())])
+
+
+def _write_settings(project: TargetProject, run: Run) -> CopyResult:
+    """Write a run's settings into a tree as a config recipe.
 
     Args:
-        settings: By the project's keys, resolved.
-        stated: What the run itself sets, as it is written.
-        project: The project's config, by key.
-        following: Those of its keys whose value names others.
-        wanted: The run's config, by the project's keys, resolved.
-
-    Returns:
-        The settings to write, and the values that those which are references now must come to.
+        project: The project as generated, and the run's settings.
+        run: As it was read.
     """
-    written: dict[str, Any] = {}
-    expected: dict[str, Any] = {}
-    for key, value in settings.items():
-        said = stated.get(key)
-        followed = _FOLLOWED.findall(said) if isinstance(said, str) else []
-        if followed and all(name in project for name in followed):
-            written[key], expected[key] = said, value
-            others = (name for name in followed if name in wanted and name not in settings)
-            written.update({name: wanted[name] for name in others if wanted[name] != project[name]})
-        elif key in following and key not in stated:
-            expected[key] = value
-        else:
-            written[key] = value
-    return written, expected
+    taken = named.take_files(project)
+    files = {file.path: file for file in taken.tree}
+    chosen = {**project.settings, **taken.settings}
+    main = files[f"{_CONFIG}ppo_trainer.yaml"]
+    text, count = _DEFAULT.subn(rf"\g<1>{RECIPE}", main.data.decode())
+    if count != 1:
+        raise InternalError("config/ppo_trainer.yaml does not name its recipe", hint="report it")
+    files[main.path] = replace(main, data=text.encode())
+    recipe = files.get(f"{_CONFIG}recipe/toy.yaml")
+    body = (read_yaml(recipe.data.decode()) or {}) if recipe is not None else {}
+    merge(body, nest(chosen))
+    head = f"# The settings of {Path(run.file).name} where they differ from this project's own.\n"
+    path = f"{_CONFIG}recipe/{RECIPE}.yaml"
+    files[path] = File(path, FileKind.HOOK, (head + dump_yaml(body)).encode())
+    _override_toy(files, chosen)
+    return CopyResult(Tree.of(list(files.values())), taken.remarks, chosen)
+
+
+def _override_toy(files: dict[str, File], settings: Mapping[str, Any]) -> None:
+    """Repeat settings in toy configs that would otherwise override them."""
+    if settings.get("actor_rollout_ref.model.path") is not None:
+        return
+    for name in ("scale/toy.yaml", "critic_scale/toy.yaml"):
+        file = files.get(_CONFIG + name)
+        if file is None:
+            continue
+        body = read_yaml(file.data.decode()) or {}
+        keys = set(flatten(body))
+        wrong = {key: value for key, value in settings.items() if key in keys and flatten(body)[key] != value}
+        if wrong:
+            merge(body, nest(wrong))
+            first = "".join(line for line in file.data.decode().splitlines(True) if line.startswith("#"))
+            files[file.path] = replace(file, data=(first + _OVER_TOY + dump_yaml(body)).encode())

@@ -1,11 +1,12 @@
 """Read the first trainer launch of a script, and the config that it names."""
 
 import ast
+import itertools
 import os
 import posixpath
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ import yaml
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
-from extractor.importers.runs.run import ReadOptions, Run, TranslatedRun, is_override, read_overrides
+from extractor.importers.runs.run import ReadOptions, Run, is_override, read_overrides
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.values import fingerprint, limits, readers
 from extractor.values.configtree import compose
@@ -24,6 +25,7 @@ from extractor.values.configtree.places import find_file
 from extractor.values.errors import UsageError
 
 _Launches = list[tuple[Command, str, list[str]]]
+_Own = tuple[str, Path | None, tuple[Mapping[str, Any], ...]]
 _MAIN = re.compile(r"(?:^|[./])main_(?:ppo|dapo|grpo)(?:_\w+)?(?:\.py)?$")
 _OF_THE_TRAINER = re.compile(r"(?:\+\+?)?(?:actor_rollout_ref\.actor\.|algorithm\.adv_estimator=)")
 _OF_A_POLICY, _OF_TRAINING = re.compile(r"[+~]*actor_rollout_ref\."), re.compile(r"[+~]*trainer\.")
@@ -39,7 +41,7 @@ _VARIANT = re.compile(r"(?:recipe|verl.experimental)\W")
 _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-dir", "-cd")
 _CHOICE = re.compile(r"\+{0,2}([\w/]+)(?:@[\w.]+)?=([\w/-]+|\[[\w/,\s-]+\])")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
-_OF_VERL, _OF_A_PACKAGE, _CONFIG = "ppo_trainer.yaml", "pkg://", "verl/trainer/config"
+_OF_VERL, _CONFIG = "ppo_trainer.yaml", "verl/trainer/config"
 # How many folders above the option of a group verl's config may lie.
 _DEEPEST = 4
 _CORRECT = "correct the file"
@@ -62,9 +64,9 @@ def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
             f"{path}: `vextract export` wrote it, without the settings that verl has no key for",
             hint="go on with the project that it was made from: a copy of its folder has everything",
         )
-    reading, launches = _read_where_started(path, text, around)
+    reading, launches = _read_launches(path, text, around)
     if not launches:
-        raise _explain_no_launch(path, text, reading, around)
+        raise _explain_no_launch(path, text, reading)
     command, module, arguments = launches[0]
     if module.removesuffix(".py").endswith("main_prime"):
         raise UsageError(f"{path}:{command.line}: verl's recipe for PRIME is not read", hint=PRIME)
@@ -73,7 +75,7 @@ def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
     places = around.places.change_directory(command.environment.get("PWD", ""))
     if easyr1.is_launch(module, arguments):
         notes += [] if module == easyr1.MODULE else _note_other_trainer(module, command.line, "EasyR1's")
-        found = translate(path, easyr1.translate_launch(path, arguments, places))
+        found = easyr1.translate_launch(path, arguments, places)
         return replace(found, notes=tuple(notes), places=places)
     run, words = read_own_config(module, arguments, path, around.config_dirs, places)
     stated = [word for word in words if is_override(word)]
@@ -92,12 +94,6 @@ def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
     )
 
 
-def translate(path: Path, found: TranslatedRun) -> Run:
-    """Return the run of a translated launch or config."""
-    scored, written = found.scoring_function, found.prompt_template
-    return Run(str(path), found.overrides, remarks=found.remarks, scoring_function=scored, prompt_template=written)
-
-
 def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
     """Return the trainer a command runs and its arguments, or None."""
     if words and words[0] in _PRINTS:
@@ -105,56 +101,31 @@ def find_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
     for index, word in enumerate(words):
         if (_MAIN.search(word) or word == easyr1.MODULE) and "=" not in word:
             return word, list(words[index + 1 :])
-    own = _find_python_program(words)
-    if own is None or easyr1.is_launch(*own):
-        return own
-    trains = all(any(map(pattern.match, own[1])) for pattern in (_OF_A_POLICY, _OF_TRAINING))
-    is_trainer = trains and _USES_A_POLICY.search(own[0]) is None
-    return own if is_trainer or any(map(_OF_THE_TRAINER.match, own[1])) else None
+    # python x.py, uv run --extra x -m module, "$PYTHON" -m module, ./program.py
+    first = next((place for place, word in enumerate(words) if _PYTHON.fullmatch(word)), 0)
+    rest = list(itertools.dropwhile(lambda word: word != "-m" and not word.endswith(".py"), words[first:]))
+    module, *arguments = rest[1:] if rest[:1] == ["-m"] else rest or [""]
+    if not module or easyr1.is_launch(module, arguments):
+        return (module, arguments) if module else None
+    trains = all(any(map(pattern.match, arguments)) for pattern in (_OF_A_POLICY, _OF_TRAINING))
+    is_trainer = trains and _USES_A_POLICY.search(module) is None
+    return (module, arguments) if is_trainer or any(map(_OF_THE_TRAINER.match, arguments)) else None
 
 
-def _find_python_program(words: Sequence[str]) -> tuple[str, list[str]] | None:
-    """Return the Python program a command runs, and its arguments."""
-    for index, word in enumerate(words):
-        if _PYTHON.fullmatch(word) is not None:
-            rest = list(words[index + 1 :])
-            while rest and rest[0].startswith("-") and rest[0] != "-m":
-                rest.pop(0)
-            rest = rest[1:] if rest[:1] == ["-m"] else rest
-            return (rest[0], rest[1:]) if rest and "=" not in rest[0] else None
-    # uv run --extra x -m module, "$PYTHON" -m module, "$PYTHON" program.py, ./program.py
-    place = next((place for place, word in enumerate(words) if word == "-m" or word.endswith(".py")), len(words))
-    rest = list(words[place:])
-    rest = rest[1:] if rest[:1] == ["-m"] else rest
-    return (rest[0], rest[1:]) if rest else None
-
-
-def _read_where_started(path: Path, text: str, around: ReadOptions) -> tuple[ScriptReading, _Launches]:
-    """Read a script from the folder where most paths exist."""
+def _read_launches(path: Path, text: str, around: ReadOptions) -> tuple[ScriptReading, _Launches]:
+    """Read a script as if started in its checkout, if it asks where it is."""
     places = around.places
-    best: tuple[int, ScriptReading, _Launches] | None = None
-    guessed = not places.is_said and re.search("PWD|pwd", text) is not None
-    for folder in places.folders if guessed else places.folders[:1]:
-        environment = {"PWD": str(folder), **around.environment}
-        reading = read_script(text, str(path), around.given, environment, (), places.within)
-        launches = [
-            (command, *found)
-            for command in reading.commands
-            if (found := find_program(command.words)) is not None and not trl.is_launch(command.words, places)
-        ]
-        words = {word.partition("=")[2] or word for command, _, _ in launches[:1] for word in command.words}
-        count = sum(word.startswith(f"{folder}/") and readers.is_there(Path(word)) for word in words)
-        count += any(readers.is_there(folder / find_program_file(module)) for _, module, _ in launches[:1])
-        if best is None or count > best[0]:
-            best = count, reading, launches
-    assert best is not None
-    return best[1:]
+    folder = places.start if re.search("PWD|pwd", text) else places.folders[0]
+    environment = {"PWD": str(folder), **around.environment}
+    reading = read_script(text, str(path), around.given, environment, (), places.within)
+    commands = [command for command in reading.commands if not trl.is_launch(command.words)]
+    return reading, [(item, *found) for item in commands if (found := find_program(item.words)) is not None]
 
 
-def _explain_no_launch(path: Path, text: str, reading: ScriptReading, around: ReadOptions) -> UsageError:
+def _explain_no_launch(path: Path, text: str, reading: ScriptReading) -> UsageError:
     """Return the error for a script that starts nothing of verl's."""
     for command in reading.commands:
-        if trl.is_launch(command.words, around.places.change_directory(command.environment.get("PWD", ""))):
+        if trl.is_launch(command.words):
             return trl.refuse(f"{path}:{command.line}")
     what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
     hint = f"{_SCRIPT}; of another program that Hydra configures, what `--cfg job --resolve > run.yaml` writes"
@@ -198,9 +169,10 @@ def read_own_config(
     folders = [*config_dirs, *beside, path.parent, path.parent / "config", *elsewhere]
     for word in words:
         _refuse_choice(word, folders, path)
-    main, own, notes = name.removesuffix(".yaml") or default, _Own(), list[str]()
+    main, notes = name.removesuffix(".yaml") or default, list[str]()
+    own: _Own = ("ppo_trainer", None, ())
     if VERLS.fullmatch(main) is not None:
-        own = _Own(main)
+        own = (main, None, ())
     elif (file := next(filter(Path.is_file, _list_candidates(f"{main}.yaml", folders)), None)) is not None:
         own = _read_own(file, folders)
     elif name:
@@ -211,10 +183,11 @@ def read_own_config(
         )
     else:
         notes = [f"{module} starts from {main}.yaml, which is not here: name its directory with --config-dir"]
-    near = [*([own.beside] if own.beside is not None else []), *config_dirs, *beside]
-    at = next((place for place in near if (place / f"{own.main}.yaml").is_file()), None)
-    defaults = _read_defaults(at, own.main, places)
-    run = Run(str(path), config_name=own.main, program=module, defaults=defaults, overlay=own.bodies)
+    verls, beside_it, bodies = own
+    near = [*([] if beside_it is None else [beside_it]), *config_dirs, *beside]
+    at = next((place for place in near if (place / f"{verls}.yaml").is_file()), None)
+    defaults = _read_defaults(at, verls, places)
+    run = Run(str(path), config_name=verls, program=module, defaults=defaults, overlay=bodies)
     return replace(run, notes=tuple(notes)), words
 
 
@@ -260,29 +233,11 @@ def _find_module_config(module: str, places: RunFolders) -> tuple[str, list[Path
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "hydra.main":
             given = {item.arg: item.value.value for item in node.keywords if isinstance(item.value, ast.Constant)}
             name, folder = str(given.get("config_name", name)), str(given.get("config_path", folder))
-    if folder.startswith(_OF_A_PACKAGE):
-        inner = folder.removeprefix(_OF_A_PACKAGE).replace(".", "/")
-        return name.removesuffix(".yaml"), [place / inner for place in places.folders]
     return name.removesuffix(".yaml"), [file.parent / folder]
 
 
-@dataclass(frozen=True)
-class _Own:
-    """A run's own config file.
-
-    Attributes:
-        main: verl's config that it starts from.
-        beside: The folder of that config, where it leads there.
-        bodies: What it has itself.
-    """
-
-    main: str = "ppo_trainer"
-    beside: Path | None = None
-    bodies: tuple[Mapping[str, Any], ...] = ()
-
-
 def _read_own(file: Path, folders: Sequence[Path]) -> _Own:
-    """Read a config that starts from verl's and from nothing else.
+    """Return verl's config that a run's own starts from, its folder if known, and the run's settings.
 
     Raises:
         UsageError: it cannot be read, or starts from other configs as well.
@@ -296,16 +251,16 @@ def _read_own(file: Path, folders: Sequence[Path]) -> _Own:
     if not isinstance(body, dict):
         raise UsageError(f"{file}: not valid YAML: no mapping at its top", hint=_CORRECT)
     body.pop("hydra", None)
-    own = _Own(bodies=(body,) if body else ())
+    main, beside = "ppo_trainer", None
     for entry in entries:
         path, _, package = entry.partition("@") if isinstance(entry, str) else ("", "", "")
         path = find_file("", path)
         if VERLS.fullmatch(posixpath.basename(path).removesuffix(".yaml")) and package in ("", "_global_"):
-            at = next((found.parent for found in _list_candidates(path, folders) if _has_verls(found.parent)), None)
-            own = replace(own, main=posixpath.basename(path).removesuffix(".yaml"), beside=at)
+            main = posixpath.basename(path).removesuffix(".yaml")
+            beside = next((found.parent for found in _list_candidates(path, folders) if _has_verls(found.parent)), None)
         elif entry != SELF and not (isinstance(entry, dict) and all("hydra/" in str(key) for key in entry)):
             raise UsageError(f"{file}: it starts from {entry} as well, which is not read", hint=RESOLVED)
-    return own
+    return main, beside, (body,) if body else ()
 
 
 def _refuse_choice(word: str, folders: Sequence[Path], script: Path) -> None:

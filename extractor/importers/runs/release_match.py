@@ -9,8 +9,8 @@ from packaging.version import Version
 from extractor.importers.config.keys import list_candidates
 from extractor.importers.config.release import ReleaseConfig, VerlDefaults
 from extractor.importers.config.templates import read_table
+from extractor.importers.runs.report import is_of_another_back_end
 from extractor.importers.runs.run import Run
-from extractor.importers.runs.unsupported_keys import is_of_another_back_end
 from extractor.values import releases
 from extractor.values.configtree import Override, Problem, flatten
 from extractor.values.configtree.compose import apply, merge

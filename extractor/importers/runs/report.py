@@ -1,13 +1,18 @@
-"""Report every setting of a run that was not simply carried."""
+"""Classify settings that a project has no key for, and report what was not simply carried."""
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
+from extractor.importers.config.templates import read_table, render
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
-from extractor.importers.runs.unsupported_keys import KEPT, Remark, find_rule
 
+# What the run leaves to verl's defaults, and the project does in its own way: no setting is lost by it.
+KEPT = "the project's own"
 FILE = "from_run.md"
 # What each kind of remark is called where it is read, what matters most first.
 TITLES: Mapping[str, str] = {
@@ -23,6 +28,74 @@ TITLES: Mapping[str, str] = {
 # What a user must know before the first run; the rest is in the file.
 FIRST = ("to do", "unhandled", "not carried over", "changed")
 _Renamed = Callable[[str], str | None]
+# Names of runs, directories, and when it is looked at, not what comes of it.
+_ABOUT_WHERE = re.compile(
+    r"(global_profiler|ray_|skip\.|trainer\.(default_|experiment_name|project_name|rollout_data_dir)).*"
+    r"|trainer\.(logger|validation_data_dir|resume_from_path|device|save_freq|test_freq)"
+)
+
+
+@dataclass(frozen=True)
+class Remark:
+    """The outcome of a run's setting that is not simply carried.
+
+    Attributes:
+        key: verl's.
+        value: As the run has it.
+        what: "to do", "unhandled", "not carried over", "changed", "renamed", "lowered", "dropped" or KEPT.
+        why: Reason.
+    """
+
+    key: str
+    value: Any
+    what: str
+    why: str
+
+
+@dataclass(frozen=True)
+class Rule:
+    """The outcome of settings whose keys match a pattern.
+
+    Attributes:
+        what: "lowered", "dropped" or "not carried over".
+        why: Reason.
+        pattern: Regular expression of whole keys, as verl calls them.
+    """
+
+    what: str
+    why: str
+    pattern: str
+
+    def fits(self, key: str) -> bool:
+        """Tell whether a key matches the rule's pattern."""
+        return re.fullmatch(self.pattern, key) is not None
+
+
+_OTHER_BACK_ENDS, _OTHER_SERVERS, _OTHER_PARTS = (
+    tuple(Rule(item["what"], item["why"], "".join(item["pattern"])) for item in read_table("rules")[part])
+    for part in ("back_ends", "servers", "parts")
+)
+
+
+def find_rule(key: str) -> Rule | None:
+    """Return the first rule that fits a key, or None."""
+    return next((rule for rule in (*_OTHER_BACK_ENDS, *_OTHER_SERVERS, *_OTHER_PARTS) if rule.fits(key)), None)
+
+
+@lru_cache(maxsize=4096)
+def is_of_another_back_end(key: str) -> bool:
+    """Tell whether a key concerns machines, Ray or an unsupported backend."""
+    return any(rule.fits(key) for rule in _OTHER_BACK_ENDS)
+
+
+def is_about_where(key: str) -> bool:
+    """Tell whether a key only concerns names, directories, machines or saving."""
+    return (
+        _ABOUT_WHERE.fullmatch(key) is not None
+        or key.endswith(("nnodes", "n_gpus_per_node"))
+        or is_of_another_back_end(key)
+        or any(rule.fits(key) for rule in _OTHER_SERVERS)
+    )
 
 
 def write_headline(file: str, release: str, config: Mapping[str, Any], settings: int) -> str:
@@ -34,17 +107,14 @@ def write_headline(file: str, release: str, config: Mapping[str, Any], settings:
         config: The project's, flat and resolved.
         settings: How many of the run's settings differ from the project's own.
     """
-    algorithm = config.get("algorithm.adv_estimator")
-    if config.get("distillation.enabled"):
-        rewarded = config.get("distillation.distillation_loss.use_task_rewards")
-        algorithm = f"{algorithm} and distillation" if rewarded else "distillation"
+    algorithm = "distillation" if config.get("distillation.enabled") else config.get("algorithm.adv_estimator")
     engine = config.get("actor_rollout_ref.rollout.name")
     model = config.get("actor_rollout_ref.model.path") or "a toy model"
     name = Path(file).name
     return f"{name}, written for verl {release}: {algorithm} with {engine} on {model}, {settings} settings of its own"
 
 
-def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
+def write_report(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
     """Return the report's text.
 
     Args:
@@ -52,19 +122,8 @@ def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
         remarks: What became of settings.
         notes: How the run was read.
     """
-    lines = ["# Where this project comes from", "", f"{make_readable(head)}.", ""]
-    lines += ["What the run sets and is not listed here, the project sets too, in `config/recipe/verl_run.yaml`.", ""]
-    if notes:
-        lines += ["## How it was read", "", *(f"- {_show(note)}" for note in notes), ""]
-    for what, title in TITLES.items():
-        found = [item for item in remarks if item.what == what]
-        if found:
-            lines += [f"## {title.capitalize()}", "", "| setting | in the run | |", "|---|---|---|"]
-            values = (_show(item.value).replace("|", "\\|") for item in found)
-            cells = (f"`{value}`" if value else "" for value in values)
-            lines += [f"| `{item.key}` | {cell} | {_show(item.why)} |" for item, cell in zip(found, cells, strict=True)]
-            lines.append("")
-    return "\n".join(lines)
+    kinds = {title: [item for item in remarks if item.what == what] for what, title in TITLES.items()}
+    return render(FILE, head=make_readable(head), kinds=kinds, notes=notes, show=_show)
 
 
 def _show(value: Any) -> str:

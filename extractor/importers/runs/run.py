@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from extractor.importers.runs.bash import refuse_length
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, replace_unknowns
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import limits
 from extractor.values.configtree import BadOverride, Override, flatten, parse_override
 from extractor.values.configtree.compose import merge
@@ -62,15 +62,6 @@ class PromptTemplate:
     system: str
     answer: str | None
     place: str
-
-
-class TranslatedRun(NamedTuple):
-    """A translated run of another library, with remarks and reward code."""
-
-    overrides: tuple[Override, ...]
-    remarks: tuple[Remark, ...]
-    scoring_function: ScoringFunction | None = None
-    prompt_template: PromptTemplate | None = None
 
 
 @dataclass(frozen=True)

@@ -49,6 +49,12 @@ class RunFolders:
         found += [home / _SOURCES, *_list_packages(home), Path.cwd()]
         return cls(tuple(dict.fromkeys(found)), started_in is not None, home)
 
+    @property
+    def start(self) -> Path:
+        """Return where the run is started: as said, or above its script the nearest folder with verl."""
+        above = [folder for folder in (self.folders[0], *self.folders[0].parents) if (folder / _VERL).exists()]
+        return self.folders[0] if self.is_said or self.home is None else next(iter(above), self.home)
+
     def add_python_path(self, value: str) -> RunFolders:
         """Return the places with the existing folders of a PYTHONPATH."""
         named = [Path(item) for item in value.split(os.pathsep) if item.startswith("/")]

@@ -11,7 +11,6 @@ import yaml
 from packaging.version import InvalidVersion, Version
 
 from extractor.importers.runs import launch_reader
-from extractor.importers.runs.launch_reader import translate
 from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.run import ReadOptions, Run, is_override, read_overrides
 from extractor.importers.runs.run_folders import RunFolders
@@ -80,12 +79,10 @@ def _read(path: Path, around: ReadOptions) -> Run:
     if path.suffix in (".yaml", ".yml", ".json"):
         return _read_yaml(path, text, around)
     if path.suffix in (".py", ".ipynb"):
-        if trl.is_training(text):
-            raise trl.refuse(path)
         raise UsageError(
             f"{path}: programs and notebooks are not read",
             hint="pass a bash script with its command; if Hydra configures it, append `--cfg job --resolve > run.yaml` "
-            "to the command, and pass run.yaml",
+            "to the command, and pass run.yaml; of TRL's trainer, its settings as YAML",
         )
     return _read_words(path, text) or launch_reader.read_launch(path, read_pasted_script(text), around)
 
@@ -114,9 +111,9 @@ def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
     if isinstance(config, list) and all(isinstance(item, str) for item in config):
         return Run(str(path), read_overrides(config, str(path)))
     if easyr1.is_config(config):
-        return translate(path, easyr1.translate_config(config, places))
+        return easyr1.translate_config(path, config, places)
     if trl.is_config(config):
-        return translate(path, trl.translate_config(config, path.stem))
+        return trl.translate_config(path, config)
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",

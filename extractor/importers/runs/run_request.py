@@ -11,16 +11,15 @@ from packaging.version import Version
 from extractor.importers.config.release import ReleaseConfig
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs import release_match
-from extractor.importers.runs.bash import read_script
 from extractor.importers.runs.experiment import choose_experiment
 from extractor.importers.runs.imported_project import MatchedRun
 from extractor.importers.runs.launch_reader import PRIME
-from extractor.importers.runs.placeholders import find_unknowns, make_readable, shown
+from extractor.importers.runs.placeholders import make_readable, shown
 from extractor.importers.runs.release_match import ReleaseMatch
 from extractor.importers.runs.run import Run, flatten_settings
 from extractor.importers.runs.run_reader import read_run
 from extractor.pipeline.source import open_source
-from extractor.values import readers, releases
+from extractor.values import releases
 from extractor.values.configtree import flatten, nearest
 from extractor.values.errors import UsageError
 from extractor.values.manifest import Manifest
@@ -131,21 +130,11 @@ class RunRequest:
 
 
 def _parse_variables(said: Sequence[str]) -> dict[str, str]:
-    """Parse script variables from VAR=VALUE or @FILE options."""
-    given: dict[str, str] = {}
-    for item in said:
-        name, equals, value = item.partition("=")
-        if item.startswith("@"):
-            file = Path(item[1:]).expanduser()
-            if not file.is_file():
-                raise UsageError(f"--set {item}: there is no such file", hint="give a file of lines VAR=VALUE")
-            found = read_script(readers.read_text(file), str(file), {}, {}).variables
-            given.update({key: value for key, value in found.items() if not find_unknowns(value)})
-        elif equals and re.fullmatch(r"\w+", name):
-            given[name] = value
-        else:
-            raise UsageError(f"--set {item}: not VAR=VALUE", hint="--set sets a variable of the script")
-    return given
+    """Parse script variables from VAR=VALUE options."""
+    wrong = next((item for item in said if not re.fullmatch(r"\w+=.*", item, re.DOTALL)), None)
+    if wrong is not None:
+        raise UsageError(f"--set {wrong}: not VAR=VALUE", hint="--set sets a variable of the script")
+    return dict(item.split("=", 1) for item in said)
 
 
 def _refuse_fork_settings(run: Run, keep_unknown: bool) -> None:

@@ -8,10 +8,9 @@ from typing import Any
 from extractor.importers.config.keys import JUDGE_ENABLED, REWARD_MANAGER
 from extractor.importers.runs.copied_code import managers
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run_folders import RunFolders, is_on_the_hub
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
-from extractor.values.setting_types import PATH, read_types_and_words
 
 _BATCH, _MINI_BATCH = "data.train_batch_size", "actor_rollout_ref.actor.ppo_mini_batch_size"
 _DRAWN = "data.gen_batch_size"
@@ -46,16 +45,6 @@ _REGISTRIES = {
         r"loss_mode[^\n]*[\"']{}[\"']",
     ),
 }
-# What a project takes one of few values for.
-_ONE_OF = (
-    "actor_rollout_ref.actor.kl_loss_type",
-    "actor_rollout_ref.actor.loss_agg_mode",
-    "actor_rollout_ref.actor.optim.lr_scheduler_type",
-    "actor_rollout_ref.actor.optim.warmup_style",
-    "algorithm.kl_ctrl.type",
-    "algorithm.kl_penalty",
-    "data.truncation",
-)
 
 
 def repair_settings(
@@ -81,7 +70,6 @@ def repair_settings(
         _repair_values(settings, project, stated),
         _repair_filters(settings, whole),
         _repair_prompts(settings, whole, run),
-        _rename_rejection(of_run, run),
         _choose_manager(of_run),
         ({}, [*remark_on_unknown(of_run)]),
         list_models_and_data(settings, project, whole, stated, of_run.places),
@@ -151,23 +139,6 @@ def _repair_prompts(settings: Mapping[str, Any], whole: Mapping[str, Any], run: 
     why = f"it follows {_LONGEST}, which cuts the prompts"
     said = [Remark(_PROMPT, length, "changed", why)] if length != longest else []
     return {_PROMPT: f"${{{_LONGEST}}}"}, said
-
-
-def _rename_rejection(of_run: TargetProject, run: Mapping[str, Any]) -> _Mended:
-    """Rename rejection sampling to a later release's option where needed.
-
-    Later releases compare log(rollout / policy), so the bounds are inverted and swapped.
-    """
-    said = of_run.settings.get(_REJECTED)
-    option = _REJECTIONS.get(str(said), "")
-    upper, lower = (run.get(f"{_REJECTED}_threshold{name}") for name in ("", "_lower"))
-    if not option or not any(f'"{option}"' in text for text in of_run.code.values()):
-        return {}, []
-    if not isinstance(upper, (int, float)) or not isinstance(lower, (int, float, type(None))) or upper <= 0:
-        return {}, []
-    bounds = f"{1 / upper:.9g}_{1 / (lower or 1 / upper):.9g}"
-    why = f"the same in this release: rollout_rs={option} rollout_rs_threshold={bounds}"
-    return {_REJECTED: option, f"{_REJECTED}_threshold": bounds}, [Remark(_REJECTED, said, "changed", why)]
 
 
 def _choose_manager(of_run: TargetProject) -> _Mended:
@@ -276,12 +247,10 @@ def remark_on_unknown(project: TargetProject) -> Iterator[Remark]:
         what, hook = ("manager", managers.IMPORTED_BY) if is_manager else (_REGISTRIES[key][0], "custom/algorithms")
         why = f"no {what} of this name in the project: register it in {project.package}/{hook}.py"
         yield Remark(key, name, "to do", f"{why}")
-    _, words = read_types_and_words(project.text_of(PATH))
-    for key in _ONE_OF:
-        name, values = project.settings.get(key), tuple(map(str, words.get(key, ())))
-        if values and isinstance(name, (str, int, float)) and str(name) not in values:
-            why = f"verl has no such {key.rpartition('.')[2]}, only {', '.join(values)}"
-            yield Remark(key, name, "to do", f"{why}")
+    option = _REJECTIONS.get(str(project.settings.get(_REJECTED)), "")
+    if option and any(f'"{option}"' in text for text in project.code.values()):
+        why = f"this release calls it {option}, and its threshold bounds rollout / policy: LOWER_UPPER"
+        yield Remark(_REJECTED, project.settings[_REJECTED], "to do", why)
 
 
 def put_aside(project: TargetProject, before: Mapping[str, Any]) -> tuple[CopyResult, dict[str, Any]]:

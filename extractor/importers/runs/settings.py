@@ -21,9 +21,9 @@ from extractor.importers.config.templates import read_table
 from extractor.importers.runs.experiment import GENERATIVE, SERVICES, Experiment, list_loggers
 from extractor.importers.runs.placeholders import find_unknowns, shown
 from extractor.importers.runs.release_match import TAKES_ANYTHING
+from extractor.importers.runs.report import Remark, find_rule
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.setting_repairs import SUPPLIED
-from extractor.importers.runs.unsupported_keys import Remark, find_rule
 from extractor.values.configtree import flatten
 
 # What 0.7.0 calls by two names, of which one follows the other: as in verl's own config.
@@ -44,10 +44,10 @@ _GLOBAL = {
     )
 }
 _OPEN = (*TAKES_ANYTHING, "data.env.")
+_OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.reward_kwargs.overlong_buffer_cfg.")
 # What a project reads of a teacher, which a run may call as it likes.
 _TEACHERS = "distillation.teacher_models."
 _OF_TEACHER = re.compile(re.escape(_TEACHERS) + r"\w+\.(key|model_path)")
-_OVERLONG = ("reward.reward_kwargs.overlong_buffer_cfg.", "reward_model.reward_kwargs.overlong_buffer_cfg.")
 _ABSENT: Any = object()
 _TOKENIZER = "reward_model.model.input_tokenizer"
 _POLICY = "actor_rollout_ref.model.path"

@@ -1,7 +1,7 @@
 """Interpret bash without running it: find the commands a script starts.
 
-`syntax` parses it (`quotes` says where quotes and expansions end), `words` expands its words (with `arithmetic`),
-`conditions` decides tests, `statements` goes through it, with `state` and the `other_scripts` it starts.
+`syntax` parses it (`quotes` says where quotes and expansions end), `words` expands words and decides tests,
+`statements` goes through it, with `state`.
 """
 
 import contextlib
@@ -68,6 +68,6 @@ def read_script(
     except NotBash as error:
         raise refuse_line(file, text.count("\n", 0, error.at) + 1, error.why) from None
     except RecursionError:
-        raise refuse_length(file, f"it is nested more than {limits.MAX_SCRIPT_DEPTH} levels deep") from None
+        raise refuse_length(file, "it is nested too deep") from None
     texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
     return ScriptReading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)

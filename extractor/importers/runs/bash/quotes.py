@@ -3,8 +3,6 @@
 import re
 from collections.abc import Iterator
 
-from extractor.values import limits
-
 _NAME = re.compile(r"\$(?:[A-Za-z_]\w*|[0-9@*#?$!-])")
 # Between double quotes, single quotes in a default are characters.
 _DEFAULT = re.compile(r"\$\{[!#]?[\w@*]+(?:\[[^\]]*\])?:?[-+=?]")
@@ -35,27 +33,22 @@ def split_pieces(text: str, quoted: bool = False) -> Iterator[str]:
         at = end
 
 
-def find_end(text: str, at: int, quoted: bool = False, depth: int = 0) -> int:
+def find_end(text: str, at: int, quoted: bool = False) -> int:
     """Return where the quoted text, expansion or character at `at` ends.
 
     Args:
         text: Of bash.
         at: The place.
         quoted: Whether it stands between double quotes.
-        depth: How many others it stands in.
 
     Raises:
-        NotBash: it does not end, or stands in too many others.
+        NotBash: it does not end.
     """
-    if depth > limits.MAX_SCRIPT_DEPTH:
-        raise NotBash(at, f"nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
     mark = text[at]
     if mark == "\\":
         return min(at + 2, len(text))
     if mark == "$":
-        return _end_expansion(text, at, quoted, depth)
-    if mark == "\ue000":  # what is not known, in a text that is read a second time
-        return text.find("\ue001", at) + 1 or len(text)
+        return _end_expansion(text, at, quoted)
     if mark == "`":
         return _find_mark(text, at, at + 1, "`", escapes=True)
     if mark == "'" and not quoted:
@@ -63,12 +56,12 @@ def find_end(text: str, at: int, quoted: bool = False, depth: int = 0) -> int:
     if mark == '"' and not quoted:
         end = at + 1
         while end < len(text) and text[end] != '"':
-            end = find_end(text, end, True, depth + 1)
+            end = find_end(text, end, True)
         return _find_closing(text, at, end)
     return at + 1
 
 
-def find_bracket(text: str, at: int, depth: int = 0) -> int:
+def find_bracket(text: str, at: int) -> int:
     """Return where the bracket that opens before `at` closes.
 
     Raises:
@@ -87,23 +80,23 @@ def find_bracket(text: str, at: int, depth: int = 0) -> int:
         level += {"(": 1, ")": -1}.get(text[at], 0)
         if not level:
             return at + 1
-        at = find_end(text, at, False, depth + 1)
+        at = find_end(text, at)
     raise NotBash(start, "this bracket is not closed")
 
 
-def _end_expansion(text: str, at: int, quoted: bool, depth: int) -> int:
+def _end_expansion(text: str, at: int, quoted: bool) -> int:
     following = text[at + 1 : at + 2]
     if following in ("'", '"') and not quoted:
         raise NotBash(at, f"`${following}` is not read")
     if following == "(":
-        return find_bracket(text, at + 2, depth)
+        return find_bracket(text, at + 2)
     if following != "{":
         name = _NAME.match(text, at)
         return at + 1 if name is None else name.end()
     in_default = quoted and _DEFAULT.match(text, at) is not None
     end = at + 2
     while end < len(text) and text[end] != "}":
-        end = find_end(text, end, in_default and text[end] != '"', depth + 1)
+        end = find_end(text, end, in_default and text[end] != '"')
     return _find_closing(text, at, end)
 
 

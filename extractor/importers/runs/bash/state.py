@@ -36,13 +36,11 @@ class Command:
         words: Name and arguments, expanded.
         line: Where it stands.
         environment: Exported variables, and those that stand before it.
-        is_silent: Whether what it prints goes elsewhere than to its caller.
     """
 
     words: tuple[str, ...]
     line: int
     environment: Mapping[str, str] = field(repr=False)
-    is_silent: bool = False
 
 
 class ShellState:
@@ -56,7 +54,7 @@ class ShellState:
         given: Variables that the user has set: nothing changes them.
         variables, exported, arguments, functions: What it has here; of a function its name.
         depth: Scripts in each other.
-        doubts: Conditions so far that could not be decided.
+        doubts: How often it was not known so far what runs, or where its output goes.
         commands: What it would have run so far.
         notes: What a user should know, with lines.
     """
@@ -106,8 +104,6 @@ class ShellState:
 
     def counted(self, words: list[str]) -> list[str]:
         """Count words towards the limits; return them."""
-        if len(words) > limits.MAX_WORDS:
-            raise refuse_length(self.file, f"a list in it has more than {limits.MAX_WORDS:,} words")
         self.spend(8 * len(words) + sum(map(len, words)))
         return words
 
@@ -134,17 +130,9 @@ class ShellState:
     def put(self, name: str, value: Value) -> None:
         """Set a variable unless the user gave its value."""
         self.spend(len(value))
-        if len(value) > limits.MAX_WORD:
-            raise refuse_length(self.file, f"the variable {name} grows beyond {limits.MAX_WORD:,} characters")
         is_output = isinstance(value, str) and find_unknowns(value) == (value[1:-1],) and value[1:2] == "$"
         if name not in self.given:
             self.variables[name] = make_unknown(name) if is_output else value
-
-    def unset(self, name: str) -> None:
-        """Unset a variable unless the user gave it."""
-        if name not in self.given:
-            self.variables[name] = []
-            self.exported.discard(name)
 
     def environment(self) -> dict[str, str]:
         """Return the exported variables."""
@@ -160,19 +148,12 @@ class ShellState:
         return posixpath.normpath(posixpath.join(self.text("PWD"), path))
 
     @contextlib.contextmanager
-    def apart(self, environment: Mapping[str, str] | None = None) -> Iterator[None]:
-        """Run a subshell and discard its changes.
-
-        Args:
-            environment: All that it sees, where it is a shell of its own; None: it sees everything.
-        """
+    def apart(self) -> Iterator[None]:
+        """Run a subshell and discard its changes."""
         self.spend(20 * len(self.variables))
         kept = self.variables, self.exported, self.functions, self.arguments
         self.variables, self.exported = dict(self.variables), set(self.exported)
         self.functions, self.arguments = set(self.functions), list(self.arguments)
-        if environment is not None:
-            self.variables = {**environment, **self.given, "PWD": self.text("PWD")}
-            self.exported, self.functions = set(self.variables), set()
         try:
             yield
         finally:

@@ -2,24 +2,39 @@
 
 import contextlib
 import itertools
+import posixpath
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import NoReturn
 
-from extractor.importers.runs.bash import conditions, other_scripts, syntax
-from extractor.importers.runs.bash.state import Command, Failure, ShellState, Stop, Value, take_scalar
-from extractor.importers.runs.bash.syntax import ASSIGNMENT, Redirect, ShellStatement
-from extractor.importers.runs.bash.words import WordExpander, matches
+from extractor.importers.runs.bash import syntax
+from extractor.importers.runs.bash.quotes import NotBash
+from extractor.importers.runs.bash.state import (
+    MAX_CALLS,
+    Command,
+    Failure,
+    ShellState,
+    Stop,
+    Value,
+    refuse_length,
+    refuse_line,
+    take_scalar,
+)
+from extractor.importers.runs.bash.syntax import ASSIGNMENT, ShellStatement, parse
+from extractor.importers.runs.bash.words import WordExpander, decide
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
+from extractor.values import limits, readers
 from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm", "shopt"}
 _DECLARES = ("export", "readonly", "declare", "typeset")
-_INTO_FILES = (">", ">>", ">|", "&>")
-_NAME = re.compile(r"[A-Za-z_]\w*")
 _UNREAD = ("alias", "break", "continue", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
+_SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh|sbatch|qsub|bsub|ssh")
+_SCRIPT = re.compile(r"[^=]*\.(?:sh|bash)")
+Run = Callable[[Sequence[ShellStatement]], bool | None]
+_PRINTS = ("echo", "printf", "cat", "ls", "chmod", "cp", "mv", "rm", "grep", "sed")
 
 
 class Interpreter:
@@ -36,7 +51,6 @@ class Interpreter:
         self._handlers: dict[str, Callable[[ShellStatement], bool | None]] = {
             "simple": self._run_simple,
             "group": self._run_group,
-            "background": self._run_group,
             "pipeline": lambda node: [self._run_apart(part) for part in node.parts][-1],
             "&&": self._run_both,
             "||": self._run_both,
@@ -44,7 +58,7 @@ class Interpreter:
             "for": self._run_for,
             "case": self._run_case,
             "function": self._define,
-            "[[": lambda node: conditions.decide(node.words, state, self._words, expanded=False),
+            "[[": lambda node: decide(node.words, state, self._words, expanded=False),
             "((": self._compute,
         }
         self._builtins: dict[str, Callable[[int, list[str]], bool | None]] = {
@@ -81,7 +95,7 @@ class Interpreter:
                 self._assign(node.line, word)
             return True
         if name in _DECLARES:
-            return self._declare(node.line, name, raw[1:])
+            return self._declare(node.line, raw)
         if (name, raw[1:2]) in (("set", ("--",)), ("printf", ("-v",))):
             self._refuse(node.line, raw)
         before: dict[str, str] = {}
@@ -98,7 +112,7 @@ class Interpreter:
             return True
         start = len(self._state.commands)
         outcome = self._run_call(node.line, words, before)
-        self._redirect(node, start)
+        self._note_redirects(node, start)
         return outcome
 
     def _run_call(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
@@ -111,7 +125,7 @@ class Interpreter:
             return self._start(line, words, before)
         if before:
             self._refuse(line, words)
-        return other_scripts.source(words, line, state, self.run)
+        return read_sourced(words, line, state, self.run)
 
     def _start(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
         """Record a started program, or read a started script."""
@@ -120,30 +134,19 @@ class Interpreter:
         if _OVERRIDE.match(words[0]):
             what = f"{make_readable(words[0])} is no part of the command above: a comment or a blank line ends it there"
             state.note(line, what)
-        if other_scripts.start(words, line, environment, state, self.run):
-            return None
+        note_script(words, line, state)
         words = words[:1] if words[0] in (":", "true", "false") else words
         state.commands.append(Command(tuple(words), state.line or line, environment))
         return False if words[0] == "false" else True if words[0] in _QUIET else None
 
-    def _redirect(self, node: ShellStatement, start: int) -> None:
-        """Mark commands as silent if their output is redirected."""
-        commands = self._state.commands
-        into_files = [item for item in node.redirects if item.number in ("", "1") and item.sign in _INTO_FILES]
-        if into_files or any((item.sign, item.target) == (">&", "2") for item in node.redirects):
-            commands[start:] = [replace(command, is_silent=True) for command in commands[start:]]
-
-    def _read_document(self, redirects: Sequence[Redirect]) -> str | None:
-        """Return the text of a here-document, or None."""
-        for item in redirects:
-            if item.sign in ("<<", "<<-"):
-                is_quoted = item.target[:1] in ("'", '"', "\\")
-                return item.document if is_quoted else self._words.document(item.document)
-        return None
+    def _note_redirects(self, node: ShellStatement, start: int) -> None:
+        """Count output that goes elsewhere than to the caller as not known."""
+        is_elsewhere = any(sign.startswith(("1", ">", "&>")) for sign in node.redirects)
+        self._state.doubts += is_elsewhere and len(self._state.commands) > start
 
     def _assign(self, line: int, word: str) -> None:
         state, found = self._state, ASSIGNMENT.match(word)
-        if found is None or found["index"] is not None:
+        if found is None or found["index"] is not None or found["name"] == "IFS":
             raise state.refuse(line, f"`{word}` is not read")
         name, value = found["name"], self._words.value(word[found.end() :])
         old = state.variables.get(name)
@@ -154,39 +157,32 @@ class Interpreter:
         else:
             state.put(name, make_unknown(name) if isinstance(old, list) and old else f"{old or ''}{value}")
 
-    def _declare(self, line: int, kind: str, words: Sequence[str]) -> bool:
-        """Apply `export`, `readonly` and `declare`; typed variables become unknown."""
-        state = self._state
-        flags = "".join(word[1:] for word in words if word.startswith("-"))
-        for word in words:
-            if word.startswith(("-", "+")):
-                continue
+    def _declare(self, line: int, words: Sequence[str]) -> bool:
+        """Apply `export`, `readonly` and `declare`; types of variables are refused."""
+        flags = "".join(word for word in words if word.startswith(("-", "+")))
+        if set(flags) & set("Anilupf"):
+            self._refuse(line, words)
+        for word in words[1:]:
             assigns = syntax.is_assignment(word)
-            for one in [word] if assigns else self._words.expand(word):
+            for one in [word] if assigns else self._words.expand(word) if word[:1] not in ("-", "+") else ():
                 found = ASSIGNMENT.match(one)
                 name = found["name"] if found is not None else one
-                if _NAME.fullmatch(name) is None or "p" in flags or "f" in flags:
-                    continue
                 if assigns:
                     self._assign(line, one)
                 elif found is not None:
-                    state.put(name, one[found.end() :])
-                if set(flags) & set("Anilu") and kind != "export" and name not in state.given:
-                    state.variables[name] = make_unknown(name)
-                if (kind == "export" and "n" not in flags) or "x" in flags:
-                    state.exported.add(name)
+                    self._state.put(name, one[found.end() :])
+                if words[0] == "export" or "x" in flags:
+                    self._state.exported.add(name)
         return True
 
-    def _unset(self, line: int, words: list[str]) -> bool:
-        for word in words[1:]:
-            if _NAME.fullmatch(word) is None and word != "-v":
-                self._refuse(line, words)
-            self._state.unset(word)
+    def _unset(self, _line: int, words: list[str]) -> bool:
+        for name in words[1:]:
+            self._state.put(name, [])
         return True
 
     def _test(self, _line: int, words: list[str]) -> bool | None:
         inner = words[1:-1] if words[0] == "[" and words[-1] == "]" else words[1:]
-        return conditions.decide(inner, self._state, self._words, expanded=True)
+        return decide(inner, self._state, self._words, expanded=True)
 
     def _leave(self, _line: int, words: list[str]) -> NoReturn:
         raise Failure if words[0] == "exit" and words[1:] not in ([], ["0"]) else Stop
@@ -208,8 +204,8 @@ class Interpreter:
 
     def _run_group(self, node: ShellStatement) -> bool | None:
         start = len(self._state.commands)
-        outcome = self._run_apart(node.parts[0]) if node.kind == "background" else self.run(node.parts[0])
-        self._redirect(node, start)
+        outcome = self.run(node.parts[0])
+        self._note_redirects(node, start)
         return outcome
 
     def _run_both(self, node: ShellStatement) -> bool | None:
@@ -229,11 +225,7 @@ class Interpreter:
     def _run_case(self, node: ShellStatement) -> bool | None:
         value = self._words.text(node.words[0])
         for place, choices in enumerate(node.choices):
-            texts = [self._words.pattern(choice) for choice in choices]
-            is_known = not find_unknowns(value) and not any(map(find_unknowns, texts))
-            found = [matches(value, text) for text in texts] if is_known else [None]
-            if is_known and None in found:
-                raise self._state.refuse(node.line, "a pattern of this `case` is not read")
+            found = [self._words.matches(value, choice) for choice in choices]
             if True in found:
                 return self._run_checked(node.parts[place], node.line)
             if None in found:
@@ -316,17 +308,13 @@ class Interpreter:
         return None
 
     def _read_printed(self, statements: Sequence[ShellStatement], doubts: int) -> str | None:
-        only = statements[0] if len(statements) == 1 else None
-        if only is not None and only.kind == "pipeline":
+        if [item.kind for item in statements] == ["pipeline"]:
             return None
-        if only is not None and only.words == ("cat",):
-            return self._read_document(only.redirects)
         with contextlib.suppress(Stop):
             self.run(statements)
-        ran = [command for command in self._state.commands if not command.is_silent]
-        folder = self._state.text("PWD")
-        found = [other_scripts.find_output(command.words, command.environment.get("PWD") or folder) for command in ran]
-        if not self._state.commands or None in found or doubts != self._state.doubts:
+        ran, folder = self._state.commands, self._state.text("PWD")
+        found = [find_output(command.words, command.environment.get("PWD") or folder) for command in ran]
+        if not ran or None in found or doubts != self._state.doubts:
             return None
         return "".join(text for text in found if text)
 
@@ -341,3 +329,77 @@ def _find_added(before: Value | None, after: Value | None) -> str | None:
         more = after.removeprefix(before)
         return " ".join(more.split()) if before[-1].isspace() or more[:1].isspace() else None
     return None
+
+
+def read_sourced(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool | None:
+    """Read a sourced script; its assignments stay.
+
+    Raises:
+        UsageError: it is no bash, or more than is read.
+    """
+    file = state.found(words[1]) if len(words) > 1 else None
+    try:
+        text = readers.read_commented(file) if file is not None and file.is_file() else None
+    except OSError:
+        text = None
+    if file is None or text is None:
+        state.note(line, f"{make_readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
+        return None
+    kept = state.arguments
+    state.arguments = list(words[2:]) or kept
+    try:
+        return _read_script(text, str(file), line, state, run)
+    finally:
+        state.arguments = kept
+
+
+def note_script(words: Sequence[str], line: int, state: ShellState) -> None:
+    """Note a shell script that a command starts."""
+    shell = next(filter(_SHELL.fullmatch, words), None)
+    script = next(filter(_SCRIPT.fullmatch, words), None)
+    if words[0] not in _PRINTS and (script or shell):
+        what = make_readable(script) if script else f"what `{shell}` runs"
+        state.note(line, f"{what} is not read: pass it instead if it launches the run")
+
+
+def _read_script(text: str, file: str, line: int, state: ShellState, run: Run) -> bool | None:
+    """Run a text's statements as if they stood on `line`."""
+    if len(text) > limits.MAX_SCRIPT or state.depth >= MAX_CALLS:
+        raise refuse_length(
+            file, f"it is larger than {readers.write_size(limits.MAX_SCRIPT)}, or scripts start each other"
+        )
+    state.spend(len(text))
+    try:
+        statements = parse(text)
+        with state.inside(file, line):
+            return run(statements)
+    except NotBash as error:
+        first = line if file == state.file else 1
+        raise refuse_line(file, first + text.count("\n", 0, error.at), error.why) from None
+    except Stop:  # `return`, or its `exit`
+        return None
+
+
+def find_output(words: Sequence[str], folder: str) -> str | None:
+    """Return a command's output with its final newline; None if unknown.
+
+    Args:
+        words: Its name and arguments.
+        folder: Where it runs.
+    """
+    if not words or any(map(find_unknowns, words)):
+        return None
+    name, arguments = words[0], list(words[1:])
+    if name in ("true", "false", ":"):
+        return ""
+    known = _PRINT.get(name)
+    is_plain = known is not None and "".join(arguments[:1])[:1] != "-" and (arguments or name == "echo")
+    found = folder if name == "pwd" else known(arguments) if known is not None and is_plain else None
+    return None if found is None else f"{found}\n"
+
+
+_PRINT: Mapping[str, Callable[[list[str]], str | None]] = {
+    "echo": lambda words: " ".join(words),
+    "basename": lambda words: posixpath.basename(words[0].rstrip("/")).removesuffix("".join(words[1:2])),
+    "dirname": lambda words: (posixpath.dirname(words[0]) or ".") if len(words) == 1 else None,
+}

@@ -7,7 +7,6 @@ import re
 from dataclasses import dataclass, field
 
 from extractor.importers.runs.bash.quotes import NotBash, find_bracket, find_end
-from extractor.values import limits
 
 ASSIGNMENT = re.compile(r"(?P<name>[A-Za-z_]\w*)(?:\[(?P<index>[^\]]*)\])?(?P<sign>\+?=)")
 _BLANKS = re.compile(r"(?:[ \t]|\\\n)+")
@@ -19,27 +18,17 @@ _UNREAD = ("select", "coproc", "until", "while", "!")
 _CLOSERS = ("then", "elif", "else", "fi", "do", "done", "esac", "}")
 
 
-@dataclass
-class Redirect:
-    """A redirection; `document` is the text of a here-document."""
-
-    sign: str
-    number: str
-    target: str
-    document: str = ""
-
-
 @dataclass(frozen=True)
 class ShellStatement:
     """A parsed statement.
 
     Attributes:
-        kind: "simple", "group", "background", "pipeline", "&&", "||", "if", "for", "case", "function", "[[" or "((".
+        kind: "simple", "group", "pipeline", "&&", "||", "if", "for", "case", "function", "[[" or "((".
         line: Where it begins.
         words: As they are written: of a command, what a loop goes through behind its variable, a test's tokens.
         parts: The statements in it: conditions and what follows each, a loop's body, the ways of a case.
         choices: The patterns of each way of a case.
-        redirects: Of a command or a group.
+        redirects: The signs of a command's or a group's redirections: `2>`.
     """
 
     kind: str
@@ -47,7 +36,7 @@ class ShellStatement:
     words: tuple[str, ...] = ()
     parts: tuple[tuple[ShellStatement, ...], ...] = ()
     choices: tuple[tuple[str, ...], ...] = ()
-    redirects: tuple[Redirect, ...] = ()
+    redirects: tuple[str, ...] = ()
 
 
 def parse(text: str) -> tuple[ShellStatement, ...]:
@@ -87,9 +76,8 @@ def is_assignment(word: str) -> bool:
 class _Parser:
     text: str
     at: int = 0
-    depth: int = 0
     lines: list[int] = field(default_factory=list)
-    documents: list[Redirect] = field(default_factory=list)
+    documents: list[tuple[str, str]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.lines = [found.start() for found in re.finditer("\n", self.text)]
@@ -99,9 +87,6 @@ class _Parser:
 
     def statements(self, *ends: str) -> tuple[ShellStatement, ...]:
         """Parse statements up to one of the given words or signs."""
-        self.depth += 1
-        if self.depth > limits.MAX_SCRIPT_DEPTH:
-            raise NotBash(self.at, f"nested more than {limits.MAX_SCRIPT_DEPTH} levels deep")
         found: list[ShellStatement] = []
         while True:
             self.skip_lines(";")
@@ -114,11 +99,8 @@ class _Parser:
             statement = self._parse_list()
             if self.at == start:
                 raise NotBash(start, f"`{self.text[start]}` is not expected here")
-            if self.text.startswith("&", self.at):
-                self.at += 1
-                statement = ShellStatement("background", statement.line, parts=((statement,),))
+            self._take("&")
             found.append(statement)
-        self.depth -= 1
         return tuple(found)
 
     def skip_lines(self, more: str = "") -> None:
@@ -166,18 +148,10 @@ class _Parser:
 
     def _read_documents(self) -> None:
         waiting, self.documents = self.documents, []
-        for redirect in waiting:
-            mark = re.sub(r"[\\'\"]", "", redirect.target)
-            lines = []
-            while self.at < len(self.text):
-                end = self.text.find("\n", self.at)
-                line = self.text[self.at : end if end >= 0 else len(self.text)]
-                self.at = end + 1 if end >= 0 else len(self.text)
-                line = line.lstrip("\t") if redirect.sign == "<<-" else line
-                if line == mark:
-                    break
-                lines.append(f"{line}\n")
-            redirect.document = "".join(lines)
+        for sign, target in waiting:
+            mark, tabs = re.escape(re.sub(r"[\\'\"]", "", target)), r"\t*" if sign == "<<-" else ""
+            end = re.compile(rf"^{tabs}{mark}(\n|\Z)", re.MULTILINE).search(self.text, self.at)
+            self.at = len(self.text) if end is None else end.end()
 
     def _peek(self) -> str:
         """Return the plain word here, without taking it."""
@@ -237,7 +211,7 @@ class _Parser:
         return ShellStatement("group", line, parts=((found,),), redirects=redirects) if redirects else found
 
     def _parse_simple(self) -> ShellStatement:
-        line, words, redirects = self.line(), list[str](), list[Redirect]()
+        line, words, redirects = self.line(), list[str](), list[str]()
         while True:
             redirects += self._parse_redirects()
             if self.at >= len(self.text) or self.text[self.at] in "\n;&|)":
@@ -246,15 +220,15 @@ class _Parser:
                 return self._parse_definition(line, words[0])
             words.append(self.word())
 
-    def _parse_redirects(self) -> tuple[Redirect, ...]:
+    def _parse_redirects(self) -> tuple[str, ...]:
         found = []
         self._skip_blanks()
         while (sign := _REDIRECT.match(self.text, self.at)) is not None:
             self.at = sign.end()
             self._skip_blanks()
-            redirect = Redirect(sign["sign"], sign["number"], self.word())
-            found.append(redirect)
-            self.documents += [redirect] if redirect.sign in ("<<", "<<-") else []
+            found.append(sign[0])
+            target = self.word()
+            self.documents += [(sign[0], target)] if sign["sign"] in ("<<", "<<-") else []
             self._skip_blanks()
         return tuple(found)
 

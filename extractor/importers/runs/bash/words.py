@@ -1,17 +1,18 @@
-"""Expand bash words: quotes, variables, arrays, braces and command output."""
+"""Expand bash words, compute its arithmetic on whole numbers, and evaluate its tests."""
 
+import ast
 import itertools
+import operator
 import re
-from collections.abc import Callable, Iterator, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
-from extractor.importers.runs.bash import arithmetic
 from extractor.importers.runs.bash.quotes import NotBash, split_pieces
-from extractor.importers.runs.bash.state import ShellState, Value, refuse_length, split_fields, take_scalar
+from extractor.importers.runs.bash.state import ShellState, Value, split_fields, take_scalar
 from extractor.importers.runs.bash.syntax import ShellStatement, parse, split_words
 from extractor.importers.runs.placeholders import find_unknowns, make_unknown
-from extractor.values import limits
+from extractor.values import limits, readers
 
 # A piece of a word: whether it is quoted, expanded outside of quotes, or ends a word ("$@" is several).
 _Kind = Literal["plain", "quoted", "expanded", "end"]
@@ -29,8 +30,29 @@ _CASES: dict[str, Callable[[str], str]] = {
     "^": lambda text: text[:1].upper() + text[1:],
     ",": lambda text: text[:1].lower() + text[1:],
 }
-_EXTENDED = re.compile(r"(?<!\\)[?*+@!]\(|\[:\w+:\]")
-_MOST_STARS, _LONGEST = 4, 2_000
+_WILD = {"*", "?", "["}
+_BINARY: Mapping[type, Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: lambda left, right: _divide(left, right),
+    ast.Mod: lambda left, right: left - right * _divide(left, right),
+    ast.Pow: operator.pow,
+}
+_COMPARE: Mapping[type, Callable[[int, int], bool]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.lt,
+    ast.LtE: operator.le,
+    ast.Gt: operator.gt,
+    ast.GtE: operator.ge,
+}
+# `X = 2`, `X += 2`, `X++`, `--X`.
+_CHANGED = re.compile(r"\w\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*[A-Za-z_]")
+_OCTAL = re.compile(r"(?<![\w.])0[0-9]")
+_LARGEST, _MAX_EXPONENT, _LONGEST = 2**63, 62, 2_000
+_OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
+_NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
 
 
 class WordExpander:
@@ -47,26 +69,21 @@ class WordExpander:
 
     def expand(self, raw: str) -> list[str]:
         """Return the words that a word expands to."""
-        plain = (
-            "".join("_" if piece[0] in "\\'\"$`\ue000" else piece for piece in split_pieces(raw)) if "{" in raw else ""
-        )
+        plain = "".join("_" if piece[0] in "\\'\"$`" else piece for piece in split_pieces(raw)) if "{" in raw else ""
         return [make_unknown(raw)] if _BRACES.search(plain) else self._split_fields(raw)
 
     def text(self, raw: str) -> str:
         """Expand a word to one text, without splitting."""
         text = " ".join("".join(piece for piece, _ in group) for group in _split_words(self._split_pieces(raw)))
-        return self._check_text(self._expand_home(raw, text))
+        self._state.spend(len(text))
+        return self._expand_home(raw, text)
 
-    def document(self, text: str) -> str:
-        """Expand a here-document's text."""
-        return self._check_text(
-            "".join(piece if kind != "end" else " " for piece, kind in self._split_pieces(text, True))
-        )
-
-    def pattern(self, raw: str) -> str:
-        """Return a pattern with its quoted characters escaped."""
-        pieces = self._split_pieces(raw)
-        return "".join(escape_pattern(piece) if kind == "quoted" else piece for piece, kind in pieces)
+    def matches(self, text: str, raw: str) -> bool | None:
+        """Tell whether a text matches a pattern: a word or `*`; None if unknown."""
+        pattern = self.text(raw)
+        if raw == "*" or find_unknowns(text) or find_unknowns(pattern) or not _WILD.isdisjoint(split_pieces(raw)):
+            return True if raw == "*" else None
+        return text == pattern
 
     def value(self, raw: str) -> Value:
         """Expand an assigned text or array."""
@@ -84,11 +101,11 @@ class WordExpander:
             UsageError: it changes a variable.
         """
         written = "".join(piece for piece, _ in self._split_pieces(text, True))
-        if arithmetic.has_change(written):
+        if has_change(written):
             raise self._state.refuse(self._state.at, f"`(({text}))` changes a variable, and is not read")
         try:
-            return arithmetic.evaluate(written, self.number)
-        except arithmetic.NotKnown:
+            return compute(written, self.number)
+        except NotKnown:
             return None
 
     def number(self, name: str) -> str | None:
@@ -106,8 +123,6 @@ class WordExpander:
                 if kind != "expanded":
                     current = (current or "") + text
                     continue
-                if text and self._state.value("IFS") is not None:
-                    text = make_unknown("what IFS splits")
                 fields = split_fields(text)
                 if current is not None and text[:1].isspace():
                     words.append(current)
@@ -125,12 +140,6 @@ class WordExpander:
             return text
         return text[: home.start(1)] + self._state.text("HOME") + text[home.end(1) :]
 
-    def _check_text(self, text: str) -> str:
-        self._state.spend(len(text))
-        if len(text) > limits.MAX_WORD:
-            raise refuse_length(self._state.file, f"an expansion in it has more than {limits.MAX_WORD:,} characters")
-        return text
-
     def _split_pieces(self, raw: str, quoted: bool = False) -> Iterator[_Piece]:
         for piece in split_pieces(raw, quoted):
             if piece[0] == "\\":
@@ -144,7 +153,7 @@ class WordExpander:
                 for text, kind in self._expand(piece, quoted):
                     yield text, "quoted" if quoted and kind == "expanded" else kind
             else:
-                yield piece, "quoted" if quoted or piece[0] == "\ue000" else "plain"
+                yield piece, "quoted" if quoted else "plain"
 
     def _read_string(self, inner: str) -> Iterator[_Piece]:
         found = list(self._split_pieces(inner, True))
@@ -252,8 +261,7 @@ class WordExpander:
     def _join_several(self, items: Sequence[str] | str, as_one: bool) -> Iterator[_Piece]:
         items = [items] if isinstance(items, str) else items
         if as_one:
-            is_plain = self._state.value("IFS") is None
-            yield " ".join(items) if is_plain else make_unknown("what IFS joins"), "expanded"
+            yield " ".join(items), "expanded"
             return
         for place, item in enumerate(items):
             if place:
@@ -268,14 +276,138 @@ def _split_words(pieces: Iterator[_Piece]) -> Iterator[list[_Piece]]:
             yield list(group)
 
 
-def escape_pattern(text: str) -> str:
-    """Return a pattern that matches only this text."""
-    return re.sub(r"([\\*?\[\]()|!+@])", r"\\\1", text)
+class NotKnown(ValueError):
+    """Raised for unknown names and unsupported expressions."""
 
 
-def matches(text: str, pattern: str) -> bool | None:
-    """Tell whether a text matches; None if the pattern is unsupported."""
-    if pattern.count("*") > _MOST_STARS or max(len(text), len(pattern)) > _LONGEST or _EXTENDED.search(pattern):
-        return None
-    escaped = re.sub(r"\\(.)", lambda found: f"[{found[1]}]" if found[1] in "*?[" else found[1], pattern, flags=re.S)
-    return fnmatchcase(text, escaped.replace("[^", "[!"))
+def has_change(text: str) -> bool:
+    """Tell whether an expression changes a variable."""
+    return _CHANGED.search(text[:_LONGEST]) is not None
+
+
+def compute(text: str, lookup: Callable[[str], str | None]) -> int:
+    """Return the value of an expression.
+
+    Args:
+        text: Between the brackets, expansions done.
+        lookup: Gives the text of a variable; None where it is unknown.
+
+    Raises:
+        NotKnown: it names something unknown, or is not read.
+    """
+    if len(text) > _LONGEST or has_change(text) or _OCTAL.search(text) or "," in text:
+        raise NotKnown(text[:_LONGEST])
+    tree = readers.parse_expression(re.sub(r"(?<!/)/(?!/)", "//", text).strip() or "0")
+    if tree is None:
+        raise NotKnown(text)
+    try:
+        value = _evaluate(tree, lookup)
+    except (ZeroDivisionError, RecursionError):
+        raise NotKnown(text) from None
+    if not -_LARGEST <= value < _LARGEST:
+        raise NotKnown(text)
+    return value
+
+
+def _evaluate(node: ast.AST, lookup: Callable[[str], str | None]) -> int:
+    def inner(of: ast.AST) -> int:
+        value = _evaluate(of, lookup)
+        if not -_LARGEST <= value < _LARGEST:
+            raise NotKnown(ast.unparse(of))
+        return value
+
+    if isinstance(node, ast.Constant) and type(node.value) is int:
+        return node.value
+    if isinstance(node, ast.Name):
+        held = lookup(node.id)
+        if held is None:
+            raise NotKnown(node.id)
+        return compute(held, lookup)
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
+        return -inner(node.operand)
+    if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
+        right = inner(node.right)
+        if isinstance(node.op, ast.Pow) and not 0 <= right <= _MAX_EXPONENT:
+            raise NotKnown(ast.unparse(node))
+        return _BINARY[type(node.op)](inner(node.left), right)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
+        return int(_COMPARE[type(node.ops[0])](inner(node.left), inner(node.comparators[0])))
+    raise NotKnown(ast.unparse(node))
+
+
+def _divide(left: int, right: int) -> int:
+    """Divide towards zero, as bash does."""
+    whole = abs(left) // abs(right)
+    return whole if (left < 0) == (right < 0) else -whole
+
+
+def decide(tokens: Sequence[str], state: ShellState, expand: WordExpander, *, expanded: bool) -> bool | None:
+    """Evaluate the words of `test`, expanded, or `[[ ... ]]`; None if unknown."""
+    test = _Test(list(tokens), state, expand, expanded=expanded)
+    return None if "(" in tokens else test.evaluate_or() if tokens else False
+
+
+class _Test:
+    def __init__(self, tokens: list[str], state: ShellState, expand: WordExpander, *, expanded: bool) -> None:
+        self._tokens = tokens
+        self._state = state
+        self._expand = expand
+        self._expanded = expanded
+        self._and, self._or = ("-a", "-o") if expanded else ("&&", "||")
+        state.spend(len(tokens) ** 2)
+
+    def evaluate_or(self) -> bool | None:
+        return self._join(self._or, lambda: self._join(self._and, self._evaluate_one, False), True)
+
+    def _join(self, sign: str, evaluate: Callable[[], bool | None], decides: bool) -> bool | None:
+        """Evaluate what a sign joins; one outcome decides."""
+        found = [evaluate()]
+        while self._tokens[:1] == [sign]:
+            self._tokens.pop(0)
+            found.append(evaluate())
+        return decides if decides in found else None if None in found else not decides
+
+    def _evaluate_one(self) -> bool | None:
+        tokens = self._tokens
+        if tokens[:1] == ["!"] and len(tokens) > 1:
+            tokens.pop(0)
+            inner = self._evaluate_one()
+            return None if inner is None else not inner
+        ends = (self._and, self._or)
+        end = next((place for place, token in enumerate(tokens) if place and token in ends), len(tokens))
+        words, tokens[:end] = tokens[:end], []
+        return self._evaluate_primary(words)
+
+    def _evaluate_primary(self, words: list[str]) -> bool | None:
+        if len(words) == 1:
+            text = self._read_text(words[0])
+            return None if find_unknowns(text) else bool(text)
+        if len(words) == 2:
+            return self._evaluate_unary(words[0], self._read_text(words[1]))
+        return self._evaluate_binary(self._read_text(words[0]), words[1], words[2]) if len(words) == 3 else None
+
+    def _read_text(self, word: str) -> str:
+        return word if self._expanded else self._expand.text(word)
+
+    def _evaluate_unary(self, sign: str, text: str) -> bool | None:
+        if sign in ("-z", "-n"):
+            name = text[1:-1]
+            if find_unknowns(text) == (name,) and name not in self._state.variables and "$" not in name:
+                text = ""  # as in `${X:-}`: what nothing has set is empty, and --set sets it
+            return None if find_unknowns(text) else bool(text) is (sign == "-n")
+        found = self._state.found(text) if sign in _OF_FILES else None
+        return None if found is None else _OF_FILES[sign](found)  # it may be on the machine of the run
+
+    def _evaluate_binary(self, left: str, sign: str, word: str) -> bool | None:
+        right = self._read_text(word)
+        if find_unknowns(left) or find_unknowns(right):
+            return None
+        if sign in ("=", "==", "!="):
+            same = left == right if self._expanded else self._expand.matches(left, word)
+            return None if same is None else same is (sign != "!=")
+        if sign not in _NUMBERS:
+            return None
+        try:
+            return bool(compute(f"({left or 0}) {_NUMBERS[sign]} ({right or 0})", self._expand.number))
+        except NotKnown:
+            return None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
 from packaging.requirements import Requirement
@@ -13,17 +13,14 @@ from extractor.importers.config import templates
 from extractor.importers.config.templates import read_table
 from extractor.importers.python_text import definitions
 from extractor.importers.python_text.module_imports import Name, list_top_names, rewrite_imports
-from extractor.importers.runs.copied_code.modules import PYEXT, PYEXT_NAME, PYEXT_NEEDS, SCORERS, Modules
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.pipeline.index import Module
+from extractor.pipeline.index import Index, Module
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.modules import name_module
 from extractor.values.tree import FileKind, Tree
 
 FOLDER = "from_run"
-# More modules of verl than this, its scorers aside, are no helpers of a function.
-_MOST = 40
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
 # The module that copies import in the place of pyext.
 _PYEXTS_PLACE = "runtime_module"
@@ -31,6 +28,110 @@ _PACKAGES: Mapping[str, str] = read_table("keys")["packages"]
 _MODULES = {package: module for module, package in _PACKAGES.items()}
 # Where a name is in a project: its module, and the name there; None for the module itself.
 _Place = tuple[str, str | None]
+# What scores a run's responses is the checkout's own, where it has it.
+SCORERS = "verl.utils.reward_score"
+# Recipes may be in a repository of their own, which is put into verl's under this name.
+_RECIPES = "recipe"
+# How many modules that only hand a name on are followed.
+_HANDED_ON = 5
+# verl's scorers of code, and copies of them in forks, use pyext, which needs what Python 3.11 no longer has.
+PYEXT, PYEXT_NAME, PYEXT_NEEDS = "pyext", "RuntimeModule", "inspect.getargspec"
+
+
+class Modules:
+    """Finds the modules that a run's files may import.
+
+    Args:
+        source: verl, of the run's release.
+        places: Where the run may have been started from.
+
+    Attributes:
+        index: verl's modules.
+        places: Where the run may have been started from, and where packages of its files are.
+    """
+
+    def __init__(self, source: Source, places: RunFolders) -> None:
+        self.index = Index(source)
+        self.places = places
+        self._texts: dict[str, tuple[str, bool] | None] = {}
+        self._known: dict[str, Module] = {}
+
+    def text_of(self, module: str) -> tuple[str, bool] | None:
+        """Return a module's text and whether it's a package, or None."""
+        if module not in self._texts:
+            self._texts[module] = self._read(module)
+        return self._texts[module]
+
+    def _read(self, module: str) -> tuple[str, bool] | None:
+        if module in self.index and not self.is_of_checkout(module):
+            return self.index[module].source, self.index[module].is_package
+        file = self.find_file(module)
+        if file is None:
+            return ("", True) if self.is_folder(module) else None
+        return readers.read_text(file), file.name == "__init__.py"
+
+    def is_folder(self, module: str) -> bool:
+        """Tell whether a module is a checkout folder with Python files."""
+        places = [folder / module.replace(".", "/") for folder in self.places.folders]
+        found = any(next(place.glob(pattern), None) for place in places for pattern in ("*.py", "*/*.py", "*/*/*.py"))
+        return module == _RECIPES or found
+
+    def find_file(self, module: str) -> Path | None:
+        """Return the checkout's file of a module, or None."""
+        path = module.replace(".", "/")
+        paths = dict.fromkeys([path, path.removeprefix(f"{_RECIPES}/")])
+        names = [f"{path}{end}" for path in paths for end in (".py", "/__init__.py")]
+        return next(filter(None, map(self.places.find, names)), None)
+
+    def is_module(self, name: str) -> bool:
+        """Tell whether verl or the checkout has a module so named."""
+        return name in self.index or self.find_file(name) is not None
+
+    def is_of_checkout(self, module: str) -> bool:
+        """Tell whether only the checkout has a module, or a scorer as it is there."""
+        file = self.find_file(module)
+        if file is None or module not in self.index:
+            return file is not None
+        return module.startswith(SCORERS) and readers.read_text(file) != self.index[module].source
+
+    def parsed(self, module: str) -> Module:
+        """Return a module, or an empty one if there is none."""
+        if module not in self._known:
+            text, is_package = self.text_of(module) or ("", False)
+            self._known[module] = Module(module, "__init__.py" if is_package else "", text)
+        return self._known[module]
+
+    def defined(self, module: str, name: str) -> tuple[str, str]:
+        """Return the module and name of a definition, following re-exports."""
+        for _ in range(_HANDED_ON):
+            if module not in self.index:
+                break
+            known = self.index[module]
+            found = known.imports.get(name) if name not in known.bindings else None
+            if found is None or found.name is None or not found.module.startswith("verl"):
+                break
+            module, name = found.module, found.name
+        return module, name
+
+    def lacks(self, module: str, name: str) -> str | None:
+        """Say that a module lacks a name, or return None."""
+        text, _ = self.text_of(module) or ("", False)
+        known = self.parsed(module)
+        if name in ("*", *known.bindings, *known.imports) or "import *" in text or "__getattr__" in text:
+            return None
+        if self.is_module(f"{module}.{name}"):
+            return None
+        return f"{module}: it has no {name}"
+
+    def name_of(self, file: Path) -> str:
+        """Return a file's module name; add its package's folder to places."""
+        folder = file.resolve().parent
+        while (folder / "__init__.py").is_file():
+            folder = folder.parent
+        self.places = replace(self.places, folders=tuple(dict.fromkeys([*self.places.folders, folder])))
+        self._texts.clear()
+        self._known.clear()
+        return ".".join(file.resolve().with_suffix("").relative_to(folder).parts)
 
 
 @dataclass(frozen=True)
@@ -40,13 +141,11 @@ class Copied:
     Attributes:
         text: With its imports redirected.
         missing: What it needs and cannot have, each with why.
-        is_part: Whether only what the project calls was copied, since the rest cannot be had.
         packages: What it imports that a project does not require.
     """
 
     text: str = field(repr=False)
     missing: tuple[str, ...]
-    is_part: bool
     packages: tuple[str, ...]
 
 
@@ -85,7 +184,7 @@ class Copying:
         self._modules = Modules(source, places)
         self._vendored = dict(_map_vendored(tree))
         self._required = _list_required_modules(tree)
-        self._gathered = self._before = _Gathered()
+        self._gathered = _Gathered()
         self._own_of_verl: str | None = None
         # What the file that was asked for is called as a module.
         self._itself = ""
@@ -109,7 +208,7 @@ class Copying:
         *,
         only_part: bool = False,
     ) -> Copied:
-        """Copy a file, or the part the roots need if necessary.
+        """Copy a file, or the part that its roots need.
 
         Args:
             text: Of the file.
@@ -123,21 +222,15 @@ class Copying:
         """
         self._own_of_verl = own
         self._gathered.packages.clear()
-        self._before = self._gathered.copy()
         self._itself = "" if place is None else self._modules.name_of(place)
         whole = definitions.drop_launch(text)
-        part = definitions.cut_needed_part(whole, roots)
+        before, part = self._gathered.copy(), definitions.cut_needed_part(whole, roots)
         used = part if only_part else self._drop_unused(whole, self._itself, roots)
         copied, missing = self._redirect_imports(used, "", is_package=False)
-        is_part = bool(missing) and not only_part and part != whole
-        if is_part:
-            self.undo()
+        if missing and not only_part:
+            self._gathered = before
             copied, missing = self._redirect_imports(part, "", is_package=False)
-        return Copied(copied, tuple(missing), is_part, tuple(sorted(self._gathered.packages)))
-
-    def undo(self) -> None:
-        """Discard what the last copy has gathered."""
-        self._gathered = self._before.copy()
+        return Copied(copied, tuple(missing), tuple(sorted(self._gathered.packages)))
 
     def _drop_unused(self, text: str, module: str, roots: Collection[str], *, is_package: bool = False) -> str:
         """Return a module's text without unused imports that have no effect."""
@@ -216,7 +309,7 @@ class Copying:
         if module == "verl":  # it reads files that lie beside it, and imports much that needs Ray
             return f"{module}{f'.{inner}' if inner else ''}: no project has the whole of verl"
         wanted = {inner} if inner is not None else set(attributes)
-        if any(self._modules.is_of_checkout(module, item) for item in wanted or (None,)):
+        if self._modules.is_of_checkout(module):
             return self._copy_module(module, inner, wanted)
         if module not in self._modules.index:
             return f"{module}: this release of verl has no such module"
@@ -228,12 +321,13 @@ class Copying:
             gone = _list_methods(self._modules.index[module], inner) - _list_methods(known, inner)
             if wanted <= known.bindings.keys() and not gone & set(inherited):
                 return place, inner
-        return self._take(module, wanted) or (self._name_copy(module), inner)
+        return self._copy_module(module, inner, wanted)
 
     def _copy_module(self, module: str, inner: str | None, wanted: Collection[str]) -> _Place | str:
-        """Copy a checkout module; return a name's place or the problem."""
-        problem = self._take(module, wanted) or self._modules.lacks(module, inner)
-        return problem or (self._name_copy(module), inner)
+        """Copy a module; return a name's place or the problem."""
+        problem = self._take(module, wanted)
+        lacking = (self._modules.lacks(module, name) for name in sorted({*wanted, inner or "*"}))
+        return problem or next(filter(None, lacking), None) or (self._name_copy(module), inner)
 
     def _take(self, module: str, names: Collection[str]) -> str | None:
         """Copy a module with the given names; return any problem.
@@ -246,8 +340,6 @@ class Copying:
         wanted = frozenset({*names, *taken.get(module, ())})
         if found is None:
             return f"{module}: no such module"
-        if sum(not name.startswith(SCORERS) for name in taken) >= _MOST:
-            return f"{module}: more than {_MOST} modules hang on it"
         before, (text, is_package) = self._gathered.copy(), found
         if "*" not in wanted:
             text = self._drop_unused(text, module, wanted, is_package=is_package)

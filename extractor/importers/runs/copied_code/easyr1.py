@@ -6,8 +6,8 @@ from extractor.importers.config import templates
 from extractor.importers.python_text.definitions import list_required_arguments
 from extractor.importers.runs.copied_code.managers import IMPORTED_BY
 from extractor.importers.runs.copied_code.target import HEAD, CopyResult, TargetProject, remark_on_copy
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run import PromptTemplate, ScoringFunction
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.values import readers
 from extractor.values.errors import UsageError
 

@@ -8,7 +8,8 @@ source of data that the run's release does not.
 import ast
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from itertools import islice
+from functools import lru_cache
+from pathlib import PurePosixPath
 from typing import Any, NamedTuple
 
 from extractor.importers.config import templates
@@ -16,17 +17,14 @@ from extractor.importers.config.keys import REWARD_FILE, REWARD_MANAGER
 from extractor.importers.python_text.definitions import (
     drop_decorators,
     list_registered_by,
-    list_required_arguments,
     map_methods,
 )
-from extractor.importers.runs.copied_code import own_verl
-from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
-from extractor.importers.runs.copied_code.modules import SCORERS
+from extractor.importers.runs.copied_code.copying import FOLDER, SCORERS, Copied, Copying
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.launch_reader import find_program_file
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run_folders import list_python_files
-from extractor.importers.runs.unsupported_keys import Remark
-from extractor.values import readers
+from extractor.values import fingerprint, readers
 from extractor.values.errors import UsageError
 
 # They give every response the score that `naive` gives it, in processes side by side: that does for them.
@@ -35,14 +33,11 @@ TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 # What a run hands to the class besides what verl does.
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 _REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
-_MOST = 4  # classes of one name that are tried
 _FOLDER = f"{SCORERS.replace('.', '/')}/"
 _SCORERS = f"{_FOLDER}__init__.py"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
 # How a class falls back to a function of its own.
 _HAS_ITS_OWN = re.compile(r"self\.compute_score = compute_score or (\w+)")
-# What a function that scores is given.
-_OF_A_ROW = {"data_source", "solution_str", "ground_truth", "extra_info"}
 _REWARD, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which a class that no registry has is registered.
 _OF_THE_RUN = "of_the_run"
@@ -50,6 +45,74 @@ _OF_THE_RUN = "of_the_run"
 _PROGRAMS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
 _BY_VERL = {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "config"}
 _OF_CONFIG = re.compile(r"config(\.\w+)+(?:(?<=\.get)\('\w+'(, [\w.'-]+)?\))?")
+_PACKAGE = "verl"
+_THE_REST = "The project has verl's; adopting the copy with --from-verl-run carries over what has a place in a project"
+_ADOPTED = "What has a place here was carried over, and the rest lies below orphaned/"
+
+
+def find_changed(project: TargetProject) -> list[str]:
+    """Return the checkout's verl files that match no upstream version."""
+    return [path for path in fingerprint.load_upstream_files() if is_changed(project, path)]
+
+
+def is_changed(project: TargetProject, path: str) -> bool:
+    """Tell whether the checkout's version of an upstream file was changed."""
+    known = fingerprint.load_upstream_files().get(path)
+    text = project.checkouts(path) if known else ""
+    if not text or not known or (path in project.source.files and project.source.read(path) == text):
+        return False
+    return _compute_fingerprint(text) not in known
+
+
+@lru_cache(maxsize=128)  # each file is asked for several times in a conversion
+def _compute_fingerprint(text: str) -> str:
+    return fingerprint.fingerprint(readers.parse_python_or_nothing(text))
+
+
+def find_program_classes(tree: ast.Module) -> list[str]:
+    """Return a program's reward manager classes, the training one last."""
+    defined = {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)]
+    made = [ast.unparse(call.func) for call in calls if any(item.arg == "num_examine" for item in call.keywords)]
+    text = ast.unparse(tree)
+    trains = set(re.findall(r"(?m)^ *reward_fn = (\w+)\(", text))
+    return sorted((name for name in made if name in defined), key=lambda name: name in trains)
+
+
+def find_program_managers(tree: ast.Module) -> ast.Module | None:
+    """Return a program's reward managers and their functions, or None."""
+    names = set(find_program_classes(tree))
+    if not names:
+        return None
+    own = {node.name: node for node in tree.body if isinstance(node, (ast.ClassDef, ast.FunctionDef))}
+    more = names
+    while more:
+        used = {item.id for name in more for item in ast.walk(own[name]) if isinstance(item, ast.Name)}
+        more = (used & own.keys()) - names
+        names |= more
+    return ast.Module([node for name, node in own.items() if name in names], type_ignores=[])
+
+
+def is_own_manager(text: str) -> bool:
+    """Tell whether a program defines a reward manager unlike upstream's programs."""
+    manager = find_program_managers(readers.parse_python_or_nothing(text))
+    return manager is not None and fingerprint.fingerprint(manager) not in fingerprint.load_upstream_programs()
+
+
+def remark_on_changed(project: TargetProject, copied: tuple[str, ...], *, is_adopted: bool = False) -> list[Remark]:
+    """Report the changed verl files that were not carried over.
+
+    Args:
+        project: The project, and the run.
+        copied: The files or folders of the checkout that copies were made of.
+        is_adopted: Whether the project has these edits, as far as they have a place there.
+    """
+    left = [path for path in find_changed(project) if not path.startswith(copied)]
+    if not left:
+        return []
+    names = ", ".join(str(PurePosixPath(path).relative_to(_PACKAGE)) for path in left)
+    why = f"the run's own copy of verl was changed in {names}: no known version of verl has these so"
+    return [Remark(_PACKAGE, "", "not carried over", f"{why}. {_ADOPTED if is_adopted else _THE_REST}")]
 
 
 class _Scorer(NamedTuple):
@@ -95,14 +158,11 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
     if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
-    refused: list[Remark] = []
-    for place, cls in islice(_find_registered(name, project), _MOST):
+    for place, cls in _find_registered(name, project):
         copying = project.copying()
         copied = _copy_file(copying, f"from {copying.name_module(place)} import {cls}\n", cls)
         if copied is None or copied.missing or any("/registry.py" in path for path in copying.files):
-            why = "; ".join(copied.missing if copied else ()) or "it is no Python, or has a registry of its own"
-            refused.append(Remark(key, name, "to do", f"{place} has it, and cannot be imported here: {why}"))
-            continue
+            continue  # it stays unknown, which is said of any such name
         imports = f"from {copied.text.split()[1]} import {cls}"
         text = templates.render("registered_manager.py", name=name, place=place, imports=imports, cls=cls)
         pattern = rf"\w*register\w*\('(?:{'|'.join(map(re.escape, sorted(known)))})'\)"
@@ -110,7 +170,7 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
         tree = project.add_hooks({f"{target}.py": text, **files}, {target: IMPORTED_BY})
         remarks = remark_on_copy(key, name, place, f"{project.package}/{target}.py", copied)
         return CopyResult(tree, remarks, places=(place,))
-    return CopyResult(project.tree, refused[:1])
+    return CopyResult(project.tree)
 
 
 def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]) -> CopyResult:
@@ -133,8 +193,8 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
     if function is None or not named <= by_default or any(project.settings.get(key) for key in REWARD_FILE):
         return CopyResult(project.tree)
     text = project.checkouts(path)
-    classes = own_verl.find_program_classes(readers.parse_python_or_nothing(text))
-    if own_verl.is_own_manager(text) and classes and key is not None and named <= {PLAIN}:
+    classes = find_program_classes(readers.parse_python_or_nothing(text))
+    if is_own_manager(text) and classes and key is not None and named <= {PLAIN}:
         return _copy_class(_Scorer(path, classes[-1], text, key), project, path)
     text = project.checkouts(_SCORERS)
     defined = [name for name in _DEFAULT_SCORERS if f"def {name}(" in text]
@@ -142,7 +202,7 @@ def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]
     known += "".join(file.data.decode() for file in project.tree if file.upstream_path == _SCORERS)
     asked = " ".join(re.findall(r"data_source (?:==|in) [^:]*", text))
     is_new = any(source not in known for source in re.findall(r"""["']([^"']+)["']""", asked))
-    if defined and (is_new or any(item.startswith(_FOLDER) for item in own_verl.find_changed(project))):
+    if defined and (is_new or any(item.startswith(_FOLDER) for item in find_changed(project))):
         return _copy_function(_Scorer(_SCORERS, defined[-1], text, function), project)
     return CopyResult(project.tree)
 
@@ -223,7 +283,7 @@ def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
     """Return the checkout's changed class of the run's manager, or None."""
     name = find_chosen(project) or PLAIN
     path = f"verl/workers/reward_manager/{name}.py"
-    if not own_verl.is_changed(project, path):
+    if not is_changed(project, path):
         return None
     text = project.checkouts(path)
     tree = readers.parse_python_or_nothing(text)
@@ -253,13 +313,6 @@ def _copy_function(found: _Scorer, project: TargetProject) -> CopyResult:
     text = templates.render("verl_reward.py", place=found.path, imports=copied.text.strip(), name=found.name)
     tree = project.add_hooks({f"{_REWARD}.py": text, **copying.files}, {})
     remarks = remark_on_copy(found.key, None, found.what, hook, copied)
-    functions = [node for node in readers.parse_python_or_nothing(found.text).body if isinstance(node, ast.FunctionDef)]
-    asked = {
-        name for node in functions if node.name == found.name for name in list_required_arguments(node)
-    } - _OF_A_ROW
-    if asked:
-        why = f"{found.name} takes {', '.join(sorted(asked))}, which {hook} is to hand over"
-        remarks.append(Remark(found.key, None, "to do", why))
     settings: dict[str, Any] = {found.key: hook}
     named = f"{found.key.removesuffix('path')}name"
     if named in project.settings:  # null, of a run that names no function

@@ -6,9 +6,8 @@ import yaml
 
 from extractor.importers.config.keys import CLASSES, FUNCTIONS, list_tools
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.importers.runs.unsupported_keys import Remark
-from extractor.pipeline.index import Module
 from extractor.pipeline.source import Source
 from extractor.values import limits, readers
 from extractor.values.configtree.compose import read_yaml
@@ -16,11 +15,8 @@ from extractor.values.configtree.written import dump_yaml
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
 
-# How newer releases of verl may be told of a module or a file.
-_OF_A_MODULE, _OF_A_FILE = "pkg://", "file://"
-# The settings that name modules to import before the model is loaded, and the hook that imports them here.
+# The settings that name modules to import before the model is loaded.
 _LIBRARIES = ("actor_rollout_ref.model.external_lib", "critic.model.external_lib")
-_MODELS = "custom/verl_models"
 _CHECKOUT = "the run's checkout"
 _MODULE, _TABLE = "custom/verl_tools.py", "custom/verl_tools.yaml"
 
@@ -43,19 +39,11 @@ _KINDS = (
 
 def read_function_text(places: RunFolders, path: str, source: Source) -> str | None:
     """Return the text of a named file, or None."""
-    path = _name_file(path)
     place = places.find_like(path)
     if place is not None:
         return readers.decode_python(readers.read_bytes(place, limits.MAX_TEXT))
     own = path[path.find("verl/") :] if "verl/" in path else ""
     return source.read(own) if own in source.files else None
-
-
-def _name_file(path: str) -> str:
-    """Return a file's path from verl's notation, such as `pkg://mine.rewards`."""
-    if path.startswith(_OF_A_MODULE):
-        return f"{path.removeprefix(_OF_A_MODULE).replace('.', '/')}.py"
-    return path.removeprefix(_OF_A_FILE)
 
 
 def take_files(project: TargetProject) -> CopyResult:
@@ -67,7 +55,7 @@ def take_files(project: TargetProject) -> CopyResult:
     for kind in _KINDS:
         keys = [name for name in project.settings if name.endswith(kind.key)]
         key = next(iter(keys), None)
-        path = _name_file(str(project.settings[key])) if key and project.settings[key] else ""
+        path = str(project.settings[key] or "").removeprefix("file://") if key else ""
         if key is None or not path or any(file.path == path for file in project.tree):
             continue  # what was copied before this names its own copy
         name = project.settings.get(f"{key.removesuffix('.path')}.name", kind.default)
@@ -85,43 +73,14 @@ def take_files(project: TargetProject) -> CopyResult:
             remarks.append(Remark(key, path, "to do", why))
             continue
         texts[kind.target] = copied.text
-        if copied.is_part:
-            why = f"{target} has only what {name} needs: the rest cannot be imported here"
-            remarks.append(Remark(key, path, "changed", why))
-        if name and not _defines(copied.text, str(name)):
-            remarks.append(Remark(key, path, "to do", f"it has no {name}, which the run names: define it in {target}"))
         remarks += remark_on_copy(key, path, _CHECKOUT, target, copied)
     return CopyResult(project.add_hooks({**copying.files, **texts}, {}), remarks, changed)
 
 
-def take_modules(project: TargetProject) -> CopyResult:
-    """Copy modules imported before loading models; settings name a hook instead."""
-    module = f"{project.package}.{_MODELS.replace('/', '.')}"
-    named = {key: project.settings.get(key) for key in _LIBRARIES}
-    named = {key: value for key, value in named.items() if value and value != module and str(value)[0] != "$"}
-    names = dict.fromkeys(name for value in named.values() for name in (value if isinstance(value, list) else [value]))
-    if not names:
-        return CopyResult(project.tree)
-    lines = [f"import {name} as _{number}" for number, name in enumerate(names)]
-    text = "\n".join(['"""What the run imports before its models are loaded."""', "", *lines, ""])
-    copying, (key, value) = project.copying(), next(iter(named.items()))
-    try:
-        copied = copying.copy(text, [f"_{number}" for number in range(len(names))])
-    except (SyntaxError, UsageError, OSError) as error:
-        return CopyResult(project.tree, [Remark(key, value, "to do", f"not copied: {error}")])
-    if not copying.files:  # packages alone
-        why = f"not in the run's checkout: pip install {' '.join(copied.packages)}, or say --cwd"
-        return CopyResult(project.tree, [Remark(key, value, "to do", why)] if copied.packages else [])
-    target = f"{project.package}/{_MODELS}.py"
-    remarks = remark_on_copy(key, value, _CHECKOUT, target, copied)
-    tree = project.add_hooks({f"{_MODELS}.py": copied.text, **copying.files}, {})
-    return CopyResult(tree, remarks, dict.fromkeys(named, module))
-
-
-def _defines(text: str, name: str) -> bool:
-    """Tell whether a module may have a name; star imports count."""
-    module = Module("file", "file.py", text)
-    return name in module.bindings or name in module.imports or bool(module.stars)
+def remark_on_modules(project: TargetProject) -> list[Remark]:
+    """Report the modules that a run imports before it loads its models."""
+    why = f"not copied: put the module beside {project.package}, with what it imports"
+    return [Remark(key, value, "to do", why) for key in _LIBRARIES if (value := project.settings.get(key))]
 
 
 def take_tools(project: TargetProject) -> CopyResult:

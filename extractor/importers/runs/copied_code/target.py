@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from extractor.importers.runs.copied_code.copying import FOLDER, Copied, Copying
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.errors import UsageError

@@ -9,28 +9,23 @@ import yaml
 
 from extractor.importers.config.templates import read_table
 from extractor.importers.runs.placeholders import replace_unknowns
+from extractor.importers.runs.report import Remark, is_about_where
 from extractor.importers.runs.run import (
     ROWS,
     PromptTemplate,
+    Run,
     ScoringFunction,
-    TranslatedRun,
     is_nothing,
     write_overrides,
 )
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.importers.runs.unsupported_keys import Remark, is_about_where
 from extractor.values import readers
 from extractor.values.configtree import Override, flatten
 from extractor.values.configtree.compose import apply, read_mapping, read_yaml
 from extractor.values.errors import UsageError
 
 MODULE = "verl.trainer.main"
-_ACTOR, _CRITIC, _ROLLOUT, _MODEL = (
-    "actor_rollout_ref.actor",
-    "critic",
-    "actor_rollout_ref.rollout",
-    "actor_rollout_ref.model",
-)
+_ACTOR, _CRITIC, _ROLLOUT = "actor_rollout_ref.actor", "critic", "actor_rollout_ref.rollout"
 _TABLE = read_table("easyr1")
 _NAMES: Mapping[str, str] = _TABLE["names"]
 _OF_BOTH: Mapping[str, str] = _TABLE["of_both"]
@@ -45,11 +40,10 @@ _TO_DO = {
     "data.val_files": ROWS,
     **dict.fromkeys((_REWARD, _SCORE, _SCORER), "not here: pass the launch script of its checkout, or say --cwd"),
 }
-_TEMPLATE = "data.override_chat_template"
 _PROMPT, _SYSTEM, _ANSWER = "data.format_prompt", "data.system_prompt", "data.answer_key"
 _NOWHERE = {
     _PROMPT: "not here: put what the template adds into the prompts",
-    _TEMPLATE: "not here: put the template into the model's directory",
+    "data.override_chat_template": "not read: put the template into the model's directory",
 }
 _OF_ITS_WORKERS = re.compile(r"worker\.(?:actor|rollout|ref|critic|reward)\.\w")
 
@@ -60,7 +54,7 @@ def is_launch(module: str, arguments: Sequence[str]) -> bool:
     return module == MODULE or (names_config and any(map(_OF_ITS_WORKERS.match, arguments)))
 
 
-def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> TranslatedRun:
+def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> Run:
     """Translate an EasyR1 launch; its override values are YAML.
 
     Args:
@@ -83,7 +77,7 @@ def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -
             apply(body, Override("++", key.lstrip("+"), back(read_yaml(plain)), f"{key}={text}"))
     except (OSError, yaml.YAMLError) as error:
         raise UsageError(f"{file or path}: cannot be read: {error}", hint="correct it") from None
-    return translate_config(body, places)
+    return translate_config(path, body, places)
 
 
 def is_config(body: Any) -> bool:
@@ -91,28 +85,24 @@ def is_config(body: Any) -> bool:
     return isinstance(body, Mapping) and {"data", "worker"} <= body.keys() and "actor_rollout_ref" not in body
 
 
-def translate_config(body: Mapping[str, Any], places: RunFolders | None = None) -> TranslatedRun:
+def translate_config(path: Path, body: Mapping[str, Any], places: RunFolders) -> Run:
     """Translate an EasyR1 config to verl overrides, with remarks.
 
     Args:
+        path: Of the config, or of the script that names it.
         body: Nested.
-        places: Where the run may have been started from; None: not known.
+        places: Where the run may have been started from.
     """
     stated = {_TABLE["earlier"].get(key, key): value for key, value in flatten(body).items()}
     whole = {**_TABLE["defaults"], **stated}
     found = {**dict(_name_choices(whole)), **_locate_kl(whole), **_derive_settings(whole)}
-    if places is None:
-        return TranslatedRun(write_overrides(found), tuple(_list_remarks(stated, ())))
     scored_by, written, done = _find_scorer(stated, places), _read_prompt_text(stated, places), list[str]()
     if scored_by is not None:
         done += [key for key in stated if key.startswith("worker.reward.")]
     if written is not None:
         done += [_PROMPT, _SYSTEM, _ANSWER]
-    template = places.find_like(str(stated.get(_TEMPLATE) or "."))
-    if template is not None:
-        found[f"{_MODEL}.custom_chat_template"] = readers.read_text(template)
-        done.append(_TEMPLATE)
-    return TranslatedRun(write_overrides(found), tuple(_list_remarks(stated, done)), scored_by, written)
+    remarks = tuple(_list_remarks(stated, done))
+    return Run(str(path), write_overrides(found), remarks=remarks, scoring_function=scored_by, prompt_template=written)
 
 
 def _list_remarks(stated: Mapping[str, Any], done: Collection[str]) -> Iterator[Remark]:
