@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from extractor.importers.runs.unsupported_keys import Remark
 
 from extractor.importers.runs import release_match, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.importers.runs.run_reader import read_run
-from extractor.importers.runs.unsupported_keys import Remark
 from extractor.pipeline.source import Source
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree

@@ -3,9 +3,10 @@
 from pathlib import Path
 from typing import Any
 
+from extractor.importers.runs.unsupported_keys import KEPT, Remark
+
 from extractor.importers.runs.imported_project import keep_references
 from extractor.importers.runs.report import remark_on_defaults
-from extractor.importers.runs.unsupported_keys import KEPT, Remark
 from extractor.values.configtree import flatten, resolve
 from tests.importers.conftest import imported, put
 from tests.releases import NEWEST
