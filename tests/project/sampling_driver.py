@@ -111,7 +111,7 @@ def main(folder: Path, overrides: list[str]) -> None:
     )
     model = AutoModelForCausalLM.from_pretrained(path).float().eval()
     found: dict[str, object] = {"ends": ends}
-    with project.LocalRollouts(config) as parts:
+    with project.LocalRolloutManager(config) as parts:
         engine, tokenizer = parts.rollouts.engine, parts.tokenizer
         contexts = [tokenizer(text)["input_ids"] for text in QUESTIONS]
         context_batch = importlib.import_module("toy.episodes.turns").context_batch

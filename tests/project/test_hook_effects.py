@@ -167,9 +167,9 @@ sys.dont_write_bytecode = True
 resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, 20_000))
 """
 MAIN = "runpy.run_path('main.py', run_name='__main__')\n"
-SCRIPT = (
-    "from toy import LocalPPOTrainer, load_config\nLocalPPOTrainer(load_config('trainer.logger=[console]'){more})\n"
-)
+SCRIPT = """from toy import LocalPPOTrainer, load_config
+LocalPPOTrainer(load_config('trainer.logger=[console]')).assemble({more})
+"""
 FULL = f"error: the disk takes no more: {os.strerror(errno.EFBIG)}\nhint: make room, or "
 
 
@@ -180,7 +180,7 @@ def test_an_error_in_a_script_is_plain(project: Path) -> None:
         (LIMIT + words + MAIN, FULL),  # while the toy model's weights are written
         (LIMIT + SCRIPT.format(more=""), FULL),
         (
-            SCRIPT.format(more=", train_dataset=[{'prompt': ''}]"),
+            SCRIPT.format(more="[{'prompt': ''}]"),
             "error: train_dataset, row 0: the prompt is empty\nhin",
         ),
         (SCRIPT.format(more="") + "raise RuntimeError('mine')", "\nRuntimeError: mine\n"),

@@ -56,7 +56,9 @@ def composed() -> DictConfig:
 def trainer(name: str, rows: list[dict[str, Any]], *settings: str, ranks: Ranks | None = None) -> SupervisedTrainer:
     changes = OmegaConf.from_dotlist([f"trainer.default_local_dir={DIRECTORY / name}", *settings])
     config = OmegaConf.merge(composed(), changes)
-    return SupervisedTrainer(config, train_dataset=rows, val_dataset=rows, ranks=ranks)
+    made = SupervisedTrainer(config, ranks=ranks)
+    made.assemble(rows, rows)
+    return made
 
 
 def first_step(name: str, rows: list[dict[str, Any]], *settings: str) -> tuple[float, dict[str, torch.Tensor], float]:
@@ -154,7 +156,7 @@ def refused() -> list[str]:
         file.write_text(json.dumps(row) + "\n")
         config = OmegaConf.merge(composed(), {"data": {"max_length": 8, "train_files": str(file)}})
         try:
-            SupervisedTrainer(config)
+            SupervisedTrainer(config).assemble()
         except DataError as error:
             said.append(str(error))
     return said

@@ -47,9 +47,10 @@ def train(*settings, **given):
     count += 1
     try:
         config = load_config(*{ONE_STEP!r}, f"trainer.experiment_name=run{{count}}", *settings)
+        prompts = given.pop("dataset", None)
         with LocalPPOTrainer(config, **given) as trainer:
+            (step,) = trainer.steps(prompts)
             seen["batches"] = [trainer.config.data.train_batch_size, trainer.config.data.shuffle]
-            (step,) = trainer.steps()
             return step.metrics
     except ProjectError as error:
         return f"{{type(error).__name__}}: {{error}}"
@@ -88,8 +89,8 @@ def test_data_and_reward_that_are_given_are_worth_those_of_the_config(project: P
         from {PACKAGE}.settings import reward_keys
         rows = [json.loads(line) for line in open("rows.jsonl")]
         config = load_config(*{two_steps!r}, {{"trainer": {{"experiment_name": "given"}}}})
-        with LocalPPOTrainer(config, train_dataset=datasets.Dataset.from_list(rows), reward_fn=right) as trainer:
-            for step in trainer.steps():
+        with LocalPPOTrainer(config, reward_fn=right) as trainer:
+            for step in trainer.steps(datasets.Dataset.from_list(rows)):
                 random.random(), torch.rand(3), trainer.generate(["17="], n=2)
             assert trainer.finished and "critic/score/mean" in step.metrics
         print(json.dumps(reward_keys.FUNCTION))
@@ -111,9 +112,9 @@ def test_datasets_of_every_kind(newest: Path) -> None:
         (open("rows.jsonl", "w")).write("\\n".join(map(json.dumps, ROWS)))
         table = datasets.Dataset.from_list(ROWS).with_format("torch")
         kinds = [ROWS, CHAT, table, pandas.DataFrame(ROWS), pandas.DataFrame(CHAT), Items(), "rows.jsonl"]
-        scores = {parts(train_dataset=kind, reward_fn=right)["all"] for kind in kinds}
+        scores = {parts(dataset=kind, reward_fn=right)["all"] for kind in kinds}
         loader = DataLoader(ROWS, batch_size=16, shuffle=False, collate_fn=lambda rows: rows)
-        parts(train_dataset=loader, reward_fn=right)
+        parts(dataset=loader, reward_fn=right)
         print(json.dumps([len(scores), seen["batches"]]))
         """,
     )
@@ -144,9 +145,9 @@ def test_rewards_of_every_form(newest: Path) -> None:
                 return {"reward_tensor": scores, "reward_extra_info": {"mine": [1.0] * len(data)}}
         given = {"trl": trl, "waits": waits, "levels": levels, "plural": plural, "manager": Manager,
                  "pairs": [(right, 1.0), (length, 0.5)], "alone": lambda text: float(len(text)), "length": length}
-        found = {name: parts(train_dataset=ROWS, reward_fn=reward) for name, reward in given.items()}
+        found = {name: parts(dataset=ROWS, reward_fn=reward) for name, reward in given.items()}
         found["text"] = [seen.pop("trl"), seen["columns"]]
-        found["weights"] = parts(train_dataset=CHAT, reward_fn=[trl, length], reward_weights=[2, 0])
+        found["weights"] = parts(dataset=CHAT, reward_fn=[trl, length], reward_weights=[2, 0])
         found["chat"] = seen["trl"]
         print(json.dumps(found))
         """,
@@ -180,7 +181,7 @@ def test_environments_of_a_script(newest: Path) -> None:
         used.actions = 1  # its copies have one action left
         found = {name: parts(environment=env) for name, env in
                  {"class": Echo, "object": Echo(), "maker": lambda: Waits(), "settings": lambda s: Echo()}.items()}
-        found["rows"] = parts(environment=Echo, train_dataset=ROWS)
+        found["rows"] = parts(environment=Echo, dataset=ROWS)
         found["turns"] = parts(*TURNS, environment=used), parts(*TURNS, environment=Waits)
         print(json.dumps(found))
         """,
@@ -204,12 +205,12 @@ def test_what_cannot_be_used(newest: Path) -> None:
         def difficulty(prompt, response, difficulty): return 1.0
         def breaks(completions, **columns): return [1 / (text != completions[0]) for text in completions]
         open("rows.jsonl", "w").write("\\n".join(map(json.dumps, ROWS)))
-        on_rows = lambda reward, **more: {"train_dataset": ROWS, "reward_fn": reward, **more}
+        on_rows = lambda reward, **more: {"dataset": ROWS, "reward_fn": reward, **more}
         loader = DataLoader(ROWS, batch_size=8, collate_fn=lambda rows: {"n": len(rows)})
         wrong = {
-            "DataError: the train dataset is of type int": {"train_dataset": 3},
-            "DataError: the train dataset is 'openai/gsm8k', which is no file": {"train_dataset": "openai/gsm8k"},
-            "DataError: the train loader has a collate function of its own": {"train_dataset": loader},
+            "DataError: the train dataset is of type int": {"dataset": 3},
+            "DataError: the train dataset is 'openai/gsm8k', which is no file": {"dataset": "openai/gsm8k"},
+            "DataError: the train loader has a collate function of its own": {"dataset": loader},
             "HookError: the reward short returned 1 values for": on_rows(short),
             "HookError: the reward nan is nan, not a finite number": on_rows(nan),
             "ConfigError: the reward cannot be called: difficulty takes difficulty": on_rows(difficulty),
@@ -219,11 +220,12 @@ def test_what_cannot_be_used(newest: Path) -> None:
             "ConfigError: an environment is given, and prompts and a re": on_rows(right, environment=Echo),
         }
         said = [[start, train(**given)] for start, given in wrong.items()]
-        files = train("data.train_files=rows.jsonl", "data.val_files=rows.jsonl", train_dataset=ROWS)
+        files = train("data.train_files=rows.jsonl", "data.val_files=rows.jsonl", dataset=ROWS)
         said.append(["ConfigError: data.train_files is rows.jsonl, and a train_dataset is given as well", files])
         with LocalPPOTrainer(load_config("trainer.experiment_name=shared")) as first:
             try:
-                LocalPPOTrainer(first.config)
+                first.assemble()
+                LocalPPOTrainer(first.config).fit()
             except ProjectError as error:
                 said.append(["another run is going on in", str(error)])
         print(json.dumps(said))
@@ -250,9 +252,8 @@ def test_data_reward_and_callbacks_of_ones_own(project: Path) -> None:
         watching = Watching()
         own = {"experiment_name": "own", "total_training_steps": 4, "test_freq": 2}
         config = load_config(*TWO, {"trainer": own})
-        given = {"train_dataset": PAIRS, "val_dataset": PAIRS[:4], "reward_fn": right, "callbacks": [watching]}
-        with LocalPPOTrainer(config, **given) as trainer:
-            stopped = trainer.fit()
+        with LocalPPOTrainer(config, reward_fn=right, callbacks=[watching]) as trainer:
+            stopped = trainer.fit(PAIRS, PAIRS[:4])
             first = [stopped.finished, stopped.steps, sorted(stopped.metrics), stopped.last_checkpoint.name]
             assert stopped.samples
             result = trainer.fit()

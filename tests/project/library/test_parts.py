@@ -16,7 +16,7 @@ pytestmark = pytest.mark.slow
 BEGIN = f"""
 import json, os
 import torch
-from {PACKAGE} import ConfigError, LocalPPOTrainer, LocalPolicy, LocalReference, LocalRollouts, load_config
+from {PACKAGE} import ConfigError, LocalFSDPWorkers, LocalPPOTrainer, LocalRolloutManager, load_config
 from {PACKAGE}.errors import ProjectError
 from {PACKAGE}.vendored.protocol import DataProto
 SMALL = {overrides("trainer.logger=[]")!r}
@@ -51,24 +51,25 @@ def test_rollouts_are_those_of_the_trainer(project: Path) -> None:
         project,
         """
         config = load_config(*SMALL, "preset=grpo", "trainer.balance_batch=false", "trainer.experiment_name=rollouts")
-        with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer, LocalPolicy(config) as policy:
-            with LocalRollouts(config, engine="hf", policy=policy) as rollouts:
-                same = []
-                for step in trainer.steps():
-                    length = step.batch.batch["prompts"].shape[-1]
-                    columns = ("input_ids", "attention_mask", "position_ids")
-                    prompts = DataProto.from_dict({name: step.batch.batch[name][:, :length] for name in columns})
-                    torch.rand(3)  # of no consequence
-                    answers = rollouts.generate_sequences(prompts)
-                    columns = set(answers.batch.keys()) & set(step.batch.batch.keys())
-                    same += [(name, torch.equal(answers.batch[name], step.batch.batch[name])) for name in columns]
-                    policy.update(step.batch)
-                    rollouts.sync_weights()
-                prompts = ["12=", [{"role": "user", "content": "33="}]]
-                answers = rollouts.generate_sequences(prompts, n=2, do_sample=False)
-                groups = answers.non_tensor_batch["uid"].tolist()
-                texts = rollouts.generate(prompts, n=2, do_sample=False)
-                like = texts == trainer.generate(prompts, n=2, do_sample=False)
+        trainer = LocalPPOTrainer(config, reward_fn=reward)
+        with trainer, LocalFSDPWorkers(config, engine_type="hf") as workers:
+            same = []
+            for step in trainer.steps(ROWS):
+                length = step.batch.batch["prompts"].shape[-1]
+                columns = ("input_ids", "attention_mask", "position_ids")
+                prompts = DataProto.from_dict({name: step.batch.batch[name][:, :length] for name in columns})
+                torch.rand(3)  # of no consequence
+                answers = workers.generate_sequences(prompts)
+                columns = set(answers.batch.keys()) & set(step.batch.batch.keys())
+                same += [(name, torch.equal(answers.batch[name], step.batch.batch[name])) for name in columns]
+                workers.update_actor(step.batch)
+            last = trainer.save()
+            prompts = ["12=", [{"role": "user", "content": "33="}]]
+            answers = workers.generate_sequences(prompts, n=2, do_sample=False)
+            groups = answers.non_tensor_batch["uid"].tolist()
+            texts = trainer.generate(prompts, n=2, do_sample=False)
+            with LocalRolloutManager(config, path=last / "actor") as rollout:
+                like = [texts == part.generate(prompts, n=2, do_sample=False) for part in (workers, rollout)]
         print(json.dumps([same, groups, answers.batch["responses"].shape[0], like]))
         """,
     )
@@ -77,34 +78,32 @@ def test_rollouts_are_those_of_the_trainer(project: Path) -> None:
     assert len(same) >= 12
     assert groups == ["0", "0", "1", "1"]
     assert rows == 4
-    assert like
+    assert like == [True, True]
 
 
 def test_models_compute_what_the_trainer_computes(project: Path) -> None:
     found = run(
         project,
-        f"""
-        from {PACKAGE} import LocalCritic
+        """
         config = load_config(*SMALL, "preset=ppo", "algorithm.use_kl_in_reward=true", "trainer.experiment_name=models",
             "critic.ppo_mini_batch_size=8", "critic.ppo_micro_batch_size_per_gpu=16", "trainer.total_training_steps=3")
-        with LocalPPOTrainer(config) as trainer, LocalPolicy(config) as policy, LocalCritic(config) as critic:
-            assert not policy.policy.optimizer.state
-            with LocalReference(config, policy=policy) as reference:
-                same, metrics = [], []
-                for step in trainer.steps():
-                    batch = step.batch
-                    computed = {{
-                        "old_log_probs": policy.compute_log_prob(batch),
-                        "ref_log_prob": reference.compute_log_prob(batch),
-                        "values": critic.compute_values(batch),
-                    }}
-                    same += [torch.equal(batch.batch[name], found.batch[name]) for name, found in computed.items()]
-                    done = critic.update(batch) | policy.update(batch)
-                    metrics += [bool(done[name] == step.metrics[name]) for name in done if not name.startswith("perf/")]
-                    for mine, its in ((policy.policy, trainer.policy), (critic.critic, trainer.critic)):
-                        same.append(weights(mine) == weights(its))
+        with LocalPPOTrainer(config) as trainer, LocalFSDPWorkers(config) as workers:
+            assert not workers.policy.optimizer.state
+            same, metrics = [], []
+            for step in trainer.steps():
+                batch = step.batch
+                computed = {
+                    "old_log_probs": workers.compute_log_prob(batch),
+                    "ref_log_prob": workers.compute_ref_log_prob(batch),
+                    "values": workers.compute_values(batch),
+                }
+                same += [torch.equal(batch.batch[name], found.batch[name]) for name, found in computed.items()]
+                done = workers.update_critic(batch) | workers.update_actor(batch)
+                metrics += [bool(done[name] == step.metrics[name]) for name in done if not name.startswith("perf/")]
+                for mine, its in ((workers.policy, trainer.policy), (workers.critic, trainer.critic)):
+                    same.append(weights(mine) == weights(its))
             last = trainer.save()
-        with LocalPolicy(config, path=last / "actor") as saved:
+        with LocalFSDPWorkers(config, path=last / "actor") as saved:
             same.append(weights(saved.policy) == weights(trainer.policy))
         print(json.dumps([same, metrics]))
         """,
@@ -118,7 +117,8 @@ def test_models_compute_what_the_trainer_computes(project: Path) -> None:
 BACK = """
 config = load_config(*SMALL, "preset=ppo", "trainer.experiment_name=" + NAME, "trainer.total_training_steps=4",
     "critic.ppo_mini_batch_size=8", "critic.ppo_micro_batch_size_per_gpu=16", "trainer.save_freq=1", *MORE)
-with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
+with LocalPPOTrainer(config, reward_fn=reward) as trainer:
+    trainer.assemble(ROWS)
     def steps():
         return [[weights(trainer.policy), weights(trainer.critic), trainer.steps_done] for _ in trainer.steps()]
     first = steps()
@@ -153,14 +153,15 @@ def test_a_trainer_goes_back_to_a_checkpoint(project: Path, processes: int, more
 # What is called in which place, and what its error begins with.
 NO_PROMPTS, CLOSED = "1 responses to 0 prompts are asked for", "this LocalPPOTrainer has been closed"
 MISUSE = [
-    ("before", "LocalRollouts(config, engine='vllm')", "actor_rollout_ref.rollout.name is 'vllm'"),
+    ("before", "LocalRolloutManager(config, engine_type='vllm')", "actor_rollout_ref.rollout.name is 'vllm'"),
     ("before", "LocalPPOTrainer(config, callbacks=[5])", "a callback is 5, which has no method"),
     ("before", "LocalPPOTrainer({})", "the config is of type dict"),
     ("before", "load_config(123)", "settings are given as 123, of type int"),
     ("open", "rollouts.generate_sequences([])", NO_PROMPTS),
     ("open", "rollouts.generate(['12='], n=0)", "0 responses to 1 prompts are asked for"),
+    ("trainer", "trainer.fit(ROWS)", "the run has its prompts already"),
     ("trainer", "trainer.save('/proc/x')", "cannot save a checkpoint in /proc/x"),
-    ("closed", "rollouts.generate_sequences(['12='])", "this LocalRollouts has been closed"),
+    ("closed", "rollouts.generate_sequences(['12='])", "this LocalRolloutManager has been closed"),
     *(("closed", f"trainer.{call}", CLOSED) for call in ("fit()", "train_step(ROWS)", "generate(['1='])", "load('x')")),
 ]
 
@@ -177,9 +178,10 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
                     found[call] = str(error)
         config, found = load_config(*SMALL, "trainer.experiment_name=misuse"), {{}}
         try_all("before")
-        with LocalRollouts(config) as rollouts:
+        with LocalRolloutManager(config) as rollouts:
             try_all("open")
-        with LocalPPOTrainer(config, train_dataset=ROWS, reward_fn=reward) as trainer:
+        with LocalPPOTrainer(config, reward_fn=reward) as trainer:
+            trainer.assemble(ROWS)
             try_all("trainer")
         try_all("closed")
         print(json.dumps(found))
@@ -188,4 +190,4 @@ def test_misuse_is_an_error_of_the_projects_that_says_what_to_do(project: Path) 
     for _, call, start in MISUSE:
         assert found[call].startswith(start), (call, found[call])
         assert "hint: " in found[call], call
-    assert "vextract upgrade --engine vllm" in found["LocalRollouts(config, engine='vllm')"]
+    assert "vextract upgrade --engine vllm" in found["LocalRolloutManager(config, engine_type='vllm')"]
