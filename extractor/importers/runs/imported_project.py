@@ -20,7 +20,7 @@ from extractor.pipeline.source import Source
 from extractor.values.configtree import flatten
 from extractor.values.options import Options
 from extractor.values.renames import Renames
-from extractor.values.tree import Tree
+from extractor.values.tree import File, Tree
 
 _ASIDE = f"no release of verl has it: {UNKNOWN} keeps it for code of your own"
 _READ = f"no release of verl has it: {UNKNOWN} keeps it, where the copy that reads it finds it"
@@ -253,8 +253,17 @@ class MatchedRun:
         renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
         whole = {**flatten(self.run.defaults), **self.experiment.wanted}
         every += tuple(report.remark_on_defaults(whole, stated, config, usual, renames, every))
+        data = config.get("data.train_files") or "data that it does not name (without them a toy task stands in)"
+        said = f"Made of {head}. It wants {data}; `{report.FILE}` has what became of its other settings."
+        tree = Tree.of([_describe_origin(file, said) for file in tree])
         tree = write_settings.add_hook(tree, report.FILE, report.text(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
+
+
+def _describe_origin(file: File, said: str) -> File:
+    """Return a file; the README with what the project was made of."""
+    is_readme = file.path == "README.md"
+    return replace(file, data=report.describe_origin(file.data.decode(), said).encode()) if is_readme else file
 
 
 def _is_asked_for(key: str, code: str, under_any_name: bool) -> bool:

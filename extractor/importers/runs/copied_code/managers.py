@@ -36,6 +36,9 @@ TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 _REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
 _MOST = 4  # classes of one name that are tried
+# Where upstream has managers; those of the latter score one row each time, by a method of this name.
+_FOLDERS = ("workers/reward_manager", "experimental/reward/reward_loop", "experimental/reward_loop/reward_manager")
+_OF_A_LOOP = "run_single"
 _FOLDER = f"{SCORERS.replace('.', '/')}/"
 _SCORERS = f"{_FOLDER}__init__.py"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
@@ -92,11 +95,13 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
         target: The hook to write, without `.py`.
     """
     name, known = find_chosen(project), list_names(project.code)
-    if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
+    if name is None or name in known or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
     refused: list[Remark] = []
-    for place, cls in islice(_find_registered(name, project), _MOST):
+    found = _find_registered(name, project)
+    found = (item for item in found if name not in AS_NAIVE or own_verl.is_changed(project, item[0]))
+    for place, cls in islice(found, _MOST):
         copying = project.copying()
         copied = _copy_file(copying, f"from {copying.name_module(place)} import {cls}\n", cls)
         if copied is None or copied.missing or any("/registry.py" in path for path in copying.files):
@@ -189,7 +194,9 @@ def _write_hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its
     """Return the hook that registers a reward manager class, by path."""
     default = "None" if has_its_own else "function"
     values = {"name": _OF_THE_RUN, "place": found.path, "cls": found.name, "imports": imports, "default": default}
-    text = templates.render("run_manager.py", **values, handed=handed)
+    is_of_rows = _OF_A_LOOP in map_methods(readers.parse_python_or_nothing(found.text), found.name)
+    base = "OfRows" if is_of_rows else found.name
+    text = templates.render("run_manager.py", **values, handed=handed, is_of_rows=is_of_rows, base=base)
     own_settings = templates.render("own_settings.py")
     return {f"{TARGET}.py": text, f"custom/{FOLDER}/own_settings.py": own_settings}
 
@@ -222,13 +229,11 @@ def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[s
 def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
     """Return the checkout's changed class of the run's manager, or None."""
     name = find_chosen(project) or PLAIN
-    path = f"verl/workers/reward_manager/{name}.py"
-    if not own_verl.is_changed(project, path):
-        return None
+    path = next((path for folder in _FOLDERS if own_verl.is_changed(project, path := f"verl/{folder}/{name}.py")), "")
     text = project.checkouts(path)
     tree = readers.parse_python_or_nothing(text)
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    classes = [cls for cls in classes if "__call__" in map_methods(tree, cls)]
+    classes = [cls for cls in classes if map_methods(tree, cls).keys() & {"__call__", _OF_A_LOOP}]
     verls = project.source.read(path) if path in project.source.files else ""
     same = [cls for cls in classes if re.search(rf"^class {cls}\b", verls, re.MULTILINE)]
     decorated = [cls for cls in list_registered_by(text, _write_decorator(name)) if cls in classes]

@@ -20,12 +20,15 @@ def find_changed(project: TargetProject) -> list[str]:
 
 
 def is_changed(project: TargetProject, path: str) -> bool:
-    """Tell whether the checkout's version of an upstream file was changed."""
-    known = fingerprint.load_upstream_files().get(path)
-    text = project.checkouts(path) if known else ""
-    if not text or not known or (path in project.source.files and project.source.read(path) == text):
+    """Tell whether no version of upstream's has the checkout's version of a file."""
+    text = project.checkouts(path)
+    if not text or (path in project.source.files and project.source.read(path) == text):
         return False
-    return _compute_fingerprint(text) not in known
+    known = fingerprint.load_upstream_files().get(path)
+    if known:
+        return _compute_fingerprint(text) not in known
+    nodes = [node for node in readers.parse_python(text).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    return any(fingerprint.fingerprint_statement(node) not in fingerprint.load_upstream_parts() for node in nodes)
 
 
 @lru_cache(maxsize=128)  # each file is asked for several times in a conversion
