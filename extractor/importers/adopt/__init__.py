@@ -98,6 +98,7 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
             wanted |= _find_demanded(adoption.plan, generated.tree, options.package)
             needed = {name for hook in adoption.hooks for name in hook.features}
             needed |= {STEP_HOOKS for data in adoption.plan.writes().values() if b"before_phase" in data}
+            needed |= {"critic"} if recognised.code.list_scripts([("critic.enable", "true")]) else set()
             needed |= {_DATASETS for state in adoption.methods if state.setting.startswith("data.custom_cls")}
             if needed - {*options.features}:
                 options = complete(replace(options, features=(*options.features, *needed)), manifest)
@@ -159,7 +160,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     files = assemble(target, carried)
     edits = tuple(list_edits(target, source, carried))
     own = tuple(_list_own_files(target, carried))
-    others = [*method_states.list_others(target.compared, edits), *method_states.list_new_managers(copy, own)]
+    others = [*method_states.list_others(target, edits), *method_states.list_new_managers(copy, own)]
     others += method_states.list_trainers(recognised.code)
     copied, others = copy_files(recognised, target, files, options.verl, others)
     files |= copied

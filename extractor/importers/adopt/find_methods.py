@@ -206,7 +206,7 @@ def list_arguments(
     known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
     found, needed, given = [], set(list_required_arguments(node)), find_given(fork, method)
     for item in list_parameters(node):
-        text = known.get(item.arg) or given.get(item.arg)
+        text = given.get(item.arg) or known.get(item.arg)
         if text is not None:
             found.append(f"{item.arg}={text}")
         elif item.arg in needed and method.kind == ESTIMATOR:
@@ -231,7 +231,8 @@ def find_given(fork: ForkCode, method: ForkMethod) -> dict[str, str | None]:
     names = [item.arg for item in list_parameters(node)]
     found: dict[str, str | None] = {}
     for name, value, around in _find_handed(fork, method, names):
-        if name in names and name not in known and name not in (*found, *_TABLE["of_others"]):
+        is_own = name not in known or isinstance(value, (ast.List, ast.Tuple))  # [low, high], where upstream has one
+        if name in names and is_own and name not in (*found, *_TABLE["of_others"]):
             is_default = isinstance(value, ast.Constant) and value.value is None
             found |= {} if is_default else {name: rewrite_for_hook(value, around, words)}
     return found

@@ -124,12 +124,8 @@ class ForkCode:
 
     def count_uses(self, module: ForkModule) -> int:
         """Return how often launch scripts run a program that imports a module."""
-        programs = (self.find(name) for name in self._programs)
-        return sum(
-            any(item.module == module.name for item in program.imports.values())
-            for program in programs
-            if program is not None
-        )
+        programs = filter(None, map(self.find, self._programs))
+        return sum(any(item.module == module.name for item in program.imports.values()) for program in programs)
 
     @property
     def program(self) -> str:

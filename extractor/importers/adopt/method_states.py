@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from extractor.importers.adopt.carry import Carried
-from extractor.importers.adopt.differences import Compared
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
 from extractor.importers.adopt.fork_code import ForkCode, is_chosen
@@ -37,9 +36,8 @@ _OTHERS = (
     ("verl/experimental/reward", "reward manager"),
     ("verl/utils/reward_score/", "reward function"),
     ("verl/utils/dataset/rl_dataset.py", "dataset"),
+    ("verl/workers/critic/dp_critic.py", "critic"),
 )
-
-
 # What a project computes before an update only where something asks for it.
 _OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs)["']""")
 # What trains in a fork and is the project's own here, by class.
@@ -171,15 +169,16 @@ def state_of(hook: Hook, place: str) -> MethodState:
     return MethodState(hook.method.kind, hook.method.name, runs, place, hook.setting, said, hook.method.symbol)
 
 
-def list_others(compared: Mapping[str, Compared], edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
-    """Yield states of a fork's reward managers, reward functions and datasets."""
+def list_others(target: AdoptTarget, edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
+    """Yield states of a fork's reward managers, reward functions, datasets, and of its critic where one is used."""
     found: dict[tuple[str, str, str], list[ForkEdit]] = {}
     for start, kind in _OTHERS:
         for edit in edits:
             is_one = edit.upstream_path.startswith(start) and edit.is_symbol and edit.what != "removed"
             is_one = is_one and edit.outcome is not Outcome.UPSTREAM and edit.symbol not in _LOOPS
             if is_one and re.match(r"(async )?(def|class) |@", edit.new.lstrip()):
-                callers = _list_callers(compared[edit.upstream_path].fork, edit.symbol)
+                is_there = name_module(edit.upstream_path) in target.sides or kind != "critic"
+                callers = _list_callers(target.compared[edit.upstream_path].fork, edit.symbol) if is_there else []
                 for name in (name for name in callers if name not in _LOOPS):
                     found.setdefault((kind, name, edit.upstream_path), []).append(edit)
     names = [name for _, name, _ in found]

@@ -53,9 +53,9 @@ def describe_origin(readme: str, said: str) -> str:
         readme: As it was rendered, or as it was changed so for a fork.
         said: One or two sentences, which begin with "Made of".
     """
-    section = re.compile(r"(?ms)^(The run is in .*?\n\n(?:Made of .*?\n\n)?).*?(?=^For your own model)")
+    section = re.compile(r"(?ms)^(The run is in [^\n]*\n(?:\nMade of .*?\n(?=\n))?).*?(?=^For your own model)")
     lines = textwrap.fill(said, 118, break_long_words=False, break_on_hyphens=False)
-    return section.sub(lambda found: f"{found[1]}{lines}\n\n", readme, count=1)
+    return section.sub(lambda found: f"{found[1]}\n{lines}\n\n", readme, count=1)
 
 
 def text(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:

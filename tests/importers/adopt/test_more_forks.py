@@ -1,5 +1,6 @@
 """What else keeps a fork's method from running: rewards of single rows, names of upstream's, code that nobody runs."""
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from extractor.importers.adopt.find_methods import find_given, find_method
+from extractor.importers.adopt.find_methods import find_given, find_method, list_arguments
 from extractor.importers.python_text.unset_branches import drop_unset_branches
 from tests.importers.adopt.forks import ACTOR, ALGOS, TRAINER, Fork
 from tests.importers.adopt.test_method_hooks import MANAGER, code_of
@@ -84,6 +85,17 @@ def test_the_method_runs(run: Any, tmp_path: Path, counting: Fork) -> None:
     assert (edit["runs"], "only_mine" in edit["why"]) == ("runs in part", True)
 
 
+def test_a_critic_that_a_script_asks_for_counts(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
+    critic = "workers/critic/dp_critic.py"
+    fork_0_6_1.write(critic, fork_0_6_1.read(critic).replace("_forward_micro_batch", "_score_row"))
+    (fork_0_6_1.top / "run.sh").write_text("python3 -m verl.trainer.main_ppo critic.enable=True\n")
+    result = run("adopt", fork_0_6_1.top, tmp_path / "toy", "--offline", "--json")
+    report = json.loads(result.out)
+    assert "critic" in report["options"]["features"]
+    assert [(item["name"], item["runs"]) for item in report["methods"]] == [("DataParallelPPOCritic", "is parked")]
+    assert result.code == 1
+
+
 def test_a_trainer_that_nothing_names_hands_nothing_over(counting: Fork) -> None:
     def find() -> dict[str, str | None]:
         code = code_of(counting)
@@ -91,10 +103,23 @@ def test_a_trainer_that_nothing_names_hands_nothing_over(counting: Fork) -> None
         assert method is not None
         return find_given(code, method)
 
-    steps = {"steps": 'now.batch.non_tensor_batch["steps"]'}
+    steps = {"steps": "now.batch.non_tensor_batch['steps']"}
     assert find() == steps
     counting.write("trainer/main_old.py", "from verl.trainer.ppo.put_aside_trainer import old\n")
-    assert find() == {**steps, "extra": "now.batch.seen"}
+    assert find() == {"steps": "3", "extra": "now.batch.seen"}
+
+
+def test_a_loss_is_handed_a_list_where_upstream_hands_a_number(fork_0_6_1: Fork) -> None:
+    taken = "old_log_prob, log_prob, advantages, response_mask, cliprange"
+    fork_0_6_1.append(ALGOS, f"\n\ndef compute_policy_loss_pair({taken}):\n    return log_prob.mean()\n")
+    call = "compute_policy_loss_pair(1, 2, 3, 4, cliprange=[self.config.low, self.config.high])"
+    fork_0_6_1.into(ACTOR, "update_policy", call)
+    code = code_of(fork_0_6_1)
+    method = find_method(code, "pair")
+    assert method is not None
+    node = method.module.by_name[method.function].node
+    assert isinstance(node, ast.FunctionDef)
+    assert list_arguments(code, method, node, [])[-1] == "cliprange=[config.low, config.high]"
 
 
 def test_a_manager_of_single_rows_is_called_with_a_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

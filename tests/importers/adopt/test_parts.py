@@ -3,6 +3,8 @@
 import ast
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -140,6 +142,11 @@ def test_a_fork_is_about_its_estimators_and_losses() -> None:
     assert (judge_overall([scorer, trainer]), judge_overall([trainer])) == (Runs.YES, Runs.NO)
 
 
+def _list_others(compared: Any, edits: list[ForkEdit]) -> list[MethodState]:
+    target: Any = SimpleNamespace(compared=compared, sides={})
+    return list(list_others(target, edits))
+
+
 def test_a_helper_is_no_method_beside_what_calls_it() -> None:
     texts = {
         "compute_score": "def compute_score(a):\n    return helper(a)\n",
@@ -152,14 +159,14 @@ def test_a_helper_is_no_method_beside_what_calls_it() -> None:
         [ForkEdit(path, name, Outcome.CARRIED, path, "", is_symbol=True, new=text) for name, text in texts.items()]
         for path in paths
     )
-    assert [item.name for item in list_others(compared, math)] == ["compute_score"]
-    assert [item.name for item in list_others(compared, math[1:])] == ["compute_score"]
-    assert [item.name for item in list_others(compared, math + code)] == [f"compute_score of {path}" for path in paths]
+    assert [item.name for item in _list_others(compared, math)] == ["compute_score"]
+    assert [item.name for item in _list_others(compared, math[1:])] == ["compute_score"]
+    assert [item.name for item in _list_others(compared, math + code)] == [f"compute_score of {path}" for path in paths]
     circle = split("def _a():\n    b\n\n\ndef b():\n    _a\n")
     inner = ForkEdit(paths[0], "_a", Outcome.CARRIED, paths[0], "", is_symbol=True, new="def _a():\n    b\n")
-    assert [item.name for item in list_others({paths[0]: Compared(circle, circle)}, [inner])] == ["b"]
+    assert [item.name for item in _list_others({paths[0]: Compared(circle, circle)}, [inner])] == ["b"]
     parked = [math[0], replace(math[1], outcome=Outcome.ORPHANED, why="it needs Ray")]
-    assert [(item.runs, item.why) for item in list_others(compared, parked)] == [(Runs.NO, "it needs Ray")]
+    assert [(item.runs, item.why) for item in _list_others(compared, parked)] == [(Runs.NO, "it needs Ray")]
 
 
 def test_managers_in_files_of_a_fork_whose_copy_lies_deeper(tmp_path: Path) -> None:
