@@ -147,11 +147,14 @@ Idea = Annotated[str, argument("FORK[::SYMBOL]", "A copy of verl; ::SYMBOL names
 
 
 @screen.answers
-def graft(fork: Idea, path: options.Project = Path(), offline: Offline = False) -> screen.Answer:
+def graft(
+    fork: Idea, path: options.Project = Path(), allow_dirty: options.AllowDirty = False, offline: Offline = False
+) -> screen.Answer:
     """Take one method of a fork into a project, as a hook.
 
     Without ::SYMBOL, lists what the fork has and upstream has not. A method becomes a hook in custom/algorithms.py,
-    with the functions that it needs, and its settings come into config/. `vextract verify --fork` compares its numbers.
+    with the functions and the features that it needs, and its settings come into config/. `vextract verify --fork`
+    compares its numbers.
     """
     from extractor.importers.adopt import graft as grafting
     from extractor.importers.adopt import recognise
@@ -166,14 +169,20 @@ def graft(fork: Idea, path: options.Project = Path(), offline: Offline = False) 
         lines = [f"{idea.kind} {idea.name} ({idea.path}): {idea.about}" for idea in ideas]
         return screen.Answer(output.pick_all(ideas, "kind name path about"), lines)
     root, locked = unfinished.open_project(path)
-    state, files = grafting.graft(found, symbol, root, locked, offline=offline)
+    state, files, lacking = grafting.graft(found, symbol, root, locked, offline=offline)
+    if lacking:
+        with output.show_progress(f"adding {', '.join(lacking)}"):
+            grafting.add_features(root, lacking, offline=offline, allow_dirty=allow_dirty)
+        root, locked = unfinished.open_project(path)
+        state, files, _ = grafting.graft(found, symbol, root, locked, offline=offline)
     for name, data in files.items():
         target = disk.gate(root, name)
         target.parent.mkdir(parents=True, exist_ok=True)
         disk.replace(target, data)
     return screen.Answer(
-        output.pick(state, "kind name runs where setting why", files=sorted(files)),
+        output.pick(state, "kind name runs where setting why", files=sorted(files), features=lacking),
         [f"{state.kind} {state.name} {state.runs.value}: {state.where}, chosen by {state.setting}"],
+        notes=[f"the project has {', '.join(lacking)} now, which it needs"] * bool(lacking),
         tail=[f"check it: vextract verify {quote_for_shell(root)} --fork {quote_for_shell(directory)}"],
         warnings=[state.why] if state.runs is not Runs.YES else [],
     )

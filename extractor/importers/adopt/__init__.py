@@ -20,6 +20,7 @@ from extractor.importers.adopt.own_keys import add_own_keys, carry_defaults
 from extractor.importers.adopt.recognised import Recognised, recognise
 from extractor.importers.adopt.target_project import OWN, AdoptTarget, Unit
 from extractor.importers.python_text.segments import decode, restore_upstream_names
+from extractor.importers.runs import report
 from extractor.importers.runs.imported_project import ImportedProject
 from extractor.importers.runs.run_request import RunRequest
 from extractor.pipeline.generate import Generated, complete
@@ -97,6 +98,7 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
             wanted |= _find_demanded(adoption.plan, generated.tree, options.package)
             needed = {name for hook in adoption.hooks for name in hook.features}
             needed |= {STEP_HOOKS for data in adoption.plan.writes().values() if b"before_phase" in data}
+            needed |= {"critic"} if recognised.code.list_scripts([("critic.enable", "true")]) else set()
             needed |= {_DATASETS for state in adoption.methods if state.setting.startswith("data.custom_cls")}
             if needed - {*options.features}:
                 options = complete(replace(options, features=(*options.features, *needed)), manifest)
@@ -156,15 +158,17 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
             break
         barred |= more
     files = assemble(target, carried)
-    hook_files, methods, hooks = method_states.add_hooks(recognised, target, carried, files)
-    files |= hook_files
-    place = f"{options.package}/{FILE}"
-    edits = tuple(method_states.mark_carried(tuple(list_edits(target, source, carried)), hooks, methods, place))
+    edits = tuple(list_edits(target, source, carried))
     own = tuple(_list_own_files(target, carried))
-    others = [*method_states.list_others(target.compared, edits), *method_states.list_new_managers(copy, own)]
+    others = [*method_states.list_others(target, edits), *method_states.list_new_managers(copy, own)]
     others += method_states.list_trainers(recognised.code)
-    copied, methods = copy_files(recognised, target, files, options.verl, [*methods, *others])
+    copied, others = copy_files(recognised, target, files, options.verl, others)
     files |= copied
+    hook_files, methods, hooks = method_states.add_hooks(recognised, target, carried, files)
+    place = f"{options.package}/{FILE}"
+    edits = tuple(method_states.mark_carried(edits, hooks, methods, place))
+    methods += others
+    files |= hook_files
     hook_files |= {path: data for path, data in copied.items() if path.endswith("_dataset.py")}
     emitted = {path: file.data for path, file in target.files.items()}
     written, lacking = method_states.add_loop(recognised.code, target, carried, edits, emitted | files, hooks)
@@ -175,6 +179,7 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     files |= add_own_keys(copy, source, tree, code)
     files |= choose(files, emitted, hooks, options.package)
     methods = method_states.mark_idle(recognised, [*methods, *lacking])
+    files |= _describe_origin(recognised, emitted, hooks, methods)
     lines = [line for work in carried.works.values() for line in (*work.lines, *work.inner)]
     outside = {line.outside for line in lines if line.outside}.union(*(hook.outside for hook in hooks))
     texts = [file.data.decode() for file in generated.tree if file.path.endswith(".py")]
@@ -190,6 +195,19 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
         methods=tuple(methods),
         hooks=tuple(hooks),
     )
+
+
+def _describe_origin(
+    recognised: Recognised, emitted: Mapping[str, bytes], hooks: Sequence[Hook], methods: Sequence[MethodState]
+) -> dict[str, bytes]:
+    """Return the README with the fork, and the data that it wants, if the fork has a method."""
+    rows = "".join(f", and {row}" for hook in hooks for row in hook.rows if row.endswith("data"))
+    said = (
+        f"Made of the fork of verl {recognised.source.release} in `{recognised.copy.top.name}`;"
+        f" {method_states.summarize(methods)}. It wants the fork's data, files with the columns of verl's (`prompt`,"
+        f" `data_source`, `reward_model`){rows}; without any a toy task stands in."
+    )
+    return {"README.md": report.describe_origin(emitted["README.md"].decode(), said).encode()} if methods else {}
 
 
 def choose(

@@ -13,6 +13,7 @@ from extractor.pipeline.index.syntax import is_docstring, read_attribute_chain
 from extractor.values import readers
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_CALLED = {"_forward_micro_batch", "_optimizer_step"}  # of actors and critics
 
 
 def assemble(target: AdoptTarget, carried: Carried) -> dict[str, bytes]:
@@ -107,8 +108,9 @@ def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
 
 
 def _list_public_members(cls: ast.ClassDef) -> dict[str, ast.stmt]:
-    """Return a class's public members."""
-    return {name: node for name, node in list_members(cls).items() if not name.startswith("_") or name.endswith("__")}
+    """Return a class's public members, and private ones that a project calls."""
+    known = list_members(cls)
+    return {name: node for name, node in known.items() if name[0] != "_" or name.endswith("__") or name in _CALLED}
 
 
 def _write_edited_module(sides: Sides, works: Mapping[str, Work]) -> str:

@@ -137,7 +137,7 @@ def _make_of_config(recognised: Recognised, texts: Mapping[str, str], package: s
     if {item.arg for item in makes[0].args.args} >= _GIVEN:
         return "", []
     needed = set(list_required_arguments(makes[0])) - {"self"}
-    for trainer in sorted(fork.mentions(f"{_CLASS}("), key=fork.count_uses, reverse=True):
+    for trainer in fork.list_callers(f"{_CLASS}("):
         names = {*trainer.by_name, *trainer.imports}
         for call, around in find_calls(trainer, (_CLASS,)):
             asked = {item.arg: item.value for item in call.keywords if item.arg}

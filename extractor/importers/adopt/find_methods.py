@@ -58,7 +58,7 @@ def find_methods(fork: ForkCode) -> list[ForkMethod]:
     """Return the estimators and losses that only the fork has."""
     found: dict[tuple[str, str], ForkMethod] = {}
     # Of several trainers the one that launch scripts use says what a method is.
-    for module in sorted(fork.mentions("def compute_advantage"), key=fork.count_uses, reverse=True):
+    for module in fork.list_callers("def compute_advantage"):
         if "compute_advantage" in module.by_name:
             for method in _find_branches(fork, module):
                 found.setdefault((method.kind, method.name), method)
@@ -67,21 +67,19 @@ def find_methods(fork: ForkCode) -> list[ForkMethod]:
             for name, segment in module.by_name.items():
                 called = _find_registered_name(fork, module, segment.node, word)
                 own = _list_own_functions(module, name) if called else ()
-                if called and own:
-                    found.setdefault(
-                        (kind, called),
-                        ForkMethod(kind, called, module, name, None, own, describe(segment.node), registered=True),
-                    )
+                if own:
+                    about = describe(segment.node)
+                    method = ForkMethod(kind, called, module, name, None, own, about, registered=True)
+                    found.setdefault((kind, called), method)
     for module in fork.mentions("def compute_policy_loss"):
         for name, segment in module.by_name.items():
-            if name.startswith("compute_policy_loss"):
-                known = {item.function for item in found.values()}
-                own = _list_own_functions(module, name)
-                if own and name not in known and isinstance(segment.node, _FUNCTIONS):
-                    called = name.removeprefix("compute_policy_loss").strip("_") or "vanilla"
-                    found.setdefault(
-                        (LOSS, called), ForkMethod(LOSS, called, module, name, None, own, describe(segment.node))
-                    )
+            known = {item.function for item in found.values()}
+            is_loss = name.startswith("compute_policy_loss") and isinstance(segment.node, _FUNCTIONS)
+            own = _list_own_functions(module, name) if is_loss and name not in known else ()
+            if own:
+                called = name.removeprefix("compute_policy_loss").strip("_") or "vanilla"
+                method = ForkMethod(LOSS, called, module, name, None, own, describe(segment.node))
+                found.setdefault((LOSS, called), method)
     return list(found.values())
 
 
@@ -208,7 +206,7 @@ def list_arguments(
     known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
     found, needed, given = [], set(list_required_arguments(node)), find_given(fork, method)
     for item in list_parameters(node):
-        text = known.get(item.arg) or given.get(item.arg)
+        text = given.get(item.arg) or known.get(item.arg)
         if text is not None:
             found.append(f"{item.arg}={text}")
         elif item.arg in needed and method.kind == ESTIMATOR:
@@ -233,7 +231,8 @@ def find_given(fork: ForkCode, method: ForkMethod) -> dict[str, str | None]:
     names = [item.arg for item in list_parameters(node)]
     found: dict[str, str | None] = {}
     for name, value, around in _find_handed(fork, method, names):
-        if name in names and name not in known and name not in (*found, *_TABLE["of_others"]):
+        is_own = name not in known or isinstance(value, (ast.List, ast.Tuple))  # [low, high], where upstream has one
+        if name in names and is_own and name not in (*found, *_TABLE["of_others"]):
             is_default = isinstance(value, ast.Constant) and value.value is None
             found |= {} if is_default else {name: rewrite_for_hook(value, around, words)}
     return found
@@ -242,11 +241,11 @@ def find_given(fork: ForkCode, method: ForkMethod) -> dict[str, str | None]:
 def _find_handed(fork: ForkCode, method: ForkMethod, names: list[str]) -> Iterator[tuple[str, ast.expr, ast.AST]]:
     """Yield each argument the fork passes: name, value, enclosing function."""
     callers = {method.function} | ({"policy_loss_fn"} if method.kind == LOSS and method.registered else set())
-    for module in {item.name: item for word in callers for item in fork.mentions(f"{word}(")}.values():
+    for module in {item.name: item for word in sorted(callers) for item in fork.list_callers(f"{word}(")}.values():
         for call, around in find_calls(module, callers):
             yield from ((name, value, around) for name, value in zip(names, call.args, strict=False))
             yield from ((item.arg, item.value, around) for item in call.keywords if item.arg)
-    for module in fork.mentions("adv_kwargs[") if method.kind == ESTIMATOR else ():
+    for module in fork.list_callers("adv_kwargs[") if method.kind == ESTIMATOR else ():
         for caller in (item.node for item in module.segments if "compute_advantage" in item.binds and item.node):
             for part in ast.walk(caller):
                 target = part.targets[0] if isinstance(part, ast.Assign) else None
@@ -267,16 +266,9 @@ def list_branch_arguments(
     call, trainer = _find_trainer_call(fork, method)
     given = dict(zip(names, call.args, strict=False)) | {item.arg: item.value for item in call.keywords if item.arg}
     needed = set(list_required_arguments(node))
-    used = {
-        part.id for body in (method.branch or ([], None))[0] for part in ast.walk(body) if isinstance(part, ast.Name)
-    }
-    used |= {
-        part.id
-        for item in node.body
-        if method.branch is None or ast.dump(item) != ast.dump(method.branch[1])  # which is of another tree
-        for part in ast.walk(item)
-        if isinstance(part, ast.Name)
-    }
+    branch, chain = method.branch or ([], None)
+    others = [item for item in node.body if chain is None or ast.dump(item) != ast.dump(chain)]  # of another tree
+    used = {part.id for body in [*branch, *others] for part in ast.walk(body) if isinstance(part, ast.Name)}
     found = []
     for place, name in enumerate(names[1:]):
         if place == 0:
@@ -298,7 +290,7 @@ def list_branch_arguments(
 
 def _find_trainer_call(fork: ForkCode, method: ForkMethod) -> tuple[ast.Call, ast.AST]:
     """Return the compute_advantage call with most arguments, and its function."""
-    for module in (method.module, *fork.mentions("compute_advantage(")):
+    for module in (method.module, *fork.list_callers("compute_advantage(")):
         calls = list(find_calls(module, (method.function,)))
         if calls:
             return max(calls, key=lambda item: len(item[0].args) + len(item[0].keywords))

@@ -64,6 +64,7 @@ class ForkCode:
         self._read: dict[str, ForkModule | None] = {}
         self._programs: list[str] = []
         self._scripts: list[str] = []
+        self._configs: list[str] = []
         root = copy.root.relative_to(copy.top).as_posix()
         inside = "" if root == "." else f"{root}/"
         beside = inside.rstrip("/").rpartition("/")[0]
@@ -75,6 +76,8 @@ class ForkCode:
             elif path.endswith(".sh"):
                 self._programs += [name.decode() for name in _PROGRAM.findall(data)]
                 self._scripts.append(data.decode(errors="replace"))
+            elif path.endswith((".yaml", ".yml")):
+                self._configs.append(data.decode(errors="replace"))
 
     def find(self, name: str) -> ForkModule | None:
         """Return a module, or None if the fork lacks it."""
@@ -98,14 +101,31 @@ class ForkCode:
             if text.encode() in data and (module := self.find(name)) is not None:
                 yield module
 
+    def list_callers(self, text: str) -> list[ForkModule]:
+        """Return the modules that contain `text` and that another file names, those of launch scripts first."""
+        found = [module for module in self.mentions(text) if self._is_named(module)]
+        return sorted(found, key=self.count_uses, reverse=True)
+
+    def _is_named(self, module: ForkModule) -> bool:
+        word = module.name.rpartition(".")[2]
+        others = any(word.encode() in data for path, data in self._paths.values() if path != module.path)
+        return others or any(word in text for text in self._scripts)
+
+    def has_elsewhere(self, module: str) -> bool:
+        """Tell whether the fork has a dotted module in another package of its own."""
+        ends = tuple(f"/{module.replace('.', '/')}{end}" for end in (".py", "/__init__.py"))
+        return "." in module and any(f"/{path}".endswith(ends) for path, _ in self._paths.values())
+
+    def is_set(self, key: str) -> bool:
+        """Tell whether a script, a config or code of the fork's sets a key, by its last name."""
+        sets = re.compile(rf"\b{re.escape(key)}\b\s*[:=]")
+        code = (data.decode(errors="replace") for _, data in self._paths.values() if key.encode() in data)
+        return any(sets.search(text) for texts in (self._scripts, self._configs, code) for text in texts)
+
     def count_uses(self, module: ForkModule) -> int:
         """Return how often launch scripts run a program that imports a module."""
-        programs = (self.find(name) for name in self._programs)
-        return sum(
-            any(item.module == module.name for item in program.imports.values())
-            for program in programs
-            if program is not None
-        )
+        programs = filter(None, map(self.find, self._programs))
+        return sum(any(item.module == module.name for item in program.imports.values()) for program in programs)
 
     @property
     def program(self) -> str:
@@ -276,6 +296,8 @@ class Closure:
         return self._note_missing(f"{other.name}:{chain[1]}", is_type), 2
 
     def _note_packages(self, items: Sequence[Name]) -> None:
+        if elsewhere := next((item.module for item in items if self._fork.has_elsewhere(item.module)), None):
+            raise NoPlace(f"it needs {elsewhere}, which is no part of your copy of verl")
         roots = {item.root for item in items}
         if "ray" in roots:
             raise NoPlace("it needs Ray")

@@ -12,8 +12,11 @@ from extractor.importers.adopt.method_states import MethodState, state_of
 from extractor.importers.adopt.own_keys import add_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import NoPlace
+from extractor.project import journal
 from extractor.project.lock import Lock
+from extractor.usecases import upgrade
 from extractor.usecases.emitted_files import open_upstream
+from extractor.usecases.upgrade.choices import UpgradeRequest
 from extractor.values import readers
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.tree import File, FileKind
@@ -56,8 +59,8 @@ def list_ideas(found: Recognised) -> Iterator[Idea]:
 
 def graft(
     found: Recognised, symbol: str, project: Path, locked: Lock, *, offline: bool
-) -> tuple[MethodState, dict[str, bytes]]:
-    """Return a fork's method as a hook: how much of it runs, and the files that change.
+) -> tuple[MethodState, dict[str, bytes], tuple[str, ...]]:
+    """Return a fork's method as a hook: how much of it runs, the files that change, and features to add first.
 
     Args:
         found: The fork.
@@ -90,15 +93,24 @@ def graft(
         raise CheckFailed(
             f"{method.kind} {method.name} cannot run here: {reason}", hint="nothing was written"
         ) from None
-    if lacking := sorted({*hook.features} - {*locked.options.features}):
-        raise CheckFailed(
-            f"{method.kind} {method.name} needs {', '.join(lacking)}, which this project was made without",
-            hint=f"vextract add {' '.join(lacking)}; then the same again",
-        )
     place = f"{package}/{FILE}"
     files = {place: hook.text.encode()}
     _, source = open_upstream(locked, offline=offline)
     tree = {path: File(path, FileKind.HOOK, content) for path, content in data.items()}
     files |= add_own_keys(found.copy, source, tree, [hook.text[len(texts[place]) :]])
     files |= choose(files, data, (hook,), package, named=False)
-    return state_of(hook, place), files
+    return state_of(hook, place), files, tuple(sorted({*hook.features} - {*locked.options.features}))
+
+
+def add_features(project: Path, names: tuple[str, ...], *, offline: bool, allow_dirty: bool) -> None:
+    """Add features to a project, as `vextract add` does.
+
+    Raises:
+        UsageError: changes are not committed.
+    """
+    with journal.lock_upgrades(project):
+        made = upgrade.prepare(project, UpgradeRequest(added=names), offline=offline)
+        if not allow_dirty:
+            upgrade.check_committed(made)
+        journal.discard(project)
+        upgrade.write(project, made)

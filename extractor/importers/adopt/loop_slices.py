@@ -105,8 +105,7 @@ def slice_loop(
         names: Locals, or attributes of the trainer, that the loop hands to `compute_advantage`.
         near: Where to look first.
     """
-    modules = sorted(fork.mentions(f"{_CALLED}("), key=lambda item: (item is near, fork.count_uses(item)), reverse=True)
-    for module in modules:
+    for module in sorted(fork.list_callers(f"{_CALLED}("), key=lambda item: item is not near):
         for call, around in find_calls(module, (_CALLED,)):
             if isinstance(around, _FUNCTIONS) and around.args.args[:1] and around.args.args[0].arg == "self":
                 found = _slice_around(module, call, around, set(columns), set(names))

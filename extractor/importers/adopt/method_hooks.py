@@ -43,7 +43,7 @@ class Hook:
         text: The file that has it.
         outside: Packages that it imports.
         needs: Columns of the batch that the project's trainer does not write.
-        rows: Columns that the fork's data have.
+        rows: What it reads of the fork's data, and of what its copied rewards report.
         left: Arguments that stay at their default, since a project has not what the fork gives.
         functions: What of the fork it has, as module and name.
         features: Features of the project that it needs.
@@ -95,8 +95,9 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces])
     whole = f"{code}\n\n\n{body.head}\n{body.tail}"
     columns = sorted(set().union(*find_columns(whole)))
-    rows = tuple(name for name in columns if _is_of_data(fork, name, whole))
-    asked = {name for name in columns if name not in rows}
+    given = {"data": [name for name in columns if _is_of_data(fork, name, whole)]}
+    given["reward"] = [name for name in columns if _is_reported(name, files)]
+    asked = set(columns).difference(*given.values())
     pieces, made = _take_loop(fork, method, closure, asked, body.tail, name)
     needs = tuple(sorted(asked - made))
     if pieces:
@@ -124,6 +125,7 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     text = _extend(before, wanted, taken, [code, hook])
     features = [*([COLUMNS] if of_pass else []), *([STEP_HOOKS] if "at_hand" in wanted or of_pass or pieces else [])]
     outside, functions = frozenset(closure.outside), tuple(closure.texts)
+    rows = tuple(f"{', '.join(names)} of your {origin}" for origin, names in given.items() if names)
     return Hook(method, name, text, outside, needs, rows, tuple(left), functions, tuple(features))
 
 
@@ -212,6 +214,13 @@ def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
         rf"""\[["']{name}["']\](?:\s*=[^=]|\.append\()|non_tensor\w*=\{{[^}}]*["']{name}["']""".encode()
     )
     return not any(written.search(data) for where, data in fork.texts("verl.") if ".dataset." not in where)
+
+
+def _is_reported(name: str, files: Mapping[str, str]) -> bool:
+    """Tell whether reward code that was copied reports a column with its scores."""
+    writes = re.compile(rf"""(?:extra|info)\w*\[["']{name}["']\](?:\s*=[^=]|\.append\()""")
+    copies = (text for path, text in files.items() if "/custom/verl_" in path or "/custom/from_run/" in path)
+    return any(writes.search(text) for text in copies)
 
 
 @dataclass(frozen=True)

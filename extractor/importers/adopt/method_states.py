@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from extractor.importers.adopt.carry import Carried
-from extractor.importers.adopt.differences import Compared
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
 from extractor.importers.adopt.fork_code import ForkCode, is_chosen
@@ -16,6 +15,7 @@ from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
 from extractor.importers.python_text.segments import Segment, decode, split
+from extractor.importers.python_text.unset_branches import drop_unset_branches
 from extractor.importers.runs.copied_code import managers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.modules import name_module
@@ -36,9 +36,8 @@ _OTHERS = (
     ("verl/experimental/reward", "reward manager"),
     ("verl/utils/reward_score/", "reward function"),
     ("verl/utils/dataset/rl_dataset.py", "dataset"),
+    ("verl/workers/critic/dp_critic.py", "critic"),
 )
-
-
 # What a project computes before an update only where something asks for it.
 _OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs)["']""")
 # What trains in a fork and is the project's own here, by class.
@@ -142,14 +141,13 @@ def add_hooks(
     """Add hooks for methods not carried; return files, states and hooks."""
     texts = {path: file.data.decode() for path, file in target.files.items() if path.endswith(".py")}
     texts |= {path: data.decode() for path, data in files.items() if path.endswith(".py")}
-    states, hooks = [], []
+    states, hooks, place = [], [], f"{target.package}/{FILE}"
     for method in recognised.methods:
         path = _find_path_in_project(target, carried, method)
         if path is not None and not find_given(recognised.code, method):
             setting = f"algorithm.adv_estimator={method.name}" if method.kind == ESTIMATOR else ""
             states.append(MethodState(method.kind, method.name, Runs.YES, path, setting, symbol=method.symbol))
             continue
-        place = f"{target.package}/{FILE}"
         try:
             hook = make_hook(recognised.code, method, texts, target.package)
         except NoPlace as reason:
@@ -158,7 +156,6 @@ def add_hooks(
         texts[place] = hook.text
         hooks.append(hook)
         states.append(state_of(hook, place))
-    place = f"{target.package}/{FILE}"
     return {place: texts[place].encode()} if hooks else {}, states, hooks
 
 
@@ -168,19 +165,20 @@ def state_of(hook: Hook, place: str) -> MethodState:
     why = [f"the batch has to have {needs}: report it with the reward, or add a column"] if needs else []
     why += [f"your loop gives it {left}, which a project has not: at their defaults"] if left else []
     runs = Runs.IN_PART if why else Runs.YES
-    said = "; ".join([*why, *([f"it reads {', '.join(hook.rows)} of your data"] if hook.rows else [])])
+    said = "; ".join([*why, *([f"it reads {', '.join(hook.rows)}"] if hook.rows else [])])
     return MethodState(hook.method.kind, hook.method.name, runs, place, hook.setting, said, hook.method.symbol)
 
 
-def list_others(compared: Mapping[str, Compared], edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
-    """Yield states of a fork's reward managers, reward functions and datasets."""
+def list_others(target: AdoptTarget, edits: Sequence[ForkEdit]) -> Iterator[MethodState]:
+    """Yield states of a fork's reward managers, reward functions, datasets, and of its critic where one is used."""
     found: dict[tuple[str, str, str], list[ForkEdit]] = {}
     for start, kind in _OTHERS:
         for edit in edits:
             is_one = edit.upstream_path.startswith(start) and edit.is_symbol and edit.what != "removed"
             is_one = is_one and edit.outcome is not Outcome.UPSTREAM and edit.symbol not in _LOOPS
             if is_one and re.match(r"(async )?(def|class) |@", edit.new.lstrip()):
-                callers = _list_callers(compared[edit.upstream_path].fork, edit.symbol)
+                is_there = name_module(edit.upstream_path) in target.sides or kind != "critic"
+                callers = _list_callers(target.compared[edit.upstream_path].fork, edit.symbol) if is_there else []
                 for name in (name for name in callers if name not in _LOOPS):
                     found.setdefault((kind, name, edit.upstream_path), []).append(edit)
     names = [name for _, name, _ in found]
@@ -245,12 +243,12 @@ def add_loop(
     """Add what the fork's loop writes for edits that read it; return the file, and edits that still lack something."""
     before = {Unit(name_module(edit.upstream_path), edit.symbol): edit for edit in edits}
     old = {unit: edit.old for unit, edit in before.items() if edit.outcome is Outcome.CARRIED}
-    found, place = _map_unwritten(target, carried, old, files.values()), f"{target.package}/{FILE}"
+    found, place = _map_unwritten(fork, target, carried, old, files.values()), f"{target.package}/{FILE}"
     keys = {key for names in found.values() for key in names.split(", ")}
     texts = {path: data.decode() for path, data in files.items() if path.endswith(".py")}
     text = write_loop(fork, keys, texts, target.package, hooks) if keys and place in texts else None
     more = {place: text.encode()} if text is not None else {}
-    left = _map_unwritten(target, carried, old, {**files, **more}.values()) if more else found
+    left = _map_unwritten(fork, target, carried, old, {**files, **more}.values()) if more else found
     whys = {unit: f"it reads {names}, {_NOBODYS}: a run may stop there" for unit, names in left.items()}
     return more, [
         MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why) for unit, why in whys.items()
@@ -265,12 +263,12 @@ def list_blind_metrics(recognised: Recognised, target: AdoptTarget, carried: Car
         places = ((method.module.name, method.function), *method.functions)
         modules = ((recognised.code.find(where), name) for where, name in places)
         written += [module.by_name[name].core.encode() for module, name in modules if module and name in module.by_name]
-    found = _map_unwritten(target, carried, units, written)
+    found = _map_unwritten(recognised.code, target, carried, units, written)
     return {unit: f"it reads {keys}, {_NOBODYS}" for unit, keys in found.items()}
 
 
 def _map_unwritten(
-    target: AdoptTarget, carried: Carried, old: Mapping[Unit, str], written: Iterable[bytes]
+    fork: ForkCode, target: AdoptTarget, carried: Carried, old: Mapping[Unit, str], written: Iterable[bytes]
 ) -> dict[Unit, str]:
     """Return the new keys that carried edits read, the fork writes and the project does not."""
     ours, theirs = map(b"\n".join, (written, [*target.copy.files.values(), *target.copy.own.values()]))
@@ -278,7 +276,7 @@ def _map_unwritten(
     for unit in (unit for unit in old if unit in carried.works):
         emitted = target.sides[unit.module].emitted.get(unit.key)
         known = _list_read(old[unit]) | _list_read(emitted.core if emitted else "")
-        new = sorted(_list_read(carried.works[unit].core) - known)
+        new = sorted(_list_read(drop_unset_branches(carried.works[unit].core, fork.is_set)) - known)
         found[unit] = ", ".join(key for key in new if _is_written(key, theirs) and not _is_written(key, ours))
     return {unit: keys for unit, keys in found.items() if keys}
 

@@ -138,10 +138,11 @@ def list_required_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) ->
     return [item.arg for item in (*needed, *(item for item, default in named if default is None))]
 
 
-def map_methods(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef]:
+def map_methods(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:
     """Return the methods that a module's class defines, by name."""
     own = (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef) and node.name == cls)
-    return {item.name: item for node in own for item in node.body if isinstance(item, ast.FunctionDef)}
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    return {item.name: item for node in own for item in node.body if isinstance(item, functions)}
 
 
 def drop_decorators(text: str, pattern: str) -> str:

@@ -265,8 +265,17 @@ class MatchedRun:
         renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
         whole = {**flatten(self.run.defaults), **self.experiment.wanted}
         every += tuple(report.remark_on_defaults(whole, stated, config, usual, renames, every))
+        data = config.get("data.train_files") or "data that it does not name (without them a toy task stands in)"
+        said = f"Made of {head}. It wants {data}; `{report.FILE}` has what became of its other settings."
+        tree = Tree.of([_describe_origin(file, said) for file in tree])
         tree = add_hook(tree, report.FILE, report.write_report(head, every, self.run.notes))
         return ImportedProject(self.run, self.target.release, tree, dict(written.settings), every, head)
+
+
+def _describe_origin(file: File, said: str) -> File:
+    """Return a file; the README with what the project was made of."""
+    is_readme = file.path == "README.md"
+    return replace(file, data=report.describe_origin(file.data.decode(), said).encode()) if is_readme else file
 
 
 def _is_reference(value: Any, config: Mapping[str, Any]) -> bool:

@@ -1,6 +1,7 @@
 """Classify settings that a project has no key for, and report what was not simply carried."""
 
 import re
+import textwrap
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -112,6 +113,18 @@ def write_headline(file: str, release: str, config: Mapping[str, Any], settings:
     model = config.get("actor_rollout_ref.model.path") or "a toy model"
     name = Path(file).name
     return f"{name}, written for verl {release}: {algorithm} with {engine} on {model}, {settings} settings of its own"
+
+
+def describe_origin(readme: str, said: str) -> str:
+    """Return a project's README that says what it was made of, in place of its toy task.
+
+    Args:
+        readme: As it was rendered, or as it was changed so for a fork.
+        said: One or two sentences, which begin with "Made of".
+    """
+    section = re.compile(r"(?ms)^(The run is in [^\n]*\n(?:\nMade of .*?\n(?=\n))?).*?(?=^For your own model)")
+    lines = textwrap.fill(said, 118, break_long_words=False, break_on_hyphens=False)
+    return section.sub(lambda found: f"{found[1]}\n{lines}\n\n", readme, count=1)
 
 
 def write_report(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:

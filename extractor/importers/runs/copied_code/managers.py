@@ -33,6 +33,9 @@ TARGET, IMPORTED_BY = "custom/verl_reward_manager", "custom/reward_manager"
 # What a run hands to the class besides what verl does.
 _GIVEN = re.compile(r"reward(?:_model)?\.reward_kwargs\.(\w+)")
 _REGISTERED = re.compile(r"@register\w*\(\s*[\"']([\w-]+)[\"']")
+# Where upstream has managers; those of the latter score one row each time, by a method of this name.
+_FOLDERS = ("workers/reward_manager", "experimental/reward/reward_loop", "experimental/reward_loop/reward_manager")
+_OF_A_LOOP = "run_single"
 _FOLDER = f"{SCORERS.replace('.', '/')}/"
 _SCORERS = f"{_FOLDER}__init__.py"
 _DEFAULT_SCORERS = ("default_compute_score", "_default_compute_score")
@@ -56,12 +59,15 @@ def find_changed(project: TargetProject) -> list[str]:
 
 
 def is_changed(project: TargetProject, path: str) -> bool:
-    """Tell whether the checkout's version of an upstream file was changed."""
-    known = fingerprint.load_upstream_files().get(path)
-    text = project.checkouts(path) if known else ""
-    if not text or not known or (path in project.source.files and project.source.read(path) == text):
+    """Tell whether no version of upstream's has the checkout's version of a file."""
+    text = project.checkouts(path)
+    if not text or (path in project.source.files and project.source.read(path) == text):
         return False
-    return _compute_fingerprint(text) not in known
+    known = fingerprint.load_upstream_files().get(path)
+    if known:
+        return _compute_fingerprint(text) not in known
+    nodes = [node for node in readers.parse_python(text).body if not isinstance(node, (ast.Import, ast.ImportFrom))]
+    return any(fingerprint.fingerprint_statement(node) not in fingerprint.load_upstream_parts() for node in nodes)
 
 
 @lru_cache(maxsize=128)  # each file is asked for several times in a conversion
@@ -155,10 +161,12 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
         target: The hook to write, without `.py`.
     """
     name, known = find_chosen(project), list_names(project.code)
-    if name is None or name in {*known, *AS_NAIVE} or not project.has(IMPORTED_BY):
+    if name is None or name in known or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
     for place, cls in _find_registered(name, project):
+        if name in AS_NAIVE and not is_changed(project, place):
+            continue
         copying = project.copying()
         copied = _copy_file(copying, f"from {copying.name_module(place)} import {cls}\n", cls)
         if copied is None or copied.missing or any("/registry.py" in path for path in copying.files):
@@ -249,7 +257,9 @@ def _write_hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its
     """Return the hook that registers a reward manager class, by path."""
     default = "None" if has_its_own else "function"
     values = {"name": _OF_THE_RUN, "place": found.path, "cls": found.name, "imports": imports, "default": default}
-    text = templates.render("run_manager.py", **values, handed=handed)
+    is_of_rows = _OF_A_LOOP in map_methods(readers.parse_python_or_nothing(found.text), found.name)
+    base = "OfRows" if is_of_rows else found.name
+    text = templates.render("run_manager.py", **values, handed=handed, is_of_rows=is_of_rows, base=base)
     own_settings = templates.render("own_settings.py")
     return {f"{TARGET}.py": text, f"custom/{FOLDER}/own_settings.py": own_settings}
 
@@ -282,13 +292,11 @@ def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[s
 def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
     """Return the checkout's changed class of the run's manager, or None."""
     name = find_chosen(project) or PLAIN
-    path = f"verl/workers/reward_manager/{name}.py"
-    if not is_changed(project, path):
-        return None
+    path = next((path for folder in _FOLDERS if is_changed(project, path := f"verl/{folder}/{name}.py")), "")
     text = project.checkouts(path)
     tree = readers.parse_python_or_nothing(text)
     classes = [node.name for node in tree.body if isinstance(node, ast.ClassDef)]
-    classes = [cls for cls in classes if "__call__" in map_methods(tree, cls)]
+    classes = [cls for cls in classes if map_methods(tree, cls).keys() & {"__call__", _OF_A_LOOP}]
     verls = project.source.read(path) if path in project.source.files else ""
     same = [cls for cls in classes if re.search(rf"^class {cls}\b", verls, re.MULTILINE)]
     decorated = [cls for cls in list_registered_by(text, _write_decorator(name)) if cls in classes]
