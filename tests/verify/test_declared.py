@@ -52,7 +52,7 @@ class Config:
 
 
 def test_defaults_are_told_of_fields_and_of_what_a_decorator_hides() -> None:
-    told = pytest.importorskip("extractor.usecases.verify.driver.cases_declared")._told
+    told = pytest.importorskip("extractor.usecases.verify.driver.declared").describe
     module = type("module", (), {"Config": Config, "TABLE": {"a": 1}, "REGISTRY": {"a": Config}, "EMPTY": {}})
     assert told(module, "Config") == ({"rate": 0.5, "names": ["a"]}, ["rate"])
     assert told(module, "Config.check") == [("strict", True), ("kind", ["ONE", "one"])]

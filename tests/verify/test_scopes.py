@@ -1,21 +1,19 @@
-import ast
 import textwrap
 
 from extractor.usecases.verify.name_analysis import Analysis
 
 
 def analyse(text: str, module: str = "toy.utils.x", *, is_package: bool = False) -> Analysis:
-    return Analysis(ast.parse(textwrap.dedent(text)), module, is_package=is_package)
+    return Analysis(textwrap.dedent(text), module, is_package=is_package)
 
 
 def unknown(text: str) -> list[str]:
-    return sorted({use.chain[0] for use in analyse(text).uses() if not use.bound})
+    return sorted(analyse(text).find_unbound())
 
 
-def leads(text: str, name: str) -> list[tuple[str, str | None]]:
-    """The imports that a name may lead to, over all its uses."""
-    uses = [use for use in analyse(text).uses() if use.chain[0] == name]
-    return sorted({(item.module, item.name) for use in uses for item in use.imports}, key=str)
+def leads(text: str) -> list[tuple[str, list[str]]]:
+    """What may be a module, with the attributes that are read from it."""
+    return [(module, chain) for module, chain, _ in analyse(text).list_chains()]
 
 
 BOUND = (
@@ -52,13 +50,19 @@ def test_names_that_are_bound_and_that_are_not() -> None:
         assert unknown(text) == UNBOUND.get(text, []), text
 
 
-def test_a_name_leads_to_its_import_unless_something_nearer_binds_it() -> None:
-    assert leads("import ray\nray.get(1)", "ray") == [("ray", None)]
-    assert leads("from ray import get as fetch\nfetch(1)", "fetch") == [("ray", "get")]
-    assert leads("import ray\ndef f(ray):\n    return ray.get(1)", "ray") == []
-    assert leads("def f():\n    import ray\n    return lambda: ray.get(1)", "ray") == [("ray", None)]
-    either = "try:\n    from a import x\nexcept ImportError:\n    from b import x\nprint(x)"
-    assert leads(either, "x") == [("a", "x"), ("b", "x")]
+def test_names_in_annotations_are_used_and_what_cannot_be_compiled_has_none() -> None:
+    later = "from __future__ import annotations\n"
+    assert unknown(f"{later}def f(x: Gone) -> Away: ...") == ["Away", "Gone"]
+    assert unknown("def f():\n    print(x)\n    global x\n") == unknown("def f(:") == []
+    assert analyse("print(gone)\ngone()").find_unbound() == {"gone": 1}
+
+
+def test_a_name_leads_to_its_imports_unless_something_else_binds_it() -> None:
+    assert leads("import a.b\na.b.c()") == [("a", ["b", "c"]), ("a", ["b"])]
+    assert leads("import a.b as m\ndef f():\n    return m.c") == [("a.b", ["c"])]
+    assert leads("from a import b\nb.c.d") == [("a.b", ["c", "d"]), ("a.b", ["c"])]
+    assert leads("import a\ndef f(a):\n    return a.b") == []
+    assert leads("try:\n    import a as x\nexcept ImportError:\n    import b as x\nx.c") == [("a", ["c"]), ("b", ["c"])]
 
 
 def test_relative_imports_become_absolute() -> None:

@@ -14,7 +14,6 @@ from extractor.usecases.verify import project_files as subjects
 from extractor.usecases.verify.name_analysis import Analysis, ModuleNames
 from extractor.usecases.verify.project_files import ProjectFiles, PythonFile
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
-from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.modules import list_imports
 from extractor.values.options import Options
@@ -68,14 +67,12 @@ def check_ray_free(subject: ProjectFiles) -> Check:
 
 
 def _find_ray_uses(file: PythonFile) -> Iterator[str]:
-    analysis = Analysis(file.tree, file.module, is_package=file.is_package)
+    analysis = Analysis(file.text, file.module, is_package=file.is_package)
     for item in analysis.imports:
         if _take_top(item.module) == "ray":
             yield f"{file.path}:{item.line}: imports {item.module}"
-    for use in analysis.uses():
-        leads = any(_take_top(item.module) == "ray" for item in use.imports)
-        if leads or (use.chain[0] == "ray" and not use.bound):
-            yield f"{file.path}:{use.line}: uses {'.'.join(use.chain)}"
+    if "ray" in (unbound := analysis.find_unbound()):
+        yield f"{file.path}:{unbound['ray']}: uses ray"
     for node in ast.walk(file.tree):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -90,12 +87,11 @@ def _take_top(module: str) -> str:
 
 def _find_unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
     """Return undefined names, except those also undefined in upstream's file."""
-    found = {use.chain[0]: use.line for use in reversed(list(analysis.uses())) if not use.bound}
+    found = analysis.find_unbound()
     if found and source is not None and file.upstream_path in source.files:
-        tree = readers.parse_python(source.read(file.upstream_path))
-        for use in Analysis(tree, file.upstream, is_package=file.is_package).uses():
-            if not use.bound:
-                found.pop(use.chain[0], None)
+        theirs = Analysis(source.read(file.upstream_path), file.upstream, is_package=file.is_package)
+        for name in theirs.find_unbound():
+            found.pop(name, None)
     lines = sorted((line, name) for name, line in found.items())
     return [f"{file.path}:{line}: {name} is defined nowhere" for line, name in lines]
 
@@ -105,7 +101,7 @@ class _ImportChecker:
 
     def __init__(self, subject: ProjectFiles) -> None:
         self.analyses: Mapping[str, Analysis] = {
-            name: Analysis(file.tree, name, is_package=file.is_package) for name, file in subject.files.items()
+            name: Analysis(file.text, name, is_package=file.is_package) for name, file in subject.files.items()
         }
         self.tops = {_take_top(name) for name in subject.files} - {"tests"}
         self.names = ModuleNames(self.analyses, self.analyses.__getitem__)
@@ -131,15 +127,11 @@ class _ImportChecker:
                     yield f"{where}: imports {top}, {NOT_REQUIRED}"
                 elif not item.top:
                     optional.add(top)
-        for use in analysis.uses():
-            for item in use.imports:
-                module = item.module if item.name is None else f"{item.module}.{item.name}"
-                is_module = item.name is None or module in self.analyses
-                inside = is_module and _take_top(item.module) in self.tops
-                if inside and (wrong := self._follow_chain(module, use.chain[1:])):
-                    yield f"{file.path}:{use.line}: {wrong}"
+        for module, chain, line in analysis.list_chains():
+            if module in self.analyses and (wrong := self._follow_chain(module, chain)):
+                yield f"{file.path}:{line}: {wrong}"
 
-    def _follow_chain(self, module: str, attributes: tuple[str, ...]) -> str | None:
+    def _follow_chain(self, module: str, attributes: list[str]) -> str | None:
         """Follow `module.a.b` as long as it goes through modules."""
         for attribute in attributes:
             if f"{module}.{attribute}" not in self.names.known:
@@ -152,9 +144,10 @@ class _ImportChecker:
 def check_importable(subject: ProjectFiles, python: str) -> Check:
     """Import all vendored modules without Ray, verl and undeclared packages."""
     modules = [file.module for file in subject.vendored]
-    required = requirements.read(subject.root)[0]
-    blocked = sorted(_list_imported(subject) - required - sys.stdlib_module_names - {"ray", "verl"})
-    job = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
+    required, named = requirements.read(subject.root)[0], _list_imported(subject)
+    blocked = sorted(named - required - sys.stdlib_module_names - {"ray", "verl"})
+    job: dict[str, object] = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
+    job["required"] = sorted(named & required)
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
             (result,) = interpreter.run_jobs(python, "imports", {"the imports": job}, Path(folder), TIMEOUT).values()
