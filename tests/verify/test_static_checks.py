@@ -83,7 +83,10 @@ def test_names_that_lead_to_ray_are_found_and_words_are_not(tmp_path: Path) -> N
     for number, (text, problem) in enumerate(
         (
             ("import ray\nray.init()\n", "toy/core.py:1: imports ray"),
-            ("from ray.util import placement_group as pg\n\ndef f():\n    return pg()\n", "toy/core.py:1: imports ray.util"),
+            (
+                "from ray.util import placement_group as pg\n\ndef f():\n    return pg()\n",
+                "toy/core.py:1: imports ray.util",
+            ),
             ("def f():\n    return ray.get(1)\n", "toy/core.py:2: uses ray"),
             ("import importlib\nimportlib.import_module('ray.util')\n", "toy/core.py:2: imports ray.util by name"),
         )

@@ -1,19 +1,23 @@
 """Check that imports resolve and work, and that no name leads to Ray."""
 
 import ast
+import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from extractor import __version__
 from extractor.pipeline.source import Source
 from extractor.project import lock
-from extractor.usecases.verify import interpreter, requirements
+from extractor.usecases.verify import interpreter
 from extractor.usecases.verify import project_files as subjects
 from extractor.usecases.verify.name_analysis import Analysis, ModuleNames
 from extractor.usecases.verify.project_files import ProjectFiles, PythonFile
 from extractor.usecases.verify.report import Check, CheckStatus, count_noun
+from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.modules import list_imports
 from extractor.values.options import Options
@@ -22,6 +26,18 @@ from extractor.values.tree import FileKind, Tree
 FORBIDDEN = ("verl", "ray")
 NOT_REQUIRED = "which pyproject.toml does not require"
 TIMEOUT = 600.0
+# Distributions whose import name is not their own with "-" as "_".
+_IMPORT_NAMES = {
+    "antlr4-python3-runtime": "antlr4",
+    "hydra-core": "hydra",
+    "opencv-python": "cv2",
+    "pillow": "PIL",
+    "protobuf": "google",
+    "python-dateutil": "dateutil",
+    "pyyaml": "yaml",
+    "pyzmq": "zmq",
+    "scikit-learn": "sklearn",
+}
 
 
 def check_imports(subject: ProjectFiles, source: Source | None) -> Check:
@@ -105,7 +121,7 @@ class _ImportChecker:
         }
         self.tops = {_take_top(name) for name in subject.files} - {"tests"}
         self.names = ModuleNames(self.analyses, self.analyses.__getitem__)
-        self.required, self.extras, self.builds = requirements.read(subject.root)
+        self.required, self.extras, self.builds = read_requirements(subject.root)
 
     def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
         """Yield unresolved imports; add lazy, unrequired ones to `optional`."""
@@ -144,7 +160,7 @@ class _ImportChecker:
 def check_importable(subject: ProjectFiles, python: str) -> Check:
     """Import all vendored modules without Ray, verl and undeclared packages."""
     modules = [file.module for file in subject.vendored]
-    required, named = requirements.read(subject.root)[0], _list_imported(subject)
+    required, named = read_requirements(subject.root)[0], _list_imported(subject)
     blocked = sorted(named - required - sys.stdlib_module_names - {"ray", "verl"})
     job: dict[str, object] = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
     job["required"] = sorted(named & required)
@@ -171,3 +187,33 @@ def _list_imported(subject: ProjectFiles) -> set[str]:
     modules = (item[0] for file in subject.vendored for item in list_imports(ast.walk(file.tree), file.path))
     found = {module.partition(".")[0] for module in modules}
     return {name for name in found if not any((subject.root / path).exists() for path in (name, f"{name}.py"))}
+
+
+# What `pyproject.toml` requires
+
+
+def read_requirements(project: Path) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return import names of required, optional and build packages; none if `pyproject.toml` is damaged."""
+    try:
+        data = readers.parse_toml(readers.read_text(project / "pyproject.toml"))
+    except (OSError, readers.TOMLDecodeError):
+        data = {}
+    section, build = (
+        found if isinstance(found := data.get(name), dict) else {} for name in ("project", "build-system")
+    )
+    extras = section.get("optional-dependencies")
+    optional = [item for items in extras.values() for item in items] if isinstance(extras, dict) else []
+    return _read_names(section.get("dependencies")), _read_names(optional), _read_names(build.get("requires"))
+
+
+def _read_names(items: object) -> frozenset[str]:
+    found = set()
+    for item in items if isinstance(items, list) else ():
+        with contextlib.suppress(InvalidRequirement, TypeError):
+            found.add(name_import(Requirement(item).name))
+    return frozenset(found)
+
+
+def name_import(distribution: str) -> str:
+    """Return the top-level name that a distribution is imported by."""
+    return _IMPORT_NAMES.get(distribution.lower(), distribution.lower().replace("-", "_"))

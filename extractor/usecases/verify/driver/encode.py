@@ -49,7 +49,7 @@ def encode(value: Any) -> Node:
     return _encode_container(value, type(value).__name__)
 
 
-def _encode_container(value: Any, name: str) -> Node:  # noqa: C901
+def _encode_container(value: Any, name: str) -> Node:
     if isinstance(value, (torch.Size, torch.dtype, torch.device)):
         return ["r", str(value)]
     if name in ("NonTensorData", "NonTensorStack"):
@@ -69,15 +69,8 @@ def _encode_container(value: Any, name: str) -> Node:  # noqa: C901
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         fields.pop("_target_", None)  # a name of the class, which each side has otherwise
         return encode({"class": name, **fields})
-    if isinstance(value, torch.nn.Module):
-        gradients = {key: weight.grad for key, weight in value.named_parameters()}
-        return encode({"training": value.training, "weights": dict(value.named_parameters()), "gradients": gradients})
-    if isinstance(value, (torch.optim.Optimizer, torch.amp.GradScaler)):
-        return encode([name, value.state_dict()])
-    if isinstance(value, torch.optim.lr_scheduler.LambdaLR):
-        return encode([[rate(step) for step in range(_STEPS)] for rate in value.lr_lambdas])
-    if has_state(value):
-        return encode({"class": name, **{key: _encode_field(field) for key, field in vars(value).items()}})
+    if has_state(value) or isinstance(value, (torch.amp.GradScaler, torch.optim.lr_scheduler.LambdaLR)):
+        return _encode_state(value, name)
     return ["r", f"{name} {_strip_addresses(str(value))}"]
 
 
@@ -88,9 +81,20 @@ def has_state(value: Any) -> bool:
     return isinstance(value, known) or home.startswith("verl.") or ".vendored." in home
 
 
+def _encode_state(value: Any, name: str) -> Node:
+    if isinstance(value, torch.nn.Module):
+        gradients = {key: weight.grad for key, weight in value.named_parameters()}
+        return encode({"training": value.training, "weights": dict(value.named_parameters()), "gradients": gradients})
+    if isinstance(value, (torch.optim.Optimizer, torch.amp.GradScaler)):
+        return encode([name, value.state_dict()])
+    if isinstance(value, torch.optim.lr_scheduler.LambdaLR):
+        return encode([[rate(step) for step in range(_STEPS)] for rate in value.lr_lambdas])
+    return encode({"class": name, **{key: _encode_field(field) for key, field in vars(value).items()}})
+
+
 def _encode_field(value: Any) -> Any:
     """Return an object's field, or the type of one that may name the side that it is of."""
-    kinds = (bool, int, float, torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.amp.GradScaler, list)
+    kinds = (bool, int, float, list, Enum, torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.amp.GradScaler)
     return value if value is None or isinstance(value, kinds) else type(value).__name__
 
 

@@ -287,26 +287,25 @@ def find_estimators(side: Side) -> dict[str, Any]:
     return {str(getattr(name, "value", name)): registry[name] for name in sorted(registry, key=str)}
 
 
-def _list_losses(side: Side, *more: str) -> Each:
-    """Return the names of policy losses; before 0.6 "vanilla" stands outside of the registry."""
-    return label_by_value(*sorted({*more, *getattr(side.module(CORE), "POLICY_LOSS_REGISTRY", {})}))
+def _list_registered(side: Side, module: str, registry: str, *more: Any, known: Sequence[str] = ()) -> Each:
+    """Return the names in a registry, or those known where a release has none, after others."""
+    found = getattr(side.module(module), registry, known)
+    return label_by_value(*more, *sorted({*found} - {*more}))
 
 
 def _list_rejections(side: Side, *more: str) -> Each:
     """Return the names of rejection methods; none without the module."""
+    known, name = ("token", "sequence", "geometric"), "SUPPORTED_ROLLOUT_RS_OPTIONS"
     try:
-        helper = side.module("verl.trainer.ppo.rollout_corr_helper")
+        return _list_registered(side, "verl.trainer.ppo.rollout_corr_helper", name, None, *more, known=known)
     except NotVendored:
         return label_by_value(None)
-    known = getattr(helper, "SUPPORTED_ROLLOUT_RS_OPTIONS", ("token", "sequence", "geometric"))
-    return label_by_value(None, *sorted(known), *more)
 
 
 def _list_managers(side: Side) -> Each:
     """Return the names of the reward managers."""
-    package = "verl.workers.reward_manager"
-    side.module(package)
-    return label_by_value(*sorted(side.module(f"{package}.registry").REWARD_MANAGER_REGISTRY))
+    side.module("verl.workers.reward_manager")
+    return _list_registered(side, "verl.workers.reward_manager.registry", "REWARD_MANAGER_REGISTRY")
 
 
 def _make_masks() -> Each:
@@ -358,6 +357,7 @@ VALUES: dict[str, Any] = {
     "four_rows": TensorDict({"a": _CELLS}, batch_size=[4]),
     "gamma": 0.97,
     "index": name_groups(),
+    "int": int,
     "kept": log_probs(71),
     "labels": integers(4, 9, seed=111, high=17),
     "lam": 0.9,
@@ -418,13 +418,14 @@ VALUES: dict[str, Any] = {
 }
 # Choices that depend on a release: "$name" in the table.
 CHOICES: dict[str, Callable[[Side], dict[str, Any]]] = {
-    "distillation_losses": lambda side: label_by_value(
-        *sorted(side.module("verl.trainer.distillation.losses").DISTILLATION_LOSS_REGISTRY)
+    "distillation_losses": lambda side: _list_registered(
+        side, "verl.trainer.distillation.losses", "DISTILLATION_LOSS_REGISTRY"
     ),
     "estimators": lambda side: label_by_value(*find_estimators(side)),
     "kinds_of_estimators": _list_kinds,
-    "losses": _list_losses,
-    "loss_modes": lambda side: _list_losses(side, "vanilla"),
+    "losses": lambda side: _list_registered(side, CORE, "POLICY_LOSS_REGISTRY"),
+    # Before 0.6 "vanilla" stands outside of the registry.
+    "loss_modes": lambda side: _list_registered(side, CORE, "POLICY_LOSS_REGISTRY", "vanilla"),
     "managers": _list_managers,
     # Others catch a mistake of a scorer.
     "managers_that_raise": lambda side: label_by_value(*sorted({*_list_managers(side)} - {"prime"})),

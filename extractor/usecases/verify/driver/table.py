@@ -1,6 +1,5 @@
 """Read the table of cases (`cases.yaml`) and make what it calls and what it calls it with."""
 
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -13,7 +12,7 @@ import torch
 import yaml
 from omegaconf import OmegaConf
 
-from . import batches, inputs, rewards, training, unpadded
+from . import batches, inputs, losses, rewards, training
 from .calling import capture_outcome, compute
 from .inputs import CHOICES, VALUES, Each
 from .sides import Side
@@ -21,7 +20,7 @@ from .sides import Side
 Thunk = Callable[[], Any]
 Cases = Iterator[tuple[Any, Any]]
 # Modules here, whose functions take a side and do what takes more than one call.
-_STEPS = ("algorithms", "batches", "rewards", "training", "unpadded")
+_STEPS = {"batches": batches, "losses": losses, "rewards": rewards, "training": training}
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ def _make_objects(values: list[Any]) -> Any:
 MADE: dict[str, Callable[..., Any]] = {
     **inputs.MADE,
     **batches.MADE,
+    **losses.MADE,
     **rewards.MADE,
     **training.MADE,
-    **unpadded.MADE,
 }
 # What a tag makes of what stands behind it.
 TAGS: dict[str, Callable[[Any], Any]] = {
@@ -106,11 +105,12 @@ def _iterate_rows(needs: str, table: dict[str, list[dict[str, Any]]], common: di
             for texts, given in _combine(row, side):
                 given |= given.pop("set", {})
                 if module in _STEPS:
-                    own = getattr(importlib.import_module(f"{__package__}.{module}"), step)
+                    own = getattr(_STEPS[module], step)
                     case = partial(_take_step, own, side, given, uncaught)
                 else:
                     case = partial(_call, f"{needs}:{function}", side, given)
-                name = "/".join(text for text in (step if module in _STEPS else function, label, *texts) if text)
+                shown = function if module not in _STEPS else step if len(table) > 1 else ""
+                name = "/".join(text for text in (shown, *texts, label) if text)
                 yield name, partial(_name_kind, case) if only_kind else case
 
 

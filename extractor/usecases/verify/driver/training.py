@@ -11,8 +11,8 @@ import torch
 from . import inputs
 from .calling import capture_outcome
 from .inputs import PROMPT, SETTINGS, config, make_actor_config, make_step
+from .losses import ENGINE_CONFIG, LOSSES, TENSORS, make_losses_config, make_unpadded
 from .sides import NotVendored, Side
-from .unpadded import ENGINE_CONFIG, LOSSES, TENSORS, make_losses_config, make_unpadded
 
 LANGUAGE, VALUE = "Qwen2ForCausalLM", "Qwen2ForTokenClassification"
 

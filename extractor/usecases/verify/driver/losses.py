@@ -1,4 +1,4 @@
-"""What cases do with batches without padding, and with losses and distillation over them."""
+"""What cases do with estimators of advantages, policy losses, and losses and distillation over unpadded batches."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,10 +6,11 @@ from typing import Any
 import torch
 
 from . import inputs
-from .calling import capture_outcome
-from .inputs import BATCH, PROMPT, make_actor_config, make_step
+from .calling import capture_outcome, compute
+from .inputs import BATCH, CORE, PROMPT, SETTINGS, VALUES, find_estimators, make_actor_config, make_step
 from .sides import Side
 
+_CORRECTION = {"loss_type", "rollout_is", "rollout_rs", "rollout_rs_threshold"}
 ENGINE_CONFIG = "verl.workers.config.engine:FSDPEngineConfig"
 LOSSES = "verl.workers.utils.losses"
 PADDING = "verl.workers.utils.padding"
@@ -18,6 +19,43 @@ DISTILLATION = "verl.trainer.distillation.losses"
 VOCABULARY, TOPK = 30, 5
 # What the engine notes of the batch that a pass is a part of.
 NOTED = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}
+
+
+def estimate(side: Side, estimator: str, **given: Any) -> Any:
+    """Return what an estimator computes."""
+    return compute(find_estimators(side)[estimator], available=VALUES, **given)
+
+
+def lose(
+    side: Side,
+    loss: str,
+    *,
+    form: str = "mapping",
+    known: dict[str, Any] | None = None,
+    function: str = "",
+    losing: dict[str, Any] | None = None,
+    settings: dict[str, Any] | None = None,
+    **given: Any,
+) -> Any:
+    """Return a policy loss and its gradient.
+
+    Args:
+        form: Of the configuration: "mapping" or "dataclass".
+        known: What a process knows of the batch that its rows are a part of, in releases that ask for it.
+        function: Its name, of a loss that is not taken from the registry.
+        losing: Settings of the loss.
+        settings: Others of the actor's.
+        given: Arguments of the loss; in a mapping, also how rollouts are corrected.
+    """
+    if form == "mapping":
+        settings = {"global_batch_info": {}, **(settings or {})}
+        correction = {**SETTINGS["rollout_correction"], **{key: given.pop(key) for key in _CORRECTION & given.keys()}}
+        losing = {"rollout_correction": correction, **(losing or {})}
+    made = make_actor_config(side, form, losing={"loss_mode": loss, **(losing or {})}, **(settings or {}))
+    if hasattr(made, "global_batch_info"):
+        made.global_batch_info.update(known or {})
+    found = side.get(f"{CORE}:{function}") if function else side.get(f"{CORE}:get_policy_loss_fn")(loss)
+    return compute(found, available=VALUES, **{"config": made, **given})
 
 
 def make_unpadded(
@@ -73,7 +111,7 @@ def make_losses_config(side: Side, **changes: Any) -> Any:
     return make_actor_config(side, fsdp_config=side.get(ENGINE_CONFIG)(strategy="fsdp2"), **changes)
 
 
-def lose(side: Side, known: dict[str, Any] | None = None, **changes: Any) -> Any:
+def lose_unpadded(side: Side, known: dict[str, Any] | None = None, **changes: Any) -> Any:
     """Return the actor's loss and its gradients, by known sizes of the batch."""
     config, batch = make_losses_config(side, **changes), make_unpadded(side)
     nothing = {"dp_size": 1, "batch_num_tokens": None, "global_batch_size": None}
