@@ -4,6 +4,7 @@ import contextlib
 import inspect
 import io
 from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
@@ -30,7 +31,7 @@ def capture_output(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         result = capture_outcome(function, *args, **kwargs)
-    return result, said.getvalue()
+    return result, said.getvalue().replace(str(Path.cwd()), ".")  # which each side has for itself
 
 
 def compute(

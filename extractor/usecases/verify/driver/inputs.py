@@ -442,6 +442,7 @@ MADE: dict[str, Callable[..., Any]] = {
     "get": lambda side, of: side.get(of),
     "new": make,
     "other": _make_other,
+    "settings": lambda side, **settings: settings,
     "sgd": lambda side: torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1),
     "step": make_step,
     "tensordict_of_batch": lambda side: make_batch(side).to_tensordict(),

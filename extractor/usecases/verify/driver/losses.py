@@ -1,4 +1,4 @@
-"""What cases do with estimators of advantages, policy losses, and losses and distillation over unpadded batches."""
+"""What cases do with losses and distillation over batches without padding, and the configurations of losses."""
 
 from types import SimpleNamespace
 from typing import Any
@@ -6,11 +6,10 @@ from typing import Any
 import torch
 
 from . import inputs
-from .calling import capture_outcome, compute
-from .inputs import BATCH, CORE, PROMPT, SETTINGS, VALUES, find_estimators, make_actor_config, make_step
+from .calling import capture_outcome
+from .inputs import BATCH, CORE, PROMPT, SETTINGS, find_estimators, make_actor_config, make_step
 from .sides import Side
 
-_CORRECTION = {"loss_type", "rollout_is", "rollout_rs", "rollout_rs_threshold"}
 ENGINE_CONFIG = "verl.workers.config.engine:FSDPEngineConfig"
 LOSSES = "verl.workers.utils.losses"
 PADDING = "verl.workers.utils.padding"
@@ -21,41 +20,27 @@ VOCABULARY, TOPK = 30, 5
 NOTED = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}
 
 
-def estimate(side: Side, estimator: str, **given: Any) -> Any:
-    """Return what an estimator computes."""
-    return compute(find_estimators(side)[estimator], available=VALUES, **given)
-
-
-def lose(
-    side: Side,
-    loss: str,
-    *,
-    form: str = "mapping",
-    known: dict[str, Any] | None = None,
-    function: str = "",
-    losing: dict[str, Any] | None = None,
-    settings: dict[str, Any] | None = None,
-    **given: Any,
+def make_losing_config(
+    side: Side, form: str = "mapping", *, known: dict[str, Any] | None = None, correction: Any = None, **settings: Any
 ) -> Any:
-    """Return a policy loss and its gradient.
+    """Return the actor's settings as a policy loss takes them.
 
     Args:
-        form: Of the configuration: "mapping" or "dataclass".
+        form: "mapping" or "dataclass".
         known: What a process knows of the batch that its rows are a part of, in releases that ask for it.
-        function: Its name, of a loss that is not taken from the registry.
-        losing: Settings of the loss.
-        settings: Others of the actor's.
-        given: Arguments of the loss; in a mapping, also how rollouts are corrected.
+        correction: How rollouts are corrected; only a mapping has it.
+        settings: Others of the actor's; "losing" are the loss's.
     """
     if form == "mapping":
-        settings = {"global_batch_info": {}, **(settings or {})}
-        correction = {**SETTINGS["rollout_correction"], **{key: given.pop(key) for key in _CORRECTION & given.keys()}}
-        losing = {"rollout_correction": correction, **(losing or {})}
-    made = make_actor_config(side, form, losing={"loss_mode": loss, **(losing or {})}, **(settings or {}))
+        settings["losing"] = {
+            "rollout_correction": {**SETTINGS["rollout_correction"], **(correction or {})},
+            **settings.get("losing", {}),
+        }
+        settings["global_batch_info"] = {}
+    made = make_actor_config(side, form, **settings)
     if hasattr(made, "global_batch_info"):
         made.global_batch_info.update(known or {})
-    found = side.get(f"{CORE}:{function}") if function else side.get(f"{CORE}:get_policy_loss_fn")(loss)
-    return compute(found, available=VALUES, **{"config": made, **given})
+    return made
 
 
 def make_unpadded(
@@ -152,9 +137,12 @@ def distill(side: Side, name: str, *, later: dict[str, Any] | None = None, **cha
 
 
 MADE = {
+    "estimator": lambda side, name: find_estimators(side)[name],
     "ids": lambda side, column="input_ids": make_unpadded(side)[column],
     "nested_mask": make_nested_mask,
+    "losing_config": make_losing_config,
     "padded": lambda side: make_step(side).to_tensordict(),
+    "policy_loss": lambda side, name: side.get(f"{CORE}:get_policy_loss_fn")(name),
     "unpadded": make_unpadded,
-    "values": lambda side, count=None: make_unpadded(side)["input_ids"].values()[:count],
+    "flat_ids": lambda side, count=None: make_unpadded(side)["input_ids"].values()[:count],
 }

@@ -1,16 +1,16 @@
 """What cases do with reward managers, and with functions of files."""
 
 import asyncio
+import functools
 import inspect
 import sys
 from typing import Any
-from unittest import mock
 
 import numpy as np
 import torch
 
 from . import inputs
-from .calling import capture_outcome, capture_output
+from .calling import capture_outcome
 from .inputs import BATCH, LENGTH, config, make_step
 from .sides import NotVendored, Side
 
@@ -93,23 +93,18 @@ def make_manager(side: Side, name: str, *, scorer: str = "told", buffer: Any = N
     if name == "batch" and function is not None:
         more["compute_score"] = score_all
     side.module(MANAGERS)
+    if name not in side.get(f"{MANAGERS}.registry:REWARD_MANAGER_REGISTRY"):
+        raise NotVendored(f"the reward manager {name}")
     cls = side.get(f"{MANAGERS}.registry:get_reward_manager_cls")(name)
+    scoring = vars(sys.modules[cls.__module__]).get("run_reward_scoring")
+    if scoring is not None and not hasattr(scoring, "__wrapped__"):
+
+        @functools.wraps(scoring)
+        def score_in_one_process(*args: Any, **kwargs: Any) -> Any:
+            return scoring(*args, **{**kwargs, "num_processes": 1})
+
+        vars(sys.modules[cls.__module__])["run_reward_scoring"] = score_in_one_process
     return cls(tokenizer=inputs.tokenizer(), **{**more, **changes})
-
-
-def reward(
-    side: Side, manager: str, *, as_dict: bool = True, told: bool = False, scored: bool = False, **changes: Any
-) -> Any:
-    """Return rewards, the batch's columns after it, and what was printed."""
-    made, data = make_manager(side, manager, **changes), make_answers(side, told=told, scored=scored)
-    home = sys.modules[type(made).__module__].__dict__
-    scoring = home.get("run_reward_scoring")
-
-    def with_few_processes(*args: Any, **kwargs: Any) -> Any:
-        return scoring(*args, **{**kwargs, "num_processes": 1})
-
-    with mock.patch.dict(home, {} if scoring is None else {"run_reward_scoring": with_few_processes}):
-        return capture_output(made, data, return_dict=as_dict), sorted(data.batch.keys())
 
 
 def reward_each(
@@ -143,6 +138,8 @@ def reward_each(
 
 def make_config(side: Side, path: str | None = None, function: str | None = "score", manager: str = "naive") -> Any:
     """Write scorer files; return a config that selects one."""
+    if manager != "naive":
+        side.module(f"{MANAGERS}.{manager}")
     (side.scratch / "scorer.py").write_text(SCORER, encoding="utf-8")
     (side.scratch / "broken.py").write_text("raise ValueError('broken')\n", encoding="utf-8")
     # Upstream keeps the loaded file under this name for good.
@@ -182,6 +179,9 @@ def _return_numbers(data: Any, return_dict: bool = False) -> Any:
 
 MADE = {
     "answers": make_answers,
+    "loaded_manager": lambda side, **chosen: side.get(f"{REWARD}:load_reward_manager")(
+        make_config(side, **chosen), inputs.tokenizer(), num_examine=1
+    ),
     "manager": make_manager,
     "no_dictionary": lambda side: _return_numbers,
     "scorer_config": make_config,

@@ -145,6 +145,8 @@ class Side:
         if found is None or ".shims." in f"{getattr(found, '__module__', '')}.":
             raise NotVendored(symbol)
         for method in methods:
+            if self.is_upstream and not hasattr(found, method):
+                raise NotVendored(f"{symbol} does not exist in this release")
             found = getattr(found, method)
         return found
 

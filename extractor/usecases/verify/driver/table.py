@@ -109,7 +109,7 @@ def _iterate_rows(needs: str, table: dict[str, list[dict[str, Any]]], common: di
                     case = partial(_take_step, own, side, given, uncaught)
                 else:
                     case = partial(_call, f"{needs}:{function}", side, given)
-                shown = function if module not in _STEPS else step if len(table) > 1 else ""
+                shown = (step if module in _STEPS else function) if len(table) > 1 else ""
                 name = "/".join(text for text in (shown, *texts, label) if text)
                 yield name, partial(_name_kind, case) if only_kind else case
 
@@ -120,8 +120,11 @@ def _take_step(own: Callable[..., Any], side: Side, given: dict[str, Any], uncau
 
 
 def _call(symbol: str, side: Side, given: dict[str, Any]) -> Any:
-    function, made = side.get(symbol), capture_outcome(_make, given, side)
-    return made if isinstance(made, Exception) else compute(function, available=VALUES, **made)
+    function = None if symbol.endswith(":call") else side.get(symbol)
+    made = capture_outcome(_make, given, side)
+    if isinstance(made, Exception):
+        return made
+    return compute(function or made.pop("of"), available=VALUES, **made)
 
 
 def _name_kind(case: Thunk) -> str:
