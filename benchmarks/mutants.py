@@ -178,7 +178,7 @@ def _started(release: str, all_features: bool, place: str) -> Iterator[tuple[lis
         print(json.dumps(message), file=process.stdin, flush=True)
         line = process.stdout.readline()  # type: ignore[union-attr]
         if not line:
-            raise RuntimeError(interpreter.Running(process, folder).tail())
+            raise RuntimeError(interpreter.read_tail(folder / "log.txt"))
         answer: dict[str, Any] = json.loads(line)
         return answer
 

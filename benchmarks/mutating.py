@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from extractor.usecases.verify.driver import run
-from extractor.usecases.verify.driver.sides import VendoredSide
+from extractor.usecases.verify.driver.sides import Side
 from extractor.usecases.verify.parity import BAD, Case, compare
 
 Results = dict[str, dict[str, Any]]
@@ -31,11 +31,7 @@ def main() -> None:
         print(json.dumps(said), file=answers, flush=True)
 
 
-def _side(job: dict[str, Any]) -> VendoredSide:
-    return VendoredSide(Path(job["root"]), job["modules"], Path(job["scratch"]), job["dropped"])
-
-
-def _cases(families: list[Any], side: VendoredSide, chosen: set[str] | None) -> Iterator[tuple[str, Results]]:
+def _cases(families: list[Any], side: Side, chosen: set[str] | None) -> Iterator[tuple[str, Results]]:
     """Yield a family's name and its results, one case at a time."""
     for family in families:
         if chosen is None or any(name.partition("[")[0] == family.name for name in chosen):
@@ -44,7 +40,7 @@ def _cases(families: list[Any], side: VendoredSide, chosen: set[str] | None) -> 
 
 def _traced(job: dict[str, Any], families: list[Any]) -> dict[str, Any]:
     """Run every case; returns what each has run, in which time, and those that are not as upstream's."""
-    side = _side(job)
+    side = run.open_side(job)
     trace = run.LineTrace(job["trace"])
     ran: dict[str, dict[str, list[int]]] = {}
     seconds: dict[str, float] = {}
@@ -76,7 +72,7 @@ def _mutant(job: dict[str, Any], families: list[Any], asked: dict[str, Any]) -> 
     original = path.read_text(encoding="utf-8")
 
     def try_cases() -> dict[str, Any]:
-        side = _side(job)
+        side = run.open_side(job)
         for _, results in _cases(families, side, chosen):
             wrong = _wrong(job, results)
             if wrong:

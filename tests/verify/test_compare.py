@@ -56,6 +56,8 @@ def result(value: int | None = None, *, error: str = "", absent: str = "") -> di
         (result(error="E"), result(error="E"), ParityVerdict.FAILS_ALIKE),
         (result(1), result(absent="verl.x"), ParityVerdict.ABSENT),
         (None, result(1), ParityVerdict.OURS_ONLY),
+        (result(absent="not in this release"), result(1), ParityVerdict.OURS_ONLY),
+        (result(absent="not in this release"), result(error="E"), ParityVerdict.ABSENT),
         (result(1), None, ParityVerdict.ABSENT),
     ],
 )

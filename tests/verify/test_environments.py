@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from extractor.usecases.verify import interpreter, project_files, requirements, run_verify
-from extractor.usecases.verify.closed_imports import check_importable
+from extractor.usecases.verify import interpreter, project_files, run_verify
+from extractor.usecases.verify.closed_imports import check_importable, name_import, read_requirements
 from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.errors import CheckFailed
 from tests.verify.projects import small
@@ -134,7 +134,7 @@ def test_requirements_as_import_names(tmp_path: Path) -> None:
         '[project]\ndependencies = ["Hydra-Core>=1", "torch"]\noptional-dependencies = {dev = ["pytest"]}\n',
         encoding="utf-8",
     )
-    assert requirements.read(tmp_path) == ({"hydra", "torch"}, {"pytest"}, set())
-    assert requirements.import_name("hydra-core") == "hydra"
-    assert requirements.import_name("qwen-vl-utils") == "qwen_vl_utils"
-    assert requirements.read(tmp_path / "none") == (set(), set(), set())
+    assert read_requirements(tmp_path) == ({"hydra", "torch"}, {"pytest"}, set())
+    assert name_import("hydra-core") == "hydra"
+    assert name_import("qwen-vl-utils") == "qwen_vl_utils"
+    assert read_requirements(tmp_path / "none") == (set(), set(), set())

@@ -1,6 +1,5 @@
 """The checks that read a project without running it, and what they know of names."""
 
-import ast
 from pathlib import Path
 
 from extractor.usecases.verify import project_files
@@ -75,9 +74,12 @@ def test_of_hooks_only_imports_of_the_project_are_checked(tmp_path: Path) -> Non
 def test_names_that_lead_to_ray_are_found_and_words_are_not(tmp_path: Path) -> None:
     for number, (text, problem) in enumerate(
         (
-            ("import ray\nray.init()\n", "toy/core.py:2: uses ray.init"),
-            ("from ray.util import placement_group as pg\n\ndef f():\n    return pg()\n", "toy/core.py:4: uses pg"),
-            ("def f():\n    return ray.get(1)\n", "toy/core.py:2: uses ray.get"),
+            ("import ray\nray.init()\n", "toy/core.py:1: imports ray"),
+            (
+                "from ray.util import placement_group as pg\n\ndef f():\n    return pg()\n",
+                "toy/core.py:1: imports ray.util",
+            ),
+            ("def f():\n    return ray.get(1)\n", "toy/core.py:2: uses ray"),
             ("import importlib\nimportlib.import_module('ray.util')\n", "toy/core.py:2: imports ray.util by name"),
         )
     ):
@@ -108,36 +110,42 @@ def test_edited_missing_and_damaged_files(tmp_path: Path) -> None:
 
 
 def analyse(text: str, module: str = "toy.utils.x", *, is_package: bool = False) -> Analysis:
-    return Analysis(ast.parse(text), module, is_package=is_package)
+    return Analysis(text, module, is_package=is_package)
 
 
 def unknown(text: str) -> list[str]:
-    return sorted({use.chain[0] for use in analyse(text).uses() if not use.bound})
+    return sorted(analyse(text).find_unbound())
 
 
-def leads(text: str, name: str) -> list[tuple[str, str | None]]:
-    """The imports that a name may lead to, over all its uses."""
-    uses = [use for use in analyse(text).uses() if use.chain[0] == name]
-    return sorted({(item.module, item.name) for use in uses for item in use.imports}, key=str)
+def leads(text: str) -> list[tuple[str, list[str]]]:
+    """What may be a module, with the attributes that are read from it."""
+    return [(module, chain) for module, chain, _ in analyse(text).list_chains()]
 
 
 BOUND = (
     "def f(a, *b, c=1, **d):\n    return a, b, c, d",
+    "x = [i for i in range(3) if i]",
     "x = {k: v for k, v in {}.items()}",
     "f = lambda y: y",
+    "class A:\n    z = 1\n    w = z",
     "try:\n    pass\nexcept ValueError as error:\n    print(error)",
     "def f():\n    global made\n    made = 1\ndef g():\n    return made",
     "def outer():\n    n = 0\n    def inner():\n        nonlocal n\n        n += 1\n    return inner",
     "if (n := 3):\n    print(n)",
     "x = [y for a in b if (y := a)]\nb = []\nprint(y)",
+    "match 3:\n    case [first, *rest]:\n        print(first, rest)",
     "match 3:\n    case {'a': v, **more}:\n        print(v, more)",
+    "with open(__file__) as file:\n    print(file, __name__)",
     "from m import *\nprint(anything)",
+    "import a.b.c\nprint(a)",
     "def f():\n    return later()\ndef later():\n    return 1",
+    "for i in range(3):\n    del i",
 )
 UNBOUND = {
     "print(missing)": ["missing"],
     "class A:\n    z = 1\n    def f(self):\n        return z": ["z"],
     "x = [i for i in range(3)]\nprint(i)": ["i"],
+    "def f():\n    inner = 1\nprint(inner)": ["inner"],
     "@decorator\ndef f(x: Annotation = default): ...": ["Annotation", "decorator", "default"],
     "ray.get(1)": ["ray"],
 }
@@ -148,13 +156,20 @@ def test_names_that_are_bound_and_that_are_not() -> None:
         assert unknown(text) == UNBOUND.get(text, []), text
 
 
-def test_a_name_leads_to_its_import_unless_something_nearer_binds_it() -> None:
-    assert leads("import ray\nray.get(1)", "ray") == [("ray", None)]
-    assert leads("from ray import get as fetch\nfetch(1)", "fetch") == [("ray", "get")]
-    assert leads("import ray\ndef f(ray):\n    return ray.get(1)", "ray") == []
-    assert leads("def f():\n    import ray\n    return lambda: ray.get(1)", "ray") == [("ray", None)]
-    either = "try:\n    from a import x\nexcept ImportError:\n    from b import x\nprint(x)"
-    assert leads(either, "x") == [("a", "x"), ("b", "x")]
+def test_names_in_annotations_are_used_and_what_cannot_be_compiled_has_none() -> None:
+    later = "from __future__ import annotations\n"
+    assert unknown(f"{later}def f(x: Gone) -> Away: ...") == ["Away", "Gone"]
+    assert unknown("def f():\n    print(x)\n    global x\n") == unknown("def f(:") == []
+    assert analyse("print(gone)\ngone()").find_unbound() == {"gone": 1}
+
+
+def test_a_name_leads_to_its_imports_unless_something_else_binds_it() -> None:
+    assert leads("import a.b\na.b.c()") == [("a", ["b", "c"]), ("a", ["b"])]
+    assert leads("import a.b as m\ndef f():\n    return m.c") == [("a.b", ["c"])]
+    assert leads("from a import b\nb.c.d") == [("a.b", ["c", "d"]), ("a.b", ["c"])]
+    assert leads("import a\ndef f(a):\n    return a.b") == []
+    either = "try:\n    import a as x\nexcept ImportError:\n    import b as x\nx.c"
+    assert leads(either) == [("a", ["c"]), ("b", ["c"])]
 
 
 def test_relative_imports_become_absolute() -> None:

@@ -92,7 +92,7 @@ def find_broken_owner_code(
 
 
 def _analyse(path: str, text: str) -> Analysis:
-    return Analysis(readers.parse_python_or_nothing(text), name_module(path), is_package=is_package(path))
+    return Analysis(text, name_module(path), is_package=is_package(path))
 
 
 def _decode(data: bytes) -> str:

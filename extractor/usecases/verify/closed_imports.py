@@ -1,15 +1,18 @@
 """Check that imports resolve and work, and that no name leads to Ray."""
 
 import ast
+import contextlib
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from packaging.requirements import InvalidRequirement, Requirement
+
 from extractor import __version__
 from extractor.pipeline.source import Source
 from extractor.project import lock
-from extractor.usecases.verify import interpreter, requirements
+from extractor.usecases.verify import interpreter
 from extractor.usecases.verify import project_files as subjects
 from extractor.usecases.verify.name_analysis import Analysis, ModuleNames
 from extractor.usecases.verify.project_files import ProjectFiles, PythonFile
@@ -23,6 +26,18 @@ from extractor.values.tree import FileKind, Tree
 FORBIDDEN = ("verl", "ray")
 NOT_REQUIRED = "which pyproject.toml does not require"
 TIMEOUT = 600.0
+# Distributions whose import name is not their own with "-" as "_".
+_IMPORT_NAMES = {
+    "antlr4-python3-runtime": "antlr4",
+    "hydra-core": "hydra",
+    "opencv-python": "cv2",
+    "pillow": "PIL",
+    "protobuf": "google",
+    "python-dateutil": "dateutil",
+    "pyyaml": "yaml",
+    "pyzmq": "zmq",
+    "scikit-learn": "sklearn",
+}
 
 
 def check_imports(subject: ProjectFiles, source: Source | None) -> Check:
@@ -68,14 +83,12 @@ def check_ray_free(subject: ProjectFiles) -> Check:
 
 
 def _find_ray_uses(file: PythonFile) -> Iterator[str]:
-    analysis = Analysis(file.tree, file.module, is_package=file.is_package)
+    analysis = Analysis(file.text, file.module, is_package=file.is_package)
     for item in analysis.imports:
         if _take_top(item.module) == "ray":
             yield f"{file.path}:{item.line}: imports {item.module}"
-    for use in analysis.uses():
-        leads = any(_take_top(item.module) == "ray" for item in use.imports)
-        if leads or (use.chain[0] == "ray" and not use.bound):
-            yield f"{file.path}:{use.line}: uses {'.'.join(use.chain)}"
+    if "ray" in (unbound := analysis.find_unbound()):
+        yield f"{file.path}:{unbound['ray']}: uses ray"
     for node in ast.walk(file.tree):
         if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             function = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
@@ -90,12 +103,11 @@ def _take_top(module: str) -> str:
 
 def _find_unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
     """Return undefined names, except those also undefined in upstream's file."""
-    found = {use.chain[0]: use.line for use in reversed(list(analysis.uses())) if not use.bound}
+    found = analysis.find_unbound()
     if found and source is not None and file.upstream_path in source.files:
-        tree = readers.parse_python(source.read(file.upstream_path))
-        for use in Analysis(tree, file.upstream, is_package=file.is_package).uses():
-            if not use.bound:
-                found.pop(use.chain[0], None)
+        theirs = Analysis(source.read(file.upstream_path), file.upstream, is_package=file.is_package)
+        for name in theirs.find_unbound():
+            found.pop(name, None)
     lines = sorted((line, name) for name, line in found.items())
     return [f"{file.path}:{line}: {name} is defined nowhere" for line, name in lines]
 
@@ -105,11 +117,11 @@ class _ImportChecker:
 
     def __init__(self, subject: ProjectFiles) -> None:
         self.analyses: Mapping[str, Analysis] = {
-            name: Analysis(file.tree, name, is_package=file.is_package) for name, file in subject.files.items()
+            name: Analysis(file.text, name, is_package=file.is_package) for name, file in subject.files.items()
         }
         self.tops = {_take_top(name) for name in subject.files} - {"tests"}
         self.names = ModuleNames(self.analyses, self.analyses.__getitem__)
-        self.required, self.extras, self.builds = requirements.read(subject.root)
+        self.required, self.extras, self.builds = read_requirements(subject.root)
 
     def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
         """Yield unresolved imports; add lazy, unrequired ones to `optional`."""
@@ -131,15 +143,11 @@ class _ImportChecker:
                     yield f"{where}: imports {top}, {NOT_REQUIRED}"
                 elif not item.top:
                     optional.add(top)
-        for use in analysis.uses():
-            for item in use.imports:
-                module = item.module if item.name is None else f"{item.module}.{item.name}"
-                is_module = item.name is None or module in self.analyses
-                inside = is_module and _take_top(item.module) in self.tops
-                if inside and (wrong := self._follow_chain(module, use.chain[1:])):
-                    yield f"{file.path}:{use.line}: {wrong}"
+        for module, chain, line in analysis.list_chains():
+            if module in self.analyses and (wrong := self._follow_chain(module, chain)):
+                yield f"{file.path}:{line}: {wrong}"
 
-    def _follow_chain(self, module: str, attributes: tuple[str, ...]) -> str | None:
+    def _follow_chain(self, module: str, attributes: list[str]) -> str | None:
         """Follow `module.a.b` as long as it goes through modules."""
         for attribute in attributes:
             if f"{module}.{attribute}" not in self.names.known:
@@ -152,9 +160,10 @@ class _ImportChecker:
 def check_importable(subject: ProjectFiles, python: str) -> Check:
     """Import all vendored modules without Ray, verl and undeclared packages."""
     modules = [file.module for file in subject.vendored]
-    required = requirements.read(subject.root)[0]
-    blocked = sorted(_list_imported(subject) - required - sys.stdlib_module_names - {"ray", "verl"})
-    job = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
+    required, named = read_requirements(subject.root)[0], _list_imported(subject)
+    blocked = sorted(named - required - sys.stdlib_module_names - {"ray", "verl"})
+    job: dict[str, object] = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
+    job["required"] = sorted(named & required)
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
             (result,) = interpreter.run_jobs(python, "imports", {"the imports": job}, Path(folder), TIMEOUT).values()
@@ -178,3 +187,33 @@ def _list_imported(subject: ProjectFiles) -> set[str]:
     modules = (item[0] for file in subject.vendored for item in list_imports(ast.walk(file.tree), file.path))
     found = {module.partition(".")[0] for module in modules}
     return {name for name in found if not any((subject.root / path).exists() for path in (name, f"{name}.py"))}
+
+
+# What `pyproject.toml` requires
+
+
+def read_requirements(project: Path) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
+    """Return import names of required, optional and build packages; none if `pyproject.toml` is damaged."""
+    try:
+        data = readers.parse_toml(readers.read_text(project / "pyproject.toml"))
+    except (OSError, readers.TOMLDecodeError):
+        data = {}
+    section, build = (
+        found if isinstance(found := data.get(name), dict) else {} for name in ("project", "build-system")
+    )
+    extras = section.get("optional-dependencies")
+    optional = [item for items in extras.values() for item in items] if isinstance(extras, dict) else []
+    return _read_names(section.get("dependencies")), _read_names(optional), _read_names(build.get("requires"))
+
+
+def _read_names(items: object) -> frozenset[str]:
+    found = set()
+    for item in items if isinstance(items, list) else ():
+        with contextlib.suppress(InvalidRequirement, TypeError):
+            found.add(name_import(Requirement(item).name))
+    return frozenset(found)
+
+
+def name_import(distribution: str) -> str:
+    """Return the top-level name that a distribution is imported by."""
+    return _IMPORT_NAMES.get(distribution.lower(), distribution.lower().replace("-", "_"))

@@ -1,6 +1,6 @@
 """Check the project's files against the lock, and the lock against a fresh generation."""
 
-from dataclasses import fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from extractor import __version__
@@ -82,11 +82,10 @@ def _check_emitted(lock: Lock, made: Lock) -> Check:
     lines = [f"{path}: only in vextract.lock" for path in old.keys() - new]
     lines += [f"{path}: only in the project as generated again" for path in new.keys() - old]
     for path in old.keys() & new:
-        facts = (
-            (item.name, getattr(old[path], item.name), getattr(new[path], item.name)) for item in fields(new[path])
-        )
         lines += [
-            f"{path}: {name} {one} in vextract.lock, {other} made anew" for name, one, other in facts if one != other
+            f"{path}: {name} {one} in vextract.lock, {other} made anew"
+            for name, other in asdict(new[path]).items()
+            if (one := asdict(old[path])[name]) != other
         ]
     if not lines:
         text = (

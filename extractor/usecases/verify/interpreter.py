@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +16,6 @@ from extractor.values.shell import quote_for_shell
 
 DRIVER = Path(__file__).parent / "driver"
 _NOT_PASSED_ON = ("VERL_", "PYTHON", "RAY_", "SLURM_", "RANK", "WORLD_SIZE", "LOCAL_RANK")
-
-
-@dataclass
-class Running:
-    """Holds a started driver job and the folder of its files."""
-
-    process: subprocess.Popen[bytes]
-    folder: Path
-
-    def tail(self, lines: int = 12) -> str:
-        """Return the end of what the job printed."""
-        text = (self.folder / "log.txt").read_text(encoding="utf-8", errors="replace")
-        return "\n".join(text.splitlines()[-lines:])
 
 
 def choose(project: Path, python: str | None) -> str:
@@ -100,44 +87,42 @@ def run_jobs(
     Raises:
         CheckFailed: one died, or took too long.
     """
-    running: dict[str, Running] = {}
+    with ThreadPoolExecutor() as pool:
+        results = pool.map(lambda name: _run_job(python, script, name, jobs[name], folder, timeout), jobs)
+        return dict(zip(jobs, results, strict=True))
+
+
+def _run_job(
+    python: str, script: str, name: str, job: Mapping[str, Any], folder: Path, timeout: float
+) -> dict[str, Any]:
+    scratch = Path(tempfile.mkdtemp(dir=folder)).resolve()
+    files = {kind: scratch / kind for kind in ("job.json", "result.json", "log.txt")}
+    files["job.json"].write_text(json.dumps({**job, "scratch": str(scratch)}), encoding="utf-8")
     try:
-        for name, job in jobs.items():
-            scratch = Path(tempfile.mkdtemp(dir=folder))
-            running[name] = _start(python, script, {**job, "scratch": str(scratch.resolve())}, scratch)
-        return {name: _finish(name, started, timeout) for name, started in running.items()}
-    finally:
-        for started in running.values():
-            started.process.kill()
-            started.process.wait()
-
-
-def _start(python: str, script: str, job: Mapping[str, Any], folder: Path) -> Running:
-    """Start a job of the driver with files in a folder."""
-    (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-    with (folder / "log.txt").open("wb") as output:
-        process = subprocess.Popen(
-            [python, str(DRIVER), script, str(folder / "job.json"), str(folder / "result.json")],
-            cwd=folder,
-            env=make_environment(folder),
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-        )
-    return Running(process, folder)
-
-
-def _finish(name: str, running: Running, timeout: float) -> dict[str, Any]:
-    try:
-        code = running.process.wait(timeout)
-        result = json.loads((running.folder / "result.json").read_text(encoding="utf-8"))
+        with files["log.txt"].open("wb") as output:
+            done = subprocess.run(
+                [python, str(DRIVER), script, str(files["job.json"]), str(files["result.json"])],
+                cwd=scratch,
+                env=make_environment(scratch),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                timeout=timeout,
+                check=False,
+            )
+        result: dict[str, Any] = json.loads(files["result.json"].read_text(encoding="utf-8"))
     except subprocess.TimeoutExpired:
-        raise CheckFailed(f"running {name} took longer than {timeout:.0f} s", hint=running.tail()) from None
+        problem = f"running {name} took longer than {timeout:.0f} s"
     except (OSError, ValueError):
-        message = f"running {name} ended with exit code {code} and without a result"
-        raise CheckFailed(message, hint=running.tail()) from None
-    assert isinstance(result, dict)
-    return result
+        problem = f"running {name} ended with exit code {done.returncode} and without a result"
+    else:
+        return result
+    raise CheckFailed(problem, hint=read_tail(files["log.txt"]))
+
+
+def read_tail(log: Path) -> str:
+    """Return the end of what a job printed."""
+    return "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-12:])
 
 
 def _select_passed_on() -> dict[str, str]:

@@ -1,24 +1,22 @@
-"""Resolve names and imports of files.
+"""Find imports and names of files.
 
-It shares no code with pipeline/rewrite/scopes.py on purpose, so that a bug there cannot hide itself.
+Python's own compiler says which names a file leaves unbound. It shares no code with pipeline/rewrite/scopes.py on
+purpose, so that a bug there cannot hide itself.
 """
-
-from __future__ import annotations
 
 import ast
 import builtins
+import symtable
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from types import ModuleType
 
 from extractor.values.modules import resolve_absolute
 
-_OF_MODULES = ("annotations", "builtins", "doc", "file", "loader", "name", "package", "path", "spec", "class")
 # What Python gives to every module.
-_ALWAYS_THERE = {*vars(ModuleType("")), "__file__", "__path__"}
-BUILTINS = frozenset(dir(builtins)) | {*(f"__{name}__" for name in _OF_MODULES), "WindowsError"}
-_Function = ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda
-_Comprehension = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+_ALWAYS_THERE = {*vars(ModuleType("")), "__annotations__", "__builtins__", "__file__", "__path__"}
+_KNOWN = {*dir(builtins), *_ALWAYS_THERE, "__class__", "WindowsError"}
+_LATER = "from __future__ import annotations"  # with which the compiler passes annotations over
 
 
 @dataclass(frozen=True)
@@ -30,189 +28,88 @@ class ImportedName:
         name: The imported name; None where the module itself is bound.
         line: Line of the statement.
         top: It runs, unguarded, when the file is imported.
+        target: The name that it binds, and the module that this may be.
     """
 
     module: str
     name: str | None
     line: int
     top: bool
+    target: tuple[str, str] = ("", "")
 
 
-@dataclass(frozen=True)
-class ImportedUse:
-    """A use of a name, with the attributes that follow it.
-
-    Attributes:
-        chain: The name and its attributes ("verl_F", "masked_mean").
-        imports: The imports that may have bound it; empty where it is bound otherwise.
-        bound: False where nothing binds the name, not even Python itself.
-        line: Where.
-    """
-
-    chain: tuple[str, ...]
-    imports: tuple[ImportedName, ...]
-    bound: bool
-    line: int
-
-
-@dataclass
-class _Scope:
-    node: ast.AST
-    parent: _Scope | None
-    names: dict[str, list[ImportedName | None]] = field(default_factory=dict)
-    outside: set[str] = field(default_factory=set)
-
-    def bind(self, name: str | None, what: ImportedName | None = None) -> None:
-        if name is not None:
-            self.names.setdefault(name, []).append(what)
-
-
-class Analysis(ast.NodeVisitor):
-    """The scopes of one file.
+class Analysis:
+    """The imports and names of one file; of one that cannot be compiled, none.
 
     Args:
+        text: Its text.
         module: Its dotted name, from which relative imports start.
         is_package: It is an `__init__.py`.
     """
 
-    def __init__(self, tree: ast.Module, module: str, *, is_package: bool = False) -> None:
-        self._module = module
-        self._is_package = is_package
-        self._root = self._scope = _Scope(tree, None)
-        self._guarded = False
-        self.imports: list[ImportedName] = []
-        self.stars: list[ImportedName] = []
-        self._uses: list[tuple[_Scope, tuple[str, ...], int]] = []
-        self._visit_all(tree.body)
+    def __init__(self, text: str, module: str, *, is_package: bool = False) -> None:
+        try:
+            tables = [symtable.symtable(text.replace(_LATER, ""), "", "exec")]
+        except (SyntaxError, ValueError):
+            text, tables = "", [symtable.symtable("", "", "exec")]
+        for table in tables:
+            tables += table.get_children()
+        self._top = tables[0].get_symbols()
+        self._inside = [symbol for table in tables[1:] for symbol in table.get_symbols()]
+        tree = ast.parse(text)
+        self._nodes = list(ast.walk(tree))
+        at_top = set(tree.body)
+        found = [
+            item
+            for node in self._nodes
+            if isinstance(node, (ast.Import, ast.ImportFrom))
+            for item in _list_imported(node, module, is_package, node in at_top)
+        ]
+        self.imports = sorted(found, key=lambda item: item.line)
+        self.stars = [item for item in self.imports if item.name == "*"]
+        bound = {symbol.get_name() for symbol in self._top if _is_bound(symbol) or symbol.is_imported()}
+        bound |= {symbol.get_name() for symbol in self._inside if symbol.is_declared_global()}
+        #: The names bound at the top of the module.
+        self.names = frozenset(bound)
 
-    @property
-    def names(self) -> frozenset[str]:
-        """Return the names bound at the top of the module."""
-        return frozenset(self._root.names)
+    def find_unbound(self) -> dict[str, int]:
+        """Map names that nothing binds, not even Python itself, to the first line that uses them."""
+        used = {symbol.get_name() for symbol in self._top if symbol.is_referenced()}
+        used |= {symbol.get_name() for symbol in self._inside if symbol.is_global()}
+        unbound = set() if self.stars else used - self.names - _KNOWN
+        nodes = [node for node in self._nodes if isinstance(node, ast.Name) and node.id in unbound]
+        return {node.id: node.lineno for node in sorted(nodes, key=lambda node: -node.lineno)}
 
-    def uses(self) -> Iterator[ImportedUse]:
-        """Yield every use of a name."""
-        for scope, chain, line in self._uses:
-            bindings = self._lookup(scope, chain[0])
-            if bindings is None:
-                yield ImportedUse(chain, (), chain[0] in BUILTINS or bool(self.stars), line)
-            else:
-                yield ImportedUse(chain, tuple(item for item in bindings if item is not None), True, line)
+    def list_chains(self) -> Iterator[tuple[str, list[str], int]]:
+        """Yield what may be a module, attributes read from it, and the line, where only imports bind the name."""
+        others = {symbol.get_name() for symbol in (*self._top, *self._inside) if _is_bound(symbol)}
+        for node in self._nodes:
+            chain: list[str] = []
+            start = node
+            while isinstance(start, ast.Attribute):
+                chain.insert(0, start.attr)
+                start = start.value
+            if chain and isinstance(start, ast.Name) and start.id not in others:
+                modules = {item.target[1] for item in self.imports if item.target[0] == start.id}
+                yield from ((module, chain, start.lineno) for module in sorted(modules))
 
-    def _lookup(self, scope: _Scope, name: str) -> list[ImportedName | None] | None:
-        current: _Scope | None = scope
-        while current is not None:
-            hidden = isinstance(current.node, ast.ClassDef) and current is not scope
-            if name in current.outside:
-                return self._root.names.get(name) or (self._lookup(current.parent, name) if current.parent else None)
-            if name in current.names and not hidden:
-                return current.names[name]
-            current = current.parent
-        return None
 
-    def _visit_all(
-        self, nodes: Iterable[ast.AST | None], scope: _Scope | None = None, *, guarded: bool = False
-    ) -> None:
-        before = self._scope, self._guarded
-        self._scope, self._guarded = scope or self._scope, guarded or self._guarded
-        for node in nodes:
-            if node is not None:
-                self.visit(node)
-        self._scope, self._guarded = before
+def _is_bound(symbol: symtable.Symbol) -> bool:
+    """Tell whether something else than an import binds a name."""
+    return symbol.is_assigned() or symbol.is_parameter() or symbol.is_namespace()
 
-    def generic_visit(self, node: ast.AST) -> None:
-        """Visit what a statement or expression holds; some bind a name."""
-        if isinstance(node, ast.ExceptHandler | ast.MatchAs | ast.MatchStar):
-            self._scope.bind(node.name)
-        elif isinstance(node, ast.MatchMapping):
-            self._scope.bind(node.rest)
-        if isinstance(node, _Comprehension):
-            self._comprehension(node)
+
+def _list_imported(
+    node: ast.Import | ast.ImportFrom, module: str, is_package: bool, top: bool
+) -> Iterator[ImportedName]:
+    for alias in node.names:
+        if isinstance(node, ast.Import):
+            target = (alias.asname, alias.name) if alias.asname else (alias.name.partition(".")[0],) * 2
+            yield ImportedName(alias.name, None, node.lineno, top, target)
         else:
-            self._visit_all(ast.iter_child_nodes(node), guarded=isinstance(node, ast.Try | ast.If))
-
-    def visit_Import(self, node: ast.Import) -> None:
-        """Bind modules."""
-        top = self._scope is self._root and not self._guarded
-        for alias in node.names:
-            first = alias.name.partition(".")[0]
-            self.imports.append(ImportedName(alias.name, None, node.lineno, top))
-            module = alias.name if alias.asname else first
-            self._scope.bind(alias.asname or first, ImportedName(module, None, node.lineno, top))
-
-    def visit_ImportFrom(self, node: ast.ImportFrom) -> None:
-        """Bind names of a module."""
-        module = resolve_absolute(node, self._module, is_package=self._is_package)
-        top = self._scope is self._root and not self._guarded
-        for alias in node.names:
-            found = ImportedName(module, alias.name, node.lineno, top)
-            self.imports.append(found)
-            if alias.name == "*":
-                self.stars.append(found)
-            else:
-                self._scope.bind(alias.asname or alias.name, found)
-
-    def visit_ClassDef(self, node: ast.ClassDef) -> None:
-        """Visit the body in a new scope, the rest outside it."""
-        self._scope.bind(node.name)
-        self._visit_all([*node.decorator_list, *node.bases, *node.keywords])
-        self._visit_all(node.body, _Scope(node, self._scope), guarded=True)
-
-    def visit_FunctionDef(self, node: _Function) -> None:
-        """Visit the body in a new scope; defaults, annotations, decorators outside."""
-        inner, given = _Scope(node, self._scope), node.args
-        parameters = [*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg]
-        self._visit_all([*given.defaults, *given.kw_defaults])
-        for parameter in parameters:
-            if parameter is not None:
-                inner.bind(parameter.arg)
-                self._visit_all([parameter.annotation])
-        if isinstance(node, ast.Lambda):
-            self._visit_all([node.body], inner, guarded=True)
-        else:
-            self._scope.bind(node.name)
-            self._visit_all([*node.decorator_list, node.returns])
-            self._visit_all(node.body, inner, guarded=True)
-
-    visit_AsyncFunctionDef = visit_Lambda = visit_FunctionDef
-
-    def _comprehension(self, node: _Comprehension) -> None:
-        inner = _Scope(node, self._scope)
-        for number, generator in enumerate(node.generators):
-            # The first iterable is evaluated outside.
-            self._visit_all([generator.iter], inner if number else None)
-            self._visit_all([generator.target, *generator.ifs], inner)
-        self._visit_all([node.key, node.value] if isinstance(node, ast.DictComp) else [node.elt], inner)
-
-    def visit_NamedExpr(self, node: ast.NamedExpr) -> None:
-        """Bind in the scope around comprehensions."""
-        target = self._scope
-        while isinstance(target.node, _Comprehension) and target.parent is not None:
-            target = target.parent
-        target.bind(node.target.id)
-        self.visit(node.value)
-
-    def visit_Global(self, node: ast.Global) -> None:
-        """Take names from the top of the module."""
-        self._scope.outside.update(node.names)
-        for name in node.names:
-            self._root.names.setdefault(name, [])
-
-    def visit_Attribute(self, node: ast.Name | ast.Attribute) -> None:
-        """Note a use with its attributes, or a binding."""
-        chain: list[str] = []
-        current: ast.AST = node
-        while isinstance(current, ast.Attribute):
-            chain.append(current.attr)
-            current = current.value
-        if not isinstance(current, ast.Name):
-            self.visit(current)
-        elif isinstance(current.ctx, ast.Load):
-            self._uses.append((self._scope, (current.id, *reversed(chain)), node.lineno))
-        elif isinstance(current.ctx, ast.Store):
-            self._scope.bind(current.id)
-
-    visit_Name = visit_Attribute
+            source = resolve_absolute(node, module, is_package=is_package)
+            target = (alias.asname or alias.name, f"{source}.{alias.name}")
+            yield ImportedName(source, alias.name, node.lineno, top, target)
 
 
 class ModuleNames:

@@ -160,6 +160,8 @@ def compare(
 def _compare_case(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[ParityVerdict, str]:
     if "absent" in ours:
         return ParityVerdict.ABSENT, ours["absent"]
+    if theirs is not None and "absent" in theirs and "error" in ours:
+        return ParityVerdict.ABSENT, theirs["absent"]
     if theirs is None or "absent" in theirs:
         return ParityVerdict.OURS_ONLY, "the project has it, upstream does not"
     if "error" in ours:

@@ -3,6 +3,7 @@
 A node is a list that starts with its kind:
     ["v", value]                       None, a bool, a number or a string
     ["t", dtype, [shape], [values]]    a tensor or an array, its elements in C order; "with a graph" if it learns
+    ["r", text]                        a large one, by its digest
     ["s", kind, [nodes]]               a sequence: "list", "tuple", "set" (sorted) or "array" (of objects)
     ["d", [[key, node], ...]]          a mapping in its own order, or an object's fields
     ["r", text]                        anything else, by its type and text
@@ -12,12 +13,15 @@ import dataclasses
 import re
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
 import torch
 
 Node = list[Any]
+_LARGE = 4000
+_STEPS = 21  # of a schedule
 
 
 def encode(value: Any) -> Node:
@@ -29,8 +33,12 @@ def encode(value: Any) -> Node:
             return _encode_sequence("nested", value.unbind())
         if value.is_meta:
             return ["r", f"{value.dtype}{list(value.shape)} without values"]
+        value = getattr(value, "full_tensor", lambda: value)()
         kind = f"{value.dtype}{' with a graph' * value.requires_grad}"
-        return ["t", kind, list(value.shape), value.detach().cpu().flatten().tolist()]
+        values = value.detach().cpu().contiguous().flatten()
+        if len(values) > _LARGE:
+            return ["r", f"{kind}{list(value.shape)}, sha256 {sha256(values.view(torch.uint8).numpy()).hexdigest()}"]
+        return ["t", kind, list(value.shape), values.tolist()]
     if isinstance(value, (np.generic, np.ndarray)):
         array = np.asarray(value)
         if array.dtype == object:
@@ -61,9 +69,33 @@ def _encode_container(value: Any, name: str) -> Node:
         fields = {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
         fields.pop("_target_", None)  # a name of the class, which each side has otherwise
         return encode({"class": name, **fields})
-    if name == "Metric":
-        return encode([value.aggregation, value.values])
+    if has_state(value) or isinstance(value, (torch.amp.GradScaler, torch.optim.lr_scheduler.LambdaLR)):
+        return _encode_state(value, name)
     return ["r", f"{name} {_strip_addresses(str(value))}"]
+
+
+def has_state(value: Any) -> bool:
+    """Tell whether a call may leave something in an object: in a model, an optimizer, or an object of verl's."""
+    home = type(value).__module__
+    known = (torch.nn.Module, torch.optim.Optimizer)
+    return isinstance(value, known) or home.startswith("verl.") or ".vendored." in home
+
+
+def _encode_state(value: Any, name: str) -> Node:
+    if isinstance(value, torch.nn.Module):
+        gradients = {key: weight.grad for key, weight in value.named_parameters()}
+        return encode({"training": value.training, "weights": dict(value.named_parameters()), "gradients": gradients})
+    if isinstance(value, (torch.optim.Optimizer, torch.amp.GradScaler)):
+        return encode([name, value.state_dict()])
+    if isinstance(value, torch.optim.lr_scheduler.LambdaLR):
+        return encode([[rate(step) for step in range(_STEPS)] for rate in value.lr_lambdas])
+    return encode({"class": name, **{key: _encode_field(field) for key, field in vars(value).items()}})
+
+
+def _encode_field(value: Any) -> Any:
+    """Return an object's field, or the type of one that may name the side that it is of."""
+    kinds = (bool, int, float, list, Enum, torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.amp.GradScaler)
+    return value if value is None or isinstance(value, kinds) else type(value).__name__
 
 
 def _encode_sequence(kind: str, items: Iterable[Any]) -> Node:

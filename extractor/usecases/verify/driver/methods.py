@@ -13,10 +13,10 @@ import numpy as np
 import torch
 from omegaconf import OmegaConf
 
-from .cases import compute
-from .pool import make_step
+from .calling import compute
+from .inputs import make_step
 from .run import Job, run_case
-from .sides import NotVendored, Side, UpstreamSide, VendoredSide
+from .sides import NotVendored, Side
 
 _EACH = 4  # answers to a prompt
 
@@ -30,7 +30,7 @@ def run_methods(job: Job) -> dict[str, Any]:
     os.chdir(job["scratch"])
     root, scratch = Path(job["root"]), Path(job["scratch"])
     is_fork = job["side"] == "fork"
-    side: Side = UpstreamSide(root, scratch) if is_fork else VendoredSide(root, job["modules"], scratch)
+    side = Side(root, scratch, None if is_fork else job["modules"])
     sys.path[1:1] = job["roots"]
     if is_fork:
         config = OmegaConf.create(job["config"])
@@ -65,7 +65,7 @@ def _compute_advantages(side: Side, method: dict[str, Any], config: Any, package
     now = SimpleNamespace(
         batch=batch, config=config, step=3, total_steps=10, tokenizer=None, column=_choose_column(batch)
     )
-    if side.upstream:
+    if side.is_upstream:
         given = eval(f"dict({', '.join(method['arguments'])})", {"now": now})  # by this package alone
         found = side.get(method["symbol"])
         result = found(batch, **given) if method["is_branch"] else found(**given)
@@ -103,7 +103,7 @@ def _compute_loss(side: Side, method: dict[str, Any], config: Any, package: str,
     }
     batch = _make_batch(side, method, values)
     of_pass = {**batch.batch, **batch.non_tensor_batch, "entropy": batch.batch["entropys"]}
-    if side.upstream or not method["is_hook"]:
+    if side.is_upstream or not method["is_hook"]:
         own, arguments = side.get(method["symbol"]), f"dict({', '.join(method['arguments'])})"
 
         def function(**named: Any) -> Any:
@@ -137,8 +137,8 @@ def _make_actor_config(side: Side, section: Any, loss: str) -> Any:
 
 def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
     """Return the batch of a step, with the columns that a method reads."""
-    batch = make_step(side, groups="in order", global_steps=3)
-    batch.pop(["reward_baselines", "sum_pi_squared"])  # which only some methods take
+    # What only some methods take is left out.
+    batch = make_step(side, groups="in order", global_steps=3, without=["reward_baselines", "sum_pi_squared"])
     rows, mask = len(batch), batch.batch["response_mask"].float()
     shape = mask.shape if values != "rows" else (rows,)
     nothing = torch.zeros_like(batch.batch["prompts"])

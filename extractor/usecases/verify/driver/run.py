@@ -11,11 +11,11 @@ from collections.abc import Container, Iterable, Iterator
 from pathlib import Path
 from types import FrameType
 from typing import Any
+from unittest import mock
 
-from .sides import NotVendored, Side, UpstreamSide, VendoredSide, block, is_absent
+from .sides import NotVendored, Side, block, is_absent
 
 Job = dict[str, Any]
-CASES = ("algorithms", "losses", "batches", "configs", "dataset", "rewards", "models", "padding", "engine")
 # What is slow to import, and is there before lines are traced.
 HEAVY = (
     *("transformers.models.qwen2.modeling_qwen2", "datasets", "tensordict", "torch.distributed.fsdp"),
@@ -23,14 +23,14 @@ HEAVY = (
 )
 
 
-def main(script: str, job_path: Path, result_path: Path) -> None:
+def main(script: str, job_path: str, result_path: str) -> None:
     """Run a job ("imports", "parity", "methods") and write its result."""
-    job = json.loads(job_path.read_text(encoding="utf-8"))
+    job = json.loads(Path(job_path).read_text(encoding="utf-8"))
     if script == "methods":
         result = importlib.import_module(f"{__package__}.methods").run_methods(job)
     else:
         result = {"imports": run_imports, "parity": run_parity}[script](job)
-    result_path.write_text(json.dumps(result), encoding="utf-8")
+    Path(result_path).write_text(json.dumps(result), encoding="utf-8")
     # Worker threads and process groups of upstream's must not keep this process alive.
     sys.stdout.flush()
     sys.stderr.flush()
@@ -46,13 +46,7 @@ def run_parity(job: Job) -> dict[str, Any]:
     The job has side, root, modules, declared, dropped, trace and scratch.
     """
     families = load_cases(job)
-    scratch, root = Path(job["scratch"]), Path(job["root"])
-    side: Side
-    if job["side"] == "upstream":
-        side = UpstreamSide(root, scratch)
-    else:
-        side = VendoredSide(root, job["modules"], scratch, job["dropped"])
-    trace = LineTrace(job["trace"])
+    side, trace = open_side(job), LineTrace(job["trace"])
     trace.start()
     results: dict[str, dict[str, Any]] = {}
     for family in families:
@@ -61,40 +55,32 @@ def run_parity(job: Job) -> dict[str, Any]:
                 raise RuntimeError(f"two cases are called {name}")
             results |= result
     trace.stop()
-    return {
-        "results": results,
-        "lines": {file: sorted(lines) for file, lines in trace.lines.items()},
-        "stubbed": sorted(side.stubber.names) if isinstance(side, UpstreamSide) else [],
-    }
+    lines = {file: sorted(lines) for file, lines in trace.lines.items()}
+    return {"results": results, "lines": lines, "stubbed": sorted(side.stubbed)}
+
+
+def open_side(job: Job) -> Side:
+    """Return the side that a job names."""
+    modules = None if job["side"] == "upstream" else job["modules"]
+    return Side(Path(job["root"]), Path(job["scratch"]), modules, job["dropped"])
 
 
 def load_cases(job: Job) -> list[Any]:
-    """Make torch deterministic and return the families of cases."""
+    """Make torch deterministic, import what is slow, and return the families of cases."""
     import torch
 
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True, warn_only=True)
     os.chdir(job["scratch"])
-    preload()
-    for name in CASES:
-        importlib.import_module(f"{__package__}.cases_{name}")
-    from . import cases, cases_calls, cases_declared
-
-    cases_calls.register()
-    cases_declared.register(job["declared"])
-    return cases.FAMILIES
-
-
-def preload() -> None:
-    """Import slow modules and add missing memory functions to torch.cpu."""
-    import torch
-
     for name in HEAVY:
         with contextlib.suppress(ImportError):
             importlib.import_module(name)
     for name, value in (("memory_allocated", 0), ("memory_reserved", 0), ("mem_get_info", (0, 0))):
         if not hasattr(torch.cpu, name):
             setattr(torch.cpu, name, lambda *args, value=value: value)
+    from .declared import list_families
+    from .table import read_table
+
+    return [*read_table(), *list_families(job["declared"])]
 
 
 def iterate_family(
@@ -115,7 +101,7 @@ def iterate_family(
 
 
 def run_case(case: Any) -> dict[str, Any]:
-    """Return what a case returned or raised."""
+    """Return what a case returned or raised, and the state of the process that it left."""
     import numpy as np
     import torch
 
@@ -124,8 +110,15 @@ def run_case(case: Any) -> dict[str, Any]:
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)
+    torch.use_deterministic_algorithms(True, warn_only=True)
+    before = dict(os.environ)
     try:
-        return {"value": encode(case())}
+        with mock.patch.dict(os.environ):
+            value = encode(case())
+            environment = {name: value for name, value in sorted(os.environ.items()) if before.get(name) != value}
+        flags = torch.are_deterministic_algorithms_enabled(), torch.backends.cudnn.deterministic
+        drawn = [random.random(), float(np.random.rand()), float(torch.rand(()))]
+        return {"value": value, "left": encode([environment, flags, drawn])}
     except Exception as error:
         return {"absent": str(error).splitlines()[0]} if is_absent(error) else _describe_failure(error)
 
@@ -167,9 +160,13 @@ class LineTrace:
 
 
 def run_imports(job: Job) -> dict[str, Any]:
-    """Import modules without Ray, verl or blocked packages: {root, modules, blocked}."""
+    """Import modules without Ray, verl or blocked packages: {root, modules, required, blocked}."""
     root = Path(job["root"])
-    block([*job["blocked"], "ray", "verl"])
+    for name in job["required"]:
+        with contextlib.suppress(Exception):
+            importlib.import_module(name)
+    # What a requirement needs itself is there.
+    block(name for name in (*job["blocked"], "ray", "verl") if name not in sys.modules)
     sys.path.insert(0, str(root))
     errors: dict[str, str] = {}
     missing = set()

@@ -92,21 +92,50 @@ def is_absent(error: Exception) -> bool:
 
 
 class Side:
-    """Access to upstream's names.
+    """Gives access to upstream's names, in upstream's own code or in a project.
 
-    Attributes:
-        is_upstream: True for upstream's own code.
+    Args:
+        root: The directory to import from.
         scratch: A directory for files.
+        modules: Upstream's name of each vendored module -> its name in the project, where neither Ray nor verl can be
+            imported; None: upstream's own code, with stand-ins for Ray and missing packages.
+        dropped: Methods that a project's classes were made without, "Class.method".
     """
 
-    is_upstream: bool
+    def __init__(
+        self, root: Path, scratch: Path, modules: Mapping[str, str] | None = None, dropped: Iterable[str] = ()
+    ) -> None:
+        self.scratch, self.modules, self.is_upstream = scratch, modules, modules is None
+        self.stubber = Stubber([])
+        if modules is None:
+            self.stubber = prepare_upstream(root)
+            self._set_platform()
+        else:
+            _without.update(dropped)
+            block(["ray", "verl"])
+            sys.path.insert(0, str(root))
 
-    def __init__(self, scratch: Path) -> None:
-        self.scratch = scratch
+    @property
+    def stubbed(self) -> set[str]:
+        """Return the packages that have stand-ins."""
+        return self.stubber.names
 
     def module(self, name: str) -> ModuleType:
-        """Return the module that upstream calls `name`."""
-        raise NotImplementedError
+        """Return the module that upstream calls `name`.
+
+        Raises:
+            NotVendored: there is none.
+        """
+        if self.modules is not None:
+            if name not in self.modules:
+                raise NotVendored(name)
+            return importlib.import_module(self.modules[name])
+        try:
+            return import_upstream(name, self.stubber)
+        except ModuleNotFoundError as error:
+            if error.name is None or error.name.partition(".")[0] != "verl":
+                raise
+            raise NotVendored(f"{error.name} does not exist in this release") from None
 
     def get(self, symbol: str) -> Any:
         """Return the object that upstream calls `symbol` ("verl.protocol:DataProto.select")."""
@@ -116,78 +145,24 @@ class Side:
         if found is None or ".shims." in f"{getattr(found, '__module__', '')}.":
             raise NotVendored(symbol)
         for method in methods:
+            if self.is_upstream and not hasattr(found, method):
+                raise NotVendored(f"{symbol} does not exist in this release")
             found = getattr(found, method)
         return found
 
+    def _set_platform(self) -> None:
+        """Make upstream see only a CPU; 0.9.0 and later assume CUDA."""
+        import torch
 
-class UpstreamSide(Side):
-    """Loads upstream's code, with stand-ins for Ray and missing packages."""
-
-    upstream = True
-
-    def __init__(self, root: Path, scratch: Path) -> None:
-        super().__init__(scratch)
-        self.stubber = prepare_upstream(root)
-        set_platform(self)
-
-    def module(self, name: str) -> ModuleType:
-        """Import the module, with stand-ins for missing third-party packages."""
         try:
-            return import_upstream(name, self.stubber)
-        except ModuleNotFoundError as error:
-            if error.name is None or error.name.partition(".")[0] != "verl":
-                raise
-            raise NotVendored(f"{error.name} does not exist in this release") from None
-
-
-def set_platform(side: Side) -> None:
-    """Make upstream see only a CPU; 0.9.0 and later assume CUDA."""
-    import torch
-
-    if torch.cuda.is_available():
-        return
-    try:
-        manager = side.module("verl.plugin.platform.platform_manager")
-    except NotVendored:
-        return
-
-    class Processor(manager.PlatformBase):  # type: ignore[name-defined]
-        device_name = vendor_name = "cpu"
-        device_module = torch.cpu
-
-        def current_device(self) -> str:
-            return "cpu"
-
-        def is_available(self) -> bool:
-            return True
-
-    Processor.__abstractmethods__ = frozenset()
-    manager.set_platform(Processor())
-
-
-class VendoredSide(Side):
-    """A project, where neither Ray nor verl can be imported.
-
-    Args:
-        modules: Upstream's name of each vendored module -> its name there.
-        scratch: As for every side.
-        dropped: Methods that its classes were made without, "Class.method".
-    """
-
-    upstream = False
-
-    def __init__(self, root: Path, modules: Mapping[str, str], scratch: Path, dropped: Iterable[str] = ()) -> None:
-        super().__init__(scratch)
-        _without.update(dropped)
-        self.modules = modules
-        block(["ray", "verl"])
-        sys.path.insert(0, str(root))
-
-    def module(self, name: str) -> ModuleType:
-        """Import the vendored counterpart."""
-        if name not in self.modules:
-            raise NotVendored(name)
-        return importlib.import_module(self.modules[name])
+            manager = self.module("verl.plugin.platform.platform_manager")
+        except NotVendored:
+            return
+        facts = {"device_name": "cpu", "vendor_name": "cpu", "device_module": torch.cpu}
+        ways = {"current_device": lambda self: "cpu", "is_available": lambda self: True}
+        cls: Any = type("Processor", (manager.PlatformBase,), {**facts, **ways})
+        cls.__abstractmethods__ = frozenset()
+        manager.set_platform(cls())
 
 
 def prepare_upstream(root: Path) -> Stubber:

@@ -1,19 +1,16 @@
-"""Cases of unpadded batches, and of losses and distillation over them."""
+"""What cases do with losses and distillation over batches without padding, and the configurations of losses."""
 
-from collections.abc import Callable
-from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 
 from . import inputs
-from .cases import CaseMaker, Cases, capture_outcome, family
-from .cases_losses import make_losses_config
-from .inputs import BATCH, PROMPT, SETTINGS
-from .pool import make_step
+from .calling import capture_outcome
+from .inputs import BATCH, CORE, PROMPT, SETTINGS, find_estimators, make_actor_config, make_step
 from .sides import Side
 
+ENGINE_CONFIG = "verl.workers.config.engine:FSDPEngineConfig"
 LOSSES = "verl.workers.utils.losses"
 PADDING = "verl.workers.utils.padding"
 TENSORS = "verl.utils.tensordict_utils"
@@ -23,13 +20,45 @@ VOCABULARY, TOPK = 30, 5
 NOTED = {"dp_size": 2, "batch_num_tokens": 61, "global_batch_size": 17}
 
 
-def make_unpadded(side: Side, *, by_topk: bool | None = None, **settings: Any) -> Any:
+def make_losing_config(
+    side: Side, form: str = "mapping", *, known: dict[str, Any] | None = None, correction: Any = None, **settings: Any
+) -> Any:
+    """Return the actor's settings as a policy loss takes them.
+
+    Args:
+        form: "mapping" or "dataclass".
+        known: What a process knows of the batch that its rows are a part of, in releases that ask for it.
+        correction: How rollouts are corrected; only a mapping has it.
+        settings: Others of the actor's; "losing" are the loss's.
+    """
+    if form == "mapping":
+        settings["losing"] = {
+            "rollout_correction": {**SETTINGS["rollout_correction"], **(correction or {})},
+            **settings.get("losing", {}),
+        }
+        settings["global_batch_info"] = {}
+    made = make_actor_config(side, form, **settings)
+    if hasattr(made, "global_batch_info"):
+        made.global_batch_info.update(known or {})
+    return made
+
+
+def make_unpadded(
+    side: Side,
+    *,
+    by_topk: bool | None = None,
+    step: dict[str, Any] | None = None,
+    prompts: bool = True,
+    **settings: Any,
+) -> Any:
     """Return a step's batch without padding, with settings that are not None.
 
     Args:
+        step: How the batch is made.
+        prompts: Each row has a prompt.
         by_topk: It has a teacher's log-probabilities, of the most likely tokens or of the next one.
     """
-    data = make_step(side)
+    data = make_step(side, **(step or {}))
     data.non_tensor_batch.clear()
     temperature = settings.pop("temperature", 0.9)
     data.meta_info = {} if isinstance(temperature, list) else {"temperature": temperature}
@@ -51,44 +80,24 @@ def make_unpadded(side: Side, *, by_topk: bool | None = None, **settings: Any) -
     }
     known = {key: value for key, value in settings.items() if value is not None}
     side.get(f"{TENSORS}:assign_non_tensor")(batch, **known)
+    if not prompts:
+        batch["attention_mask"][0, :PROMPT] = 0
     return batch
 
 
-@family("padding", PADDING)
-def padding(call: CaseMaker) -> Cases:
-    """Take rows without their padding, and back."""
-    side, back = call.side, "no_padding_2_padding"
-
-    def padded_again(change: Callable[[Any], Any], *, prompts: bool = True) -> Any:
-        batch = make_unpadded(side)
-        if not prompts:
-            batch["attention_mask"][0, :PROMPT] = 0
-        return call.get(back)(change(batch["input_ids"]), batch)
-
-    def nested(name: str) -> Any:
-        batch = make_unpadded(side)
-        ids, function = batch["input_ids"], call.get(name)
-        if name == "build_attention_mask_from_nested":
-            return function(ids)
-        mask = torch.nested.as_nested_tensor([row[row.bool()] for row in batch["response_mask"]], layout=torch.jagged)
-        return function(ids if name == "response_from_nested" else batch["advantages"], mask)
-
-    yield "left_right_2_no_padding", call(make_unpadded, side)
-    yield f"{back}/flat", call(padded_again, lambda values: values.values())
-    yield f"{back}/short", call(padded_again, lambda values: values.values()[:-1])
-    yield f"{back}/no prompt", call(padded_again, lambda values: values, prompts=False)
-    for name in ("response_from_nested", "response_to_nested", "build_attention_mask_from_nested"):
-        if hasattr(side.module(PADDING), name):
-            yield name, call(nested, name)
+def make_nested_mask(side: Side) -> Any:
+    """Return the response mask, without padding."""
+    rows = [row[row.bool()] for row in make_unpadded(side)["response_mask"]]
+    return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
-@family("losses", LOSSES)
-def losses(call: CaseMaker) -> Cases:
-    """Yield cases of the actor's loss by known batch sizes."""
-    yield from call.each("", _call_loss, SETTINGS["known_batches"], call.side)
+def make_losses_config(side: Side, **changes: Any) -> Any:
+    """Return the actor's section as upstream's dataclass."""
+    return make_actor_config(side, fsdp_config=side.get(ENGINE_CONFIG)(strategy="fsdp2"), **changes)
 
 
-def _call_loss(side: Side, known: dict[str, Any] | None = None, **changes: Any) -> Any:
+def lose_unpadded(side: Side, known: dict[str, Any] | None = None, **changes: Any) -> Any:
+    """Return the actor's loss and its gradients, by known sizes of the batch."""
     config, batch = make_losses_config(side, **changes), make_unpadded(side)
     nothing = {"dp_size": 1, "batch_num_tokens": None, "global_batch_size": None}
     side.get(f"{TENSORS}:assign_non_tensor")(batch, **{**nothing, **(known or {})})
@@ -101,15 +110,7 @@ def _call_loss(side: Side, known: dict[str, Any] | None = None, **changes: Any) 
     return loss, metrics, [leaf.grad for leaf in leaves]
 
 
-@family("distillation.losses", DISTILLATION)
-def distillation_losses(call: CaseMaker) -> Cases:
-    """Yield cases of every distillation loss, with rewards, clamped and chunked."""
-    names = sorted(call.side.module(DISTILLATION).DISTILLATION_LOSS_REGISTRY)
-    for name, (label, changes) in product(names, SETTINGS["distillations"].items()):
-        yield f"{name}/{label}", call(_learn, call.side, name, **changes)
-
-
-def _learn(side: Side, name: str, *, later: dict[str, Any] | None = None, **changes: Any) -> Any:
+def distill(side: Side, name: str, *, later: dict[str, Any] | None = None, **changes: Any) -> Any:
     """Return loss, metrics and gradient, or the exception raised."""
     losses = side.module(DISTILLATION)
     kind = side.get("verl.workers.config.distillation:DistillationLossConfig")
@@ -133,3 +134,15 @@ def _learn(side: Side, name: str, *, later: dict[str, Any] | None = None, **chan
     loss, metrics = losses.distillation_ppo_loss(config, distillation, output, batch)
     loss.backward()
     return loss, metrics, logits.grad
+
+
+MADE = {
+    "estimator": lambda side, name: find_estimators(side)[name],
+    "ids": lambda side, column="input_ids": make_unpadded(side)[column],
+    "nested_mask": make_nested_mask,
+    "losing_config": make_losing_config,
+    "padded": lambda side: make_step(side).to_tensordict(),
+    "policy_loss": lambda side, name: side.get(f"{CORE}:get_policy_loss_fn")(name),
+    "unpadded": make_unpadded,
+    "flat_ids": lambda side, count=None: make_unpadded(side)["input_ids"].values()[:count],
+}

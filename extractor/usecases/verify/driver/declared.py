@@ -1,6 +1,5 @@
-"""Cases of defaults and constants of everything that both sides declare."""
+"""Make a case of the defaults and constants of everything that both sides declare, by module."""
 
-import contextlib
 import dataclasses
 import functools
 import inspect
@@ -8,30 +7,35 @@ from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Any
 
-from .cases import CaseMaker, Cases, family
+from .calling import capture_outcome
+from .sides import Side
+from .table import CaseFamily, Cases
 
 # What computes a value only once there is an object.
 _NOT_A_VALUE = (property, functools.cached_property)
 _NUMBERS = (bool, int, float, str)
 
 
-def register(declared: Mapping[str, Sequence[str]]) -> None:
-    """Register a case family per module, for names like "Class.method"."""
-    for module, names in sorted(declared.items()):
-        family(f"declared.{module}", module)(functools.partial(_iterate_cases, names))
+def list_families(declared: Mapping[str, Sequence[str]]) -> list[CaseFamily]:
+    """Return a family per module, for names like "Class.method"."""
+    return [
+        CaseFamily(f"declared.{module}", module, functools.partial(_iterate_cases, module, names))
+        for module, names in sorted(declared.items())
+    ]
 
 
-def _iterate_cases(names: Sequence[str], call: CaseMaker) -> Cases:
-    yield "", lambda: {name: _told(call.side.module(call.module), name) for name in names}
+def _iterate_cases(module: str, names: Sequence[str], side: Side) -> Cases:
+    yield "", lambda: {name: describe(side.module(module), name) for name in names}
 
 
-def _told(found: Any, name: str) -> Any:
+def describe(found: Any, name: str) -> Any:
+    """Return the defaults of a function or class, or the value of a constant."""
     for part in name.split("."):
         found = getattr(found, part, None)
     if isinstance(found, _NOT_A_VALUE):
         return None
     if dataclasses.is_dataclass(found) and isinstance(found, type):
-        fields = {field.name: _of_field(field) for field in dataclasses.fields(found)}
+        fields = {field.name: _read_default(field) for field in dataclasses.fields(found)}
         # A class without fields of its own shares this set with others, which add theirs.
         return fields, sorted(fields.keys() & getattr(found, "_mutable_fields", ()))
     if callable(found) and not isinstance(found, type):
@@ -42,9 +46,9 @@ def _told(found: Any, name: str) -> Any:
 def _unwrap(function: Any, name: str) -> Any:
     """Unwrap a decorated function by searching closures for its name."""
     for cell in getattr(function, "__closure__", None) or ():
-        with contextlib.suppress(ValueError):  # an empty cell
-            if inspect.isfunction(cell.cell_contents) and cell.cell_contents.__name__ == name:
-                return _unwrap(cell.cell_contents, name)
+        inner = capture_outcome(getattr, cell, "cell_contents")  # which an empty cell has not
+        if inspect.isfunction(inner) and inner.__name__ == name:
+            return _unwrap(inner, name)
     return function
 
 
@@ -56,13 +60,11 @@ def _list_defaults(function: Any) -> Any:
     return [(item.name, _unpack(item.default)) for item in parameters if item.default is not inspect.Parameter.empty]
 
 
-def _of_field(field: Any) -> Any:
-    if field.default_factory is not dataclasses.MISSING:
-        try:
-            return _unpack(field.default_factory())
-        except Exception as error:
-            return type(error).__name__
-    return _unpack(field.default)
+def _read_default(field: Any) -> Any:
+    if field.default_factory is dataclasses.MISSING:
+        return _unpack(field.default)
+    made = capture_outcome(field.default_factory)
+    return type(made).__name__ if isinstance(made, Exception) else _unpack(made)
 
 
 def _unpack(value: Any) -> Any:
