@@ -43,7 +43,7 @@ __all__ = [
 _PLACES = {
     "api.names.short_names": "TrainingConfig",
     "api.names.trl_names": "GRPOConfig",
-    "api.parts": "LocalPolicy LocalReference LocalRollouts",
+    "api.parts": "LocalFSDPWorkers LocalRolloutManager",
     "api.simple": "GRPOTrainer PPOTrainer",
     "custom.env_dataset": "EnvDataset",
     "errors": "ConfigError DataError ProjectError",
@@ -51,7 +51,6 @@ _PLACES = {
     "settings": "load_config",
     "training.run_loop": "Step TrainResult",
     "training.trainer": "LocalPPOTrainer",
-    "workers.value_model": "LocalCritic",
 }
 
 sys.meta_path.append(AbsentModules())

@@ -22,7 +22,7 @@ import torch
 from .absent import HERE, SHIPPED
 from .errors import ProjectError
 from .registries import ADV_ESTIMATOR_REGISTRY, POLICY_LOSS_REGISTRY
-from .rewards.scoring import ScoringError, own_line, plain, raw_function, resolved, source_of
+from .rewards.scoring import ScoringError, own_line, raw_function, resolved, source_of, to_builtin
 from .vendored.algorithms import core_algos
 from .vendored.protocol import DataProto
 
@@ -197,7 +197,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         raise HookError(message, where or source_of(hook), _first_bad(reward_fn, batch, tokenizer)) from error
 
     reward, extra = _checked_reward(result, batch, _hook_of(reward_fn), tokenizer)
-    components = {name: [*map(plain, values)] for name, values in extra.items() if len(values)}
+    components = {name: [*map(to_builtin, values)] for name, values in extra.items() if len(values)}
     return reward.detach().to(batch.batch["responses"].device, torch.float32), components
 
 

@@ -46,8 +46,8 @@ class ToyArithmeticEnv:
         if task not in self.tasks:
             raise ValueError(f"unknown task {task!r}: choose one of {', '.join(self.tasks)}")
         self.task, self.questions = task, self.tasks[task]
-        self._random = random.Random()
-        self._question: str | None = None
+        self._random: Any = random  # the global one, or one of its own that is seeded
+        self._expected: str | None = None
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[str, dict[str, Any]]:
         """Ask a question.
@@ -60,9 +60,10 @@ class ToyArithmeticEnv:
             The observation (the question, which is also the prompt) and `{"ground_truth": ..., "turn": 0}`.
         """
         if seed is not None:
-            self._random.seed(seed)
-        self._question = str((options or {}).get("question") or self._random.choice(self.questions))
-        return self._question, {"ground_truth": self.answer(self._question), "turn": 0}
+            self._random = random.Random(seed)
+        question = str((options or {}).get("question") or self._random.choice(self.questions))
+        self._expected = self.answer(question)
+        return question, {"ground_truth": self._expected, "turn": 0}
 
     def step(self, action: str) -> tuple[str, float, bool, bool, dict[str, Any]]:
         """Take the model's answer.
@@ -75,9 +76,9 @@ class ToyArithmeticEnv:
             lengths), terminated (always, a response is the only action), truncated (never), and info: acc, 1.0 if the
             answer is right; format, 1.0 if it is made of digits only, which is reported, not rewarded; and the turn.
         """
-        if self._question is None:
+        if self._expected is None:
             raise RuntimeError("call reset() before step(): there is no question")
-        expected, self._question = self.answer(self._question), None
+        expected, self._expected = self._expected, None
         right = sum(given == wanted for given, wanted in zip(action, expected, strict=False))
         reward = right / max(len(action), len(expected), 1)
         made_of_digits = re.fullmatch(r"\d+", action) is not None

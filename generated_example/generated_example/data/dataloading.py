@@ -69,27 +69,36 @@ class EncodedPrompts(Dataset):
             if self._keeps_text:
                 item["full_prompts"] = texts[-1]
         tokenized = tokenizer(texts, add_special_tokens=False)["input_ids"] if texts else []
-        for (index, item), tokens in zip(asked, tokenized, strict=True):
-            item.update(self._padded(index, tokens))
+        prompts = [self._cut(index, tokens) for (index, _), tokens in zip(asked, tokenized, strict=True)]
+        for (_, item), padded in zip(asked, self._padded(prompts), strict=True):
+            item.update(padded)
         return items
 
-    def _padded(self, index: int, prompt: list[int]) -> dict[str, Any]:
-        """Return what a prompt is as tokens, each tensor of (max_prompt_length,): padded on the left, or cut."""
-        tokens, most = torch.tensor([prompt], dtype=torch.long), self._limits["max_length"]
-        if self._limits["truncation"] == "error" and len(prompt) > most:
+    def _padded(self, prompts: Sequence[list[int]]) -> list[dict[str, Any]]:
+        """Return what prompts are as tokens, each tensor of (max_prompt_length,), padded on the left."""
+        most = self._limits["max_length"]
+        input_ids = torch.full((len(prompts), most), self._tokenizer.pad_token_id)
+        attention_mask = torch.zeros_like(input_ids)
+        for row, tokens in enumerate(prompts):
+            input_ids[row, most - len(tokens) :] = torch.tensor(tokens)
+            attention_mask[row, most - len(tokens) :] = 1
+        columns = (input_ids, attention_mask, compute_position_id_with_mask(attention_mask), prompts)
+        names = ("input_ids", "attention_mask", "position_ids", "raw_prompt_ids")
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+    def _cut(self, index: int, prompt: list[int]) -> list[int]:
+        """Return the tokens of a prompt, at most max_prompt_length, as upstream cuts them."""
+        most = self._limits["max_length"]
+        if len(prompt) <= most:
+            return prompt
+        if self._limits["truncation"] == "error":
             raise DataError(
                 f"prompt {index} has {len(prompt)} tokens, more than data.max_prompt_length={most}",
                 "set data.truncation=left, or a larger data.max_prompt_length",
             )
-        input_ids, attention_mask = postprocess_data(
-            tokens, torch.ones_like(tokens), pad_token_id=self._tokenizer.pad_token_id, left_pad=True, **self._limits
-        )
-        return {
-            "input_ids": input_ids[0],
-            "attention_mask": attention_mask[0],
-            "position_ids": compute_position_id_with_mask(attention_mask)[0],
-            "raw_prompt_ids": input_ids[0][attention_mask[0].bool()].tolist(),
-        }
+        tokens = torch.tensor([prompt])
+        cut, _ = postprocess_data(tokens, tokens, pad_token_id=self._tokenizer.pad_token_id, **self._limits)
+        return list(cut[0].tolist())
 
 
 class SharedLoader:

@@ -158,7 +158,7 @@ def messages_of(given: Any, where: str) -> list[dict[str, Any]]:
     """
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
-    listed = without_nulls(plain(given))
+    listed = without_nulls(to_builtin(given))
     if not listed:
         raise DataError(f"{where}: {'null' if given is None else 'there is no message'}", f"drop the row; or {HINT}")
     if not isinstance(listed, list) or not all(isinstance(message, dict) for message in listed):
@@ -193,13 +193,13 @@ def without_nulls(value: Any) -> Any:
     return [without_nulls(item) for item in value] if isinstance(value, list) else value
 
 
-def plain(value: Any) -> Any:
+def to_builtin(value: Any) -> Any:
     """Return a value with Python's own dictionaries, lists and numbers in place of others' and of tuples."""
     if isinstance(value, Mapping):
-        return {name: plain(inner) for name, inner in value.items()}
+        return {name: to_builtin(inner) for name, inner in value.items()}
     if isinstance(value, np.ndarray | np.generic):
-        return plain(value.tolist())
-    return [plain(item) for item in value] if isinstance(value, list | tuple) else value
+        return to_builtin(value.tolist())
+    return [to_builtin(item) for item in value] if isinstance(value, list | tuple) else value
 
 
 # verl's schema
@@ -212,7 +212,7 @@ def rows_in_schema(
     where, schema = Path(f"{split}_dataset"), list[dict[str, Any]]()
     if not rows:
         raise DataError(f"the {split} dataset is empty", f"check what is given as {where}")
-    for number, row in enumerate(map(plain, rows)):
+    for number, row in enumerate(map(to_builtin, rows)):
         if not isinstance(row, dict):
             text = f"item {number} of the {split} dataset is of type {type(row).__name__}, not a dictionary"
             raise DataError(text, "an item is a row, {'prompt': ..., 'ground_truth': ...}")

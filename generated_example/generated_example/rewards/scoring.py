@@ -96,7 +96,7 @@ class Scorer:
             raise ScoringError(text, source_of(self.function), row)
         if problem := problem_of(result["score"]):
             raise ScoringError(f"the reward is {problem}", source_of(self.function), row)
-        return {name: value if type(value) is float else plain(value) for name, value in result.items()}
+        return {name: value if type(value) is float else to_builtin(value) for name, value in result.items()}
 
 
 def attempt(function: Callable[..., Any], sample: Mapping[str, Any]) -> Any:
@@ -118,7 +118,7 @@ def failure_of(function: Callable[..., Any], error: BaseException) -> ScoringErr
     return ScoringError(f"{what} raised {type(error).__name__}: {error}", own_line(error) or source_of(hook), None)
 
 
-def plain(value: Any) -> Any:
+def to_builtin(value: Any) -> Any:
     """Return what a tensor or an array holds, a number or lists of them; others as they are."""
     shape = getattr(value, "shape", None)
     if shape is None:
@@ -134,7 +134,7 @@ def problem_of(value: Any) -> str | None:
     if type(value) is float and -LARGEST <= value <= LARGEST:  # as nearly all are
         return None
     try:
-        number = None if isinstance(value, str | bytes) else float(plain(value))
+        number = None if isinstance(value, str | bytes) else float(to_builtin(value))
     except OverflowError:
         return "a whole number that is too large for float32"
     except (TypeError, ValueError, RuntimeError):
@@ -224,8 +224,8 @@ def is_async(function: Any) -> bool:
 
 def resolved(result: Any) -> Any:
     """Return what a hook returns, such as a method of an environment; waited for if it is a coroutine."""
+    return asyncio.run(_awaited(result)) if hasattr(result, "__await__") else result
 
-    async def wait() -> Any:
-        return await result
 
-    return asyncio.run(wait()) if inspect.isawaitable(result) else result
+async def _awaited(result: Any) -> Any:
+    return await result

@@ -243,14 +243,11 @@ def set_random_state(state: dict[str, Any]) -> None:
     np.random.set_state(state["numpy"])
     torch.set_rng_state(state["torch"])
     if "cuda" in state and torch.cuda.is_available():
-        if isinstance(state["cuda"], list):
-            for device, one in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
-                torch.cuda.set_rng_state(one, device)
-        else:  # an older checkpoint has that of this process's device alone
-            torch.cuda.set_rng_state(state["cuda"])
+        for device, one in zip(range(torch.cuda.device_count()), state["cuda"], strict=False):
+            torch.cuda.set_rng_state(one, device)
 
 
-def whole(value: Any, device: str | None = "cpu") -> Any:
+def to_full(value: Any, device: str | None = "cpu") -> Any:
     """Return a tensor in one piece, whether or not the processes share it; anything else as it is.
 
     Args:
@@ -262,12 +259,12 @@ def whole(value: Any, device: str | None = "cpu") -> Any:
     return value.detach().to(device) if isinstance(value, torch.Tensor) else value
 
 
-def local(value: torch.Tensor) -> torch.Tensor:
+def to_local(value: torch.Tensor) -> torch.Tensor:
     """Return this process's share of a tensor: all of it, if the processes do not share it."""
     return value.to_local() if isinstance(value, DTensor) else value
 
 
-def like(value: torch.Tensor, shared: Any) -> torch.Tensor:
+def distribute_like(value: torch.Tensor, shared: Any) -> torch.Tensor:
     """Return a whole tensor as another one is: shared out between the processes, or not. Only rank 0's values count."""
     if isinstance(shared, DTensor) and value.dim() > 0:
         return distribute_tensor(value.to(shared.device), shared.device_mesh, shared.placements)

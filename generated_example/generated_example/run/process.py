@@ -10,7 +10,6 @@ import shlex
 import signal
 import socket
 import sys
-import threading
 import time
 import warnings
 import weakref
@@ -134,29 +133,15 @@ class StopSignal:
             say(f"stopping after this step ({again} again: at once)")
 
 
-def _hold() -> None:
-    """Have a SIGTERM wait while a process is forked: one that came before the child has let go would be lost there."""
-    if StopSignal.active:
-        _held.mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM})
-
-
-def _release() -> None:
-    mask, _held.mask = getattr(_held, "mask", None), None
-    if mask is not None:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-
-
 def _leave_in_child() -> None:
     """Have a process that is forked in a run, as by a reward that limits its time, end on SIGTERM."""
     if StopSignal.active:
         StopSignal.active.clear()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _release()
 
 
-_held = threading.local()  # the signals that a thread let through before it forked
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_hold, after_in_parent=_release, after_in_child=_leave_in_child)
+    os.register_at_fork(after_in_child=_leave_in_child)
 
 
 def lock_run_directory(directory: Path, ranks: Any) -> AbstractContextManager[Any]:

@@ -6,7 +6,6 @@ is what a mistake gets: an unknown key names the nearest known one, a value of t
 """
 
 import contextlib
-import copy
 import json
 import os
 from collections.abc import Mapping, Sequence
@@ -172,15 +171,14 @@ def _with_settings(
     words = [_opened(word, usual) for word in given if word not in chosen]
     for word in words:
         _check_override(word, usual)
-    changed = copy.deepcopy(config)
     with contextlib.suppress(HydraException, OmegaConfBaseException):  # composing says what is wrong
         for one in OverridesParser.create().parse_overrides(words):
             section = isinstance(usual.get(one.key_or_group), dict)  # or a directory of that name
             if section or one.type is not OverrideType.CHANGE or one.is_sweep_override():
                 break
-            OmegaConf.update(changed, one.key_or_group, one.value(), merge=True)
+            OmegaConf.update(config, one.key_or_group, one.value(), merge=True)
         else:
-            return changed, usual
+            return config, usual
     return _compose(files, [*chosen, *words]), usual
 
 

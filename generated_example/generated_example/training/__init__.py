@@ -1,2 +1,0 @@
-# vextract:template - edit freely
-"""The package generated_example.training."""

@@ -1,7 +1,7 @@
 # vextract:template base/__package__/training/given.py - edit freely
 """What a caller of `LocalPPOTrainer` brings in place of what the config says: prompts, and what scores responses.
 
-Prompts are rows, a list of dictionaries or a `datasets.Dataset`. Their columns:
+Prompts, which `fit` takes, are rows: a list of dictionaries or a `datasets.Dataset`. Their columns:
 
     prompt          text, or messages: [{"role": "user", "content": "..."}]; `data.prompt_key` names another column
     ground_truth    what the reward compares with; or `solution`, `answer`, or verl's `reward_model`. Where a reward_fn
@@ -67,9 +67,10 @@ class Given:
             ConfigError: it takes a feature.
             TypeError: there is no such argument.
         """
-        known = sorted(field.name for field in fields(cls))
+        known = sorted(field.name for field in fields(cls) if not field.name.endswith("_dataset"))
         if wrong := sorted(arguments.keys() - {*known, *FEATURES}):
-            raise TypeError(f"LocalPPOTrainer takes no argument {wrong[0]!r}; it takes {', '.join(known)}")
+            takes = f"it takes {', '.join(known)}; and prompts go to fit(dataset, val_dataset)"
+            raise TypeError(f"LocalPPOTrainer takes no argument {wrong[0]!r}; {takes}")
         given = {name: value for name, value in arguments.items() if value is not None}
         for name in given.keys() & FEATURES.keys() - {*known}:
             raise ConfigError(f"{name}= is given, which this project does not take", f"vextract add {FEATURES[name]}")
@@ -94,7 +95,7 @@ def check_given(config: Any, given: Given) -> Given:
     """
     has_prompts = given.train_dataset is not None
     if given.val_dataset is not None and not has_prompts:
-        raise DataError("a val_dataset is given, and no train_dataset", "give both, or name files in the config")
+        raise DataError("a val_dataset is given, and no dataset to train on", "give both, or name files in the config")
     named: list[tuple[str, str]] = []  # a key of the config, and what is given in its place
     for split, dataset in (("train", given.train_dataset), ("val", given.val_dataset)):
         if dataset is not None:

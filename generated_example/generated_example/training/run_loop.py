@@ -58,6 +58,7 @@ class RunLoop(Closing):
     total_steps: int
     resumed_from: Path | None
     lock: Any
+    assemble: Any
     train_step: Any
     validate: Any
 
@@ -73,25 +74,29 @@ class RunLoop(Closing):
             with restoring(self.resumed_from):
                 self.restore(*state)
 
-    def fit(self) -> "TrainResult":
+    def fit(self, dataset: Any = None, val_dataset: Any = None) -> "TrainResult":
         """Train until the last step, or until asked to stop, in which case a checkpoint is saved.
 
+        Args:
+            dataset, val_dataset: prompts for training and validation, see `given.py`; None: what the config says.
+
         Raises:
+            DataError: the data cannot be used; and see `assemble`.
             HookError: a hook raised, or returned what cannot be used.
             DivergenceError: the weights are no longer finite.
             CheckpointError: a checkpoint cannot be written.
         """
-        for _ in self.steps():
+        for _ in self.steps(dataset, val_dataset):
             pass
         return TrainResult(self.checkpoints, finished=self.finished, steps=self.steps_done)
 
-    def steps(self) -> Iterator[Step]:
+    def steps(self, dataset: Any = None, val_dataset: Any = None) -> Iterator[Step]:
         """Train step by step, as `fit` does: the run ends with the loop over this.
 
         Yields:
             Each step: its number, metrics and batch. Random numbers that the caller draws do not change the next step.
         """
-        self.require_open()
+        self.assemble(dataset, val_dataset)
         settings, is_over = self.config.trainer, self._is_last
         if is_over and not settings.val_only:
             self.finished = True
@@ -157,7 +162,7 @@ class RunLoop(Closing):
         while self.steps_done < self.total_steps:
             yield from self.train_loader
 
-    def place(self) -> dict[str, Any]:
+    def position(self) -> dict[str, Any]:
         """Return where the next batch is drawn: the states of data loader, sample ids and random generators."""
         data = copy.deepcopy(self.train_loader.state_dict())
         return {"random": random_state(), "data": data, "ids": self.ids.getstate()}
@@ -170,8 +175,8 @@ class RunLoop(Closing):
     def _remember(self) -> None:
         """Keep the state for a checkpoint: random numbers drawn between steps do not change it."""
         self._steps, self._random = self.steps_done, random_state()
-        place = self.place()
-        self._state = {**place, "kl_coef": self.kl_ctrl.value, "score": self.score}
+        position = self.position()
+        self._state = {**position, "kl_coef": self.kl_ctrl.value, "score": self.score}
 
     def _restore_random_numbers(self) -> None:
         """Put the global random generators back to where they were after the last step, if that is remembered.

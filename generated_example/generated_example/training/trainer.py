@@ -9,6 +9,7 @@ import contextlib
 import copy
 import random
 import weakref
+from dataclasses import replace
 from typing import Any
 
 from omegaconf import DictConfig
@@ -38,22 +39,21 @@ from .validation import answer_and_score, validation_metrics
 class LocalPPOTrainer(RunLoop):
     """Trains a policy by PPO and its relatives, in one process or in several that all run this same loop.
 
-    Whatever of data, rewards and models is not given is what the config says. A trainer holds a model and an engine:
-    use it in a `with` statement, or `close` it.
+    Whatever of data, rewards and models is not given is what the config says. `fit` takes the prompts and loads the
+    models. A trainer holds a model and an engine: use it in a `with` statement, or `close` it.
 
     Args:
         config: the whole config, from `load_config`. It is copied.
         ranks: this process among its peers, of a program that ends with the run.
-        given: what stands in place of what the config says, such as train_dataset and reward_fn; see `given.py`.
+        given: what stands in place of what the config says, such as reward_fn; see `given.py`.
 
     Attributes:
         policy, reference, models, rollouts, reward_fn, val_reward_fn, train_loader, val_loader, checkpoints,
-            total_steps, and others: see `training/assembly.py`. Those of the run: see `RunLoop`.
+            total_steps, and others: see `training/assembly.py`. Those of the run: see `RunLoop`. They are there once
+            the run is assembled: by `fit`, or where one of them is asked for.
 
     Raises:
-        ConfigError: settings contradict each other, or what they name cannot be used.
-        DataError: the data cannot be used.
-        HookError: a hook cannot be imported, or raised.
+        ConfigError: the config is none, or an argument takes a feature.
     """
 
     tokenizer: Any
@@ -68,19 +68,57 @@ class LocalPPOTrainer(RunLoop):
             raise ConfigError(
                 f"the config is of type {type(config).__name__}", "give what load_config() returns, with your settings"
             )
-        brought = Given.of(given)
-        self.config = config = copy.deepcopy(config)
+        self._given = Given.of(given)
+        self.config = copy.deepcopy(config)
         self.ranks = ranks or Ranks.of_process(config)
-        with contextlib.ExitStack() as around, without_running_loop():
-            if ranks is None:
-                around.callback(self.ranks.close)
-            state = assemble(self, brought, around)
-            self.rollout_n = config.actor_rollout_ref.rollout.n
-            self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
-            self.ids = random.Random(config.local.seed)
-            self.answers = Answers(self)
-            self.begin(state)
-            self._end = weakref.finalize(self, around.pop_all().close)
+        self._around = contextlib.ExitStack()
+        if ranks is None:
+            self._around.callback(self.ranks.close)
+        self._end = weakref.finalize(self, self._around.close)
+        self._is_assembled = False
+
+    def __getattr__(self, name: str) -> Any:
+        """Assemble the run where a part of it is asked for before `fit`."""
+        if name.startswith("_") or self._is_assembled:
+            raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        self.assemble()
+        return getattr(self, name)
+
+    def assemble(self, dataset: Any = None, val_dataset: Any = None) -> None:
+        """Assemble the run, once: read the prompts and load the models.
+
+        Args:
+            dataset, val_dataset: prompts for training and validation, see `given.py`; None: what the config says.
+
+        Raises:
+            ConfigError: settings contradict each other, or what they name cannot be used; or there are prompts already.
+            DataError: the data cannot be used.
+            HookError: a hook cannot be imported, or raised.
+        """
+        self.require_open()
+        if self._is_assembled:
+            if dataset is not None or val_dataset is not None:
+                raise ConfigError("the run has its prompts already", "give them to the first fit(), or make a trainer")
+            return
+        given = replace(self._given, train_dataset=dataset, val_dataset=val_dataset)
+        self._is_assembled, before = True, copy.deepcopy(self.config)
+        try:
+            with contextlib.ExitStack() as around, without_running_loop():
+                state = assemble(self, given, around)
+                self._begin(state)
+                self._around.push(around.pop_all())
+        except BaseException:  # the next call may bring what was wrong
+            self._is_assembled, self.config = False, before
+            raise
+
+    def _begin(self, state: tuple[Any, ...]) -> None:
+        """Set up what belongs to the steps, from `state` if the run resumes."""
+        config = self.config
+        self.rollout_n = config.actor_rollout_ref.rollout.n
+        self.kl_ctrl = get_kl_controller(config.algorithm.kl_ctrl)
+        self.ids = random.Random(config.local.seed)
+        self.answers = Answers(self)
+        self.begin(state)
 
     def train_step(self, prompts: Any, timing: dict[str, float] | None = None) -> tuple[DataProto, Metrics]:
         """Do one step, from prompts to updated weights.

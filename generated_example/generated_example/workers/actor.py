@@ -96,7 +96,7 @@ class LocalEngine(FSDPEngineWithLMHead):
         """Gather the values at all rows from those at this process's; both nested, a value for each token."""
         length = tu.get_non_tensor_data(micro_batch, "max_seq_len", 0)
         padded = pad_sequence([*part.unbind(), part.values().new_zeros(length)], batch_first=True)[:-1]
-        whole = self.passes.whole(padded, self._partition)
+        whole = self.passes.gather_rows(padded, self._partition)
         offsets = micro_batch["input_ids"].offsets()
         return torch.nested.nested_tensor_from_jagged(used_tokens(whole, offsets), offsets)
 

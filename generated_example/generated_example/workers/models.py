@@ -260,7 +260,7 @@ def _unreadable(what: str, path: str, error: Exception, attention: str | None = 
     return ConfigError(f"{what} at {path}: {text}", hint)
 
 
-def place(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
+def place_model(module: nn.Module, fsdp_config: Any, ranks: Ranks) -> nn.Module:
     """Put a model on this process's device; with several processes, share it out between them by FSDP2.
 
     Args:

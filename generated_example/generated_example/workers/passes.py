@@ -108,15 +108,15 @@ class SharedPasses:
         """Return the rows that this process forwards: never none, since all must take part in fetching the weights."""
         return partition[self.ranks.rank % self.sharers] or [0]
 
-    def whole(self, part: torch.Tensor, partition: list[list[int]]) -> torch.Tensor:
+    def gather_rows(self, part: torch.Tensor, partition: list[list[int]]) -> torch.Tensor:
         """Gather the values at the rows that each process forwarded: those at all rows of the pass."""
         most = self._most_rows
         place = self.ranks.rank % self.sharers
-        outputs: torch.Tensor = _Whole.apply(part, partition, most, self.ranks.rank - place, place)
+        outputs: torch.Tensor = _GatheredRows.apply(part, partition, most, self.ranks.rank - place, place)
         return outputs
 
 
-class _Whole(torch.autograd.Function):
+class _GatheredRows(torch.autograd.Function):
     """Gather the values at the rows that each process forwarded: those at all rows of the pass."""
 
     @staticmethod

@@ -15,7 +15,7 @@ from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .models import check_positions, load_model, note_dropout, place
+from .models import check_positions, load_model, note_dropout, place_model
 from .role_configs import actor_config
 from .trained_model import TrainedModel
 
@@ -41,7 +41,7 @@ class Policy(TrainedModel):
         settings = resolve_sizes(actor, config.actor_rollout_ref.rollout.n, ranks.world_size)
         settings["use_remove_padding"] = model.use_remove_padding
         with computing_on(here()):
-            module = place(self.module_at(path, ranks), fsdp_config, ranks)
+            module = place_model(self.module_at(path, ranks), fsdp_config, ranks)
             super().__init__(module, actor.optim, fsdp_config, tokenizer, ranks, total_steps)
             self.actor = Actor(actor_config(config, settings), self.module, self.optimizer)
         self.actor.passes.share_between(ranks)
@@ -139,7 +139,7 @@ class Reference:
         check_positions(module.requires_grad_(False), path, config.data)
         self.device = here()
         with computing_on(self.device):
-            module = place(module, ref.fsdp_config, ranks)
+            module = place_model(module, ref.fsdp_config, ranks)
             self.actor = self.actor_class(node, module)
 
     def compute_log_prob(self, batch: DataProto) -> DataProto:

@@ -9,22 +9,19 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-import transformers
 from omegaconf import OmegaConf
-from packaging.version import Version
 
 from ..errors import ConfigError
 from ..run.distributed import Ranks, random_state, set_random_state
 from ..shims.device import computing_on, here
 from ..vendored.protocol import DataProto, pad_dataproto_to_divisor, unpad_dataproto
 from ..vendored.workers.hf_rollout import HFRollout
+from .decoding import decode
 from .rollout_interface import Ended, end_tokens, sampling_of
 from .rollout_interface import RolloutEngine as Engine
 from .trained_model import TrainedModel
 
 WHOLE_SEQUENCE = ("input_ids", "attention_mask", "position_ids")
-# From here on `generate` takes a decoding loop.
-TAKES_LOOP = Version(transformers.__version__) >= Version("4.57")
 
 
 def build_rollout_engine(config: Any, tokenizer: Any, ranks: Ranks, policy: TrainedModel) -> "RolloutEngine":
@@ -117,11 +114,8 @@ class RolloutEngine(HFRollout, Engine):
         sampling = sampling_of(self.config, meta_info)
         generation_config.min_p = sampling["min_p"] or None
         generation_config.repetition_penalty = sampling["repetition_penalty"]
-        if TAKES_LOOP:
-            from .decoding import decode
-
-            loop = functools.partial(decode, uniforms=batch.get("uniforms"))
-            settings["custom_generate"] = loop
+        loop = functools.partial(decode, uniforms=batch.get("uniforms"))
+        settings["custom_generate"] = loop
         model = self.model
         own, model.generation_config = model.generation_config, type(model.generation_config)()
         try:

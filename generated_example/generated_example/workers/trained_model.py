@@ -17,7 +17,7 @@ from torch.utils._pytree import tree_map
 
 from ..errors import ConfigError, DivergenceError
 from ..run.checkpoint_files import read_state, save_state
-from ..run.distributed import Ranks, like, local, whole
+from ..run.distributed import Ranks, distribute_like, to_full, to_local
 from ..shims.device import computing_on, here, keeping_casts
 from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
@@ -92,7 +92,7 @@ class TrainedModel:
         Weights whose squares float32 cannot hold make every layer compute infinity or NaN. To be called where the
         model is in use.
         """
-        norms = [torch.linalg.vector_norm(local(one.detach()), dtype=torch.float32) for one in self.trained]
+        norms = [torch.linalg.vector_norm(to_local(one.detach()), dtype=torch.float32) for one in self.trained]
         return not norms or bool(torch.isfinite(torch.stack(norms).sum()))
 
     def require_usable(self, ranks: Ranks) -> None:
@@ -116,7 +116,7 @@ class TrainedModel:
             device: where they are to be; None: where the model computes.
         """
         for name, value in self.module.state_dict().items():
-            yield name, whole(value, device)
+            yield name, to_full(value, device)
 
     def optimizer_state(self, ranks: Ranks) -> dict[str, Any]:
         """Return the state of optimizer and scheduler, for any number of processes, in CPU memory.
@@ -125,7 +125,7 @@ class TrainedModel:
         """
 
         def gathered(value: Any) -> Any:
-            full = whole(value.to(self.device) if isinstance(value, DTensor) else value, None)
+            full = to_full(value.to(self.device) if isinstance(value, DTensor) else value, None)
             return (None if ranks.rank else full.cpu()) if isinstance(full, torch.Tensor) else full
 
         state = self.optimizer.state_dict()
@@ -172,7 +172,7 @@ def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
     """Warn if a step of `optim.lr` is too small to change most weights in their dtype, which `key` sets."""
     if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
         return
-    weights = [local(parameter.detach()).flatten() for parameter in trained]
+    weights = [to_local(parameter.detach()).flatten() for parameter in trained]
     samples = [weight[:: max(1, len(weight) // SAMPLE)] for weight in weights]
     kept = [((one + optim.lr == one) & (one - optim.lr == one)).sum().cpu() for one in samples]
     share = float(torch.stack(kept).sum()) / max(1, sum(map(len, samples))) if kept else 0.0
@@ -236,7 +236,7 @@ def _read_state(path: Path, parameters: list[torch.Tensor], ranks: Ranks) -> dic
         for name, value in values.items():
             if isinstance(value, torch.Tensor) and value.dim():
                 full = found[0]["optimizer"]["state"][index][name] if found else torch.empty_like(value, device="cpu")
-                values[name] = like(full, parameters[index])
+                values[name] = distribute_like(full, parameters[index])
     return state
 
 
