@@ -35,21 +35,17 @@ def test_the_report(run: Run) -> None:
     assert any(line.startswith("  + ") for line in short[short.index("config of the project") :])
     out = run("changes", "0.5.0", "0.6.1", "-v", code=0).out
     # Functions and methods that compute something else; those that only came, went or were reworded are not there.
-    names = {word.rstrip(",") for word in out.partition("\nregistries")[0].split()}
+    names = {word.rstrip(",") for word in out.partition("\nconfig of the project")[0].split()}
     assert {"agg_loss", "kl_penalty", "collate_fn"} <= names
     assert not {"compute_value_loss", "compute_policy_loss", "compute_policy_loss_gspo", "apply_kl_penalty"} & names
     assert out.startswith("verl 0.5.0 -> 0.6.1: ")
-    assert "\n  policy losses: +geo_mean +gspo +vanilla\n" in out
     optim = "actor_rollout_ref.actor.optim"
     assert f"  - {optim}.warmup_style  (now {optim}.lr_scheduler_type)" in out
     out = run("changes", "0.5.0", "0.6.1", "agg_loss", "--diff").out
     assert "    --- verl-0.5.0/verl/trainer/ppo/core_algos.py agg_loss\n" in out
     assert "kl_penalty" not in out
-    report = json.loads(run("changes", "0.5.0", "0.6.1", "kl_penalty", "--json", "--diff").out)
-    (item,) = report["symbols"]
-    assert (item["symbol"], item["change"]) == ("verl.trainer.ppo.core_algos:kl_penalty", "body")
-    assert item["diff"].startswith("--- ")
-    assert set(report["counts"]) == {"unchanged", "wording", "body", "signature", "gone", "new"}
+    (item,) = json.loads(run("changes", "0.5.0", "0.6.1", "kl_penalty", "--json").out)
+    assert (item["new"]["symbol"], item["change"]) == ("verl.trainer.ppo.core_algos:kl_penalty", "body")
 
 
 def test_mistakes(run: Run) -> None:

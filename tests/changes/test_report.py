@@ -1,12 +1,9 @@
 """What changed between 0.5.0 and 0.6.1, in both directions, against what is known of these releases."""
 
-from dataclasses import dataclass
-
 import pytest
 import yaml
 
-from extractor.pipeline.generate import Generated, complete, generate
-from extractor.pipeline.source import Source
+from extractor.pipeline.generate import Generated
 from extractor.usecases.changes import ChangeKind, Changes, OwnerKey, SymbolChange, report
 from extractor.usecases.changes.changeset import LostKey
 from extractor.usecases.changes.config_keys import (
@@ -18,39 +15,21 @@ from extractor.usecases.changes.config_keys import (
 )
 from extractor.values import releases
 from extractor.values.configtree.settings import list_every_setting
-from extractor.values.options import Options
 from extractor.values.renames import Renames
+from tests.lifecycle.releases import Configuration, generated
 from tests.releases import source_of
 
 ALGOS = "verl.trainer.ppo.core_algos"
 
 
-@dataclass(frozen=True)
-class Side:
-    """One release's project."""
-
-    generated: Generated
-    source: Source
+@pytest.fixture(scope="module")
+def sides(verl: None) -> dict[str, Generated]:
+    return {release: generated(Configuration(release, algorithm="ppo")) for release in ("0.5.0", "0.6.1")}
 
 
 @pytest.fixture(scope="module")
-def sides(verl_0_5_0: Source, verl_0_6_1: Source) -> dict[str, Side]:
-    def side(source: Source) -> Side:
-        manifest = releases.load(source.release)
-        options = complete(Options("toy", source.release, "hf", "ppo"), manifest)
-        return Side(generate(options, source, manifest), source)
-
-    return {source.release: side(source) for source in (verl_0_5_0, verl_0_6_1)}
-
-
-def compare(sides: dict[str, Side], old: str, new: str) -> Changes:
-    before, after = sides[old], sides[new]
-    return report(before.generated, after.generated, before.source, after.source)
-
-
-@pytest.fixture(scope="module")
-def forward(sides: dict[str, Side]) -> Changes:
-    return compare(sides, "0.5.0", "0.6.1")
+def forward(sides: dict[str, Generated]) -> Changes:
+    return report(sides["0.5.0"], sides["0.6.1"], "0.5.0", "0.6.1")
 
 
 def symbol(found: Changes, name: str) -> SymbolChange:
@@ -78,6 +57,7 @@ def test_known_changes(forward: Changes) -> None:
     details = " ".join(symbol(forward, f"{ALGOS}:compute_policy_loss_kl_cov").details)
     assert "-> tuple[torch.Tensor, dict[str, Any]]" in details
     assert "parameter rollout_is_weights new" in details
+    assert symbol(forward, f"{ALGOS}:agg_loss").computing == ("agg_loss",)
     moved = symbol(forward, "verl.workers.config.critic:FSDPCriticConfig")
     assert moved.old.symbol == "verl.trainer.config.config:FSDPCriticConfig"
     assert moved.details[0] == "was verl.trainer.config.config:FSDPCriticConfig"
@@ -86,38 +66,28 @@ def test_known_changes(forward: Changes) -> None:
     assert sum(forward.counts().values()) == len(names) > 100
 
 
-def test_the_diff_is_of_upstreams_text(forward: Changes, sides: dict[str, Side]) -> None:
+def test_the_diff_is_of_upstreams_text(forward: Changes, sides: dict[str, Generated]) -> None:
     text = symbol(forward, f"{ALGOS}:agg_loss").diff("0.5.0", "0.6.1")
     assert text.startswith("--- verl-0.5.0/verl/trainer/ppo/core_algos.py agg_loss\n")
-    old, new = (sides[release].source.read("verl/trainer/ppo/core_algos.py").splitlines() for release in sides)
+    old, new = (source_of(release).read("verl/trainer/ppo/core_algos.py").splitlines() for release in sides)
     for line in text.splitlines()[2:]:
         if line[:1] in "+-":
             assert line[1:] in (old if line[0] == "-" else new)
     assert symbol(forward, f"{ALGOS}:compute_value_loss").diff("0.5.0", "0.6.1") == ""
 
 
-def test_registries_and_keys_both_ways(sides: dict[str, Side], forward: Changes) -> None:
-    found = {item.registry: item for item in forward.registries}
-    assert list(found) == ["advantage estimators", "policy losses", "reward managers"]
-    assert {"gae", "grpo", "rloo"} <= set(found["advantage estimators"].kept)
-    assert found["advantage estimators"].gained == ("grpo_vectorized", "rloo_vectorized")
-    assert found["policy losses"].gained == ("geo_mean", "gspo", "vanilla")
-    assert found["reward managers"].kept == ("naive",)
-    assert not any(item.lost for item in forward.registries)
+def test_keys_both_ways(sides: dict[str, Generated], forward: Changes) -> None:
     style, scheduler = (f"actor_rollout_ref.actor.optim.{name}" for name in ("warmup_style", "lr_scheduler_type"))
     assert LostKey(style, scheduler) in forward.project_keys.lost
     assert {scheduler, "actor_rollout_ref.actor.optim.optimizer"} <= set(forward.project_keys.gained)
-    back = compare(sides, "0.6.1", "0.5.0")
-    assert {item.registry: item.lost for item in back.registries} == {
-        item.registry: item.gained for item in forward.registries
-    }
+    back = report(sides["0.6.1"], sides["0.5.0"], "0.6.1", "0.5.0")
     assert back.counts()[ChangeKind.NEW] == forward.counts()[ChangeKind.GONE]
     assert back.counts()[ChangeKind.UNCHANGED] == forward.counts()[ChangeKind.UNCHANGED]
     assert LostKey(scheduler, style) in back.project_keys.lost
 
 
-def test_the_owners_keys(sides: dict[str, Side]) -> None:
-    emitted = {release: select_emitted_config(side.generated.tree) for release, side in sides.items()}
+def test_the_owners_keys(sides: dict[str, Generated]) -> None:
+    emitted = {release: select_emitted_config(side.tree) for release, side in sides.items()}
     known = [collect_keys(select_below_config(emitted[release])) for release in ("0.5.0", "0.6.1")]
     optim = "actor_rollout_ref.actor.optim"
     mine = {

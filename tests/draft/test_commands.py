@@ -66,23 +66,18 @@ def test_what_cannot_be_drafted(drafting, empty_cache: Path, tmp_path: Path, mon
     assert Path("there.toml").read_text() == "keep = true\n"
 
 
-def test_a_release_without_manifest_is_reported_and_refused(run, older: Path, wheel: Path, tmp_path: Path) -> None:
+def test_a_release_without_manifest_is_refused(run, older: Path, wheel: Path, tmp_path: Path) -> None:
     result = run("new", tmp_path / "toy", "--from", wheel, code=2)
-    assert result.out.startswith("verl 0.6.1, tried with the manifest of 0.5.0: 20 parts of it do not hold\n")
-    assert "  root                    roles.critic: verl.trainer.config:FSDPCriticConfig is gone\n" in result.out
-    assert "      taken: verl.workers.config:FSDPCriticConfig (the same name, " in result.out
     assert "error: verl 0.6.1 is not supported by this vextract" in result.err
     assert "hint: `--experimental` makes a project of the parts that fit" in result.err
     assert os.listdir(tmp_path) == []
-    report = json.loads(run("new", tmp_path / "toy", "--from", wheel, "--json").out)
-    assert (report["release"], report["manifest_of"], report["holds"]) == ("0.6.1", "0.5.0", False)
-    assert len(report["findings"]) == 20
 
 
 @pytest.mark.thorough
 def test_experimental_makes_a_project_that_says_what_it_is(run, older: Path, wheel: Path, tmp_path: Path) -> None:
     result = run("new", tmp_path / "toy", "--from", wheel, "--experimental", code=0)
     assert "has no manifest, so that of 0.5.0 is used" in result.err
+    assert "root                    roles.critic: verl.trainer.config:FSDPCriticConfig is gone" in result.err
     assert "no digest of verl 0.6.1 is known" in result.err
     locked = lock.read(tmp_path / "toy")
     assert (locked.borrowed_from, locked.options.verl) == ("0.5.0", "0.6.1")
@@ -122,7 +117,7 @@ def test_the_index_has_no_such_release(
 ) -> None:
     def asked(problem: str) -> str:
         monkeypatch.setattr(download, "download_wheel", Mock(side_effect=download.SourceError(problem, hint="")))
-        return str(run("new", tmp_path / "toy", "--verl", "0.6.2", code=3).err)
+        return str(run("new", tmp_path / "toy", "--verl", "0.6.2", "--experimental", code=3).err)
 
     said = asked("no connection: refused")
     assert "verl 0.6.2 is not supported by this vextract, and its source could not be read: no connection" in said
@@ -141,10 +136,8 @@ def test_what_no_longer_holds_is_found(found: ManifestFit) -> None:
     assert subjects(found, Kind.SIGNATURE) == ["verl.trainer.config.algorithm:AlgoConfig"]
     assert subjects(found, Kind.FIX_EDIT) == ["actor-autocast-dtype", "profiler-without-gpu"]
     assert len(subjects(found, Kind.CUT)) == len(subjects(found, Kind.FIX_SWAP)) == 8
-    assert not found.left
-    assert not found.holds
     item = next(item for item in found.findings if item.kind is Kind.ROOT)
-    assert item.moved == "verl.workers.config:FSDPCriticConfig"
+    assert item.moved == "verl.workers.config.critic:FSDPCriticConfig"
     role = next(role for role in found.manifest.roles if role.name == "critic")
     assert item.moved in role.symbols
     assert item.subject not in role.symbols

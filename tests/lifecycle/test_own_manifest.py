@@ -70,7 +70,8 @@ def test_what_is_added_or_imported_comes_along(run: Run, project: Path) -> None:
         assert (project / "toy" / path).exists()
     assert not (project / "toy/vendored/workers/reward_manager/naive.py").exists()
     assert re.search(r"to change toy/vendored/workers/dp_actor.py:\d+ .*no longer in toy.shims.not_vendored", said)
-    assert "your code uses or changes them: PrecisionType.to_dtype" in said  # as what is the owner's now does
+    # As what is the owner's now does.
+    assert "verl.utils.torch_dtypes:PrecisionType.to_dtype" in lock.read(project).options.methods
     assert "def karmarkar_karp" in (project / BALANCING).read_text()
     assert "up to date" in run("upgrade", project, "--to", "0.9.1", "--allow-dirty", code=0).out
 

@@ -1,13 +1,12 @@
 """The page about runs, opened in a browser: it draws, reads out, filters and compares, and asks for nothing."""
 
-import re
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.project.running import train
-from tests.report.support import NASTY, Opened, write_run
+from tests.report.support import NASTY, Opened
 
 pytestmark = pytest.mark.slow  # a browser
 Show = Callable[..., Opened]
@@ -20,8 +19,8 @@ def test_a_run_of_the_project(show: Show, report: Report, reporting: Path, tmp_p
     (run,) = reporting.glob("checkpoints/*/*")
     opened = show(report(tmp_path / "page.html", run))
     metrics = {name for row in rows for name in row} - {"step", "time"}
-    parts = opened.page.locator("[data-chart], [data-constant]")
-    named = set(parts.evaluate_all("all => all.map(part => part.dataset.chart || part.dataset.constant)"))
+    parts = opened.page.locator("[data-chart]")
+    named = set(parts.evaluate_all("all => all.map(part => part.dataset.chart)"))
     assert {name for name in metrics if name not in named and name.rpartition("/")[0] not in named} == set()
     assert opened.curves(REWARD) == [0]
     assert [row["step"] for row in rows] == [0, 1, 2, 3, 4]
@@ -42,7 +41,6 @@ def test_every_run_has_its_curves(show: Show, comparison: Path) -> None:
     assert opened.curves("val-core/data/acc/mean@1") == [0, 1]
     groups = opened.page.locator("#groups [data-group]").evaluate_all("all => all.map(one => one.dataset.group)")
     assert groups == ["Reward", "Validation", "Actor", "Lengths", "Timing"]
-    assert "prompt_length/clip_ratio 0" in opened.shown("[data-constant]")
     # A missing value is a gap: the curve starts anew behind it.
     paths = opened.chart("actor/grad_norm").locator("path.curve").all()
     assert [path.get_attribute("d").count("M") for path in paths] == [3, 3, 2]
@@ -148,20 +146,3 @@ def test_a_telephone(show: Show, comparison: Path, scheme: str) -> None:
     assert opened.tip(REWARD)[0].startswith("step ")
     brightness = opened.page.evaluate("getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)")
     assert (max(brightness) < 60) == (scheme == "dark")
-
-
-def test_the_best_is_marked_between_runs_that_can_be_compared(report: Report, tmp_path: Path) -> None:
-    """Equally long, and on the same data; how fast they are is compared in any case."""
-    long, other = write_run(tmp_path / "long", 30, 0.01), write_run(tmp_path / "other", 30, 0.02)
-    short = write_run(tmp_path / "short", 20, 0.05)
-
-    def marked(*runs: Path) -> list[str]:
-        text = report(tmp_path / "page.html", *runs).read_text(encoding="utf-8")
-        return re.findall(r'data-label="([\w ]+)"><b class="best"', text)
-
-    assert marked(long, other) == ["reward", "validation"]
-    assert marked(long, short) == []
-    assert marked(long, other, short) == []
-    with (other / "config.yaml").open("a") as config:
-        config.write("data: {train_files: other.parquet}\n")
-    assert marked(long, other) == []
