@@ -3,30 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.unsupported_keys import KEPT, Remark
-
-from extractor.importers.runs.imported_project import keep_references
-from extractor.importers.runs.report import remark_on_defaults
+from extractor.importers.runs.report import KEPT, Remark, remark_on_defaults
 from extractor.values.configtree import flatten, resolve
 from tests.importers.conftest import imported, put
 from tests.releases import NEWEST
-
-KEYS = ["data.max_response_length", "actor_rollout_ref.rollout.response_length", "trainer.total_epochs"]
-PROJECT = dict.fromkeys(KEYS, 1)
-
-
-def test_what_follows_in_the_project_is_not_written_and_what_the_run_says_is() -> None:
-    settings = {"data.max_response_length": 1024, "actor_rollout_ref.rollout.response_length": 1024}
-    written, expected = keep_references(settings, {"data.max_response_length": 1024}, PROJECT, [KEYS[1]], {})
-    assert written == {"data.max_response_length": 1024}
-    assert expected == {"actor_rollout_ref.rollout.response_length": 1024}
-    settings = {KEYS[1]: 2048, KEYS[2]: 3}
-    stated = {KEYS[1]: "${data.max_response_length}", KEYS[2]: "${of.nothing.here}"}
-    written, expected = keep_references(settings, stated, PROJECT, [KEYS[1]], {})
-    assert written == {KEYS[1]: "${data.max_response_length}", KEYS[2]: 3}
-    assert expected == {KEYS[1]: 2048}
-    assert keep_references(settings, settings, PROJECT, [KEYS[1]], {}) == (settings, {})
-
 
 RELEASE = {"rollout": {"n": 1, "bucket": 2048}, "critic": {"size": "${rollout.n}"}, "data": {"seed": 1}}
 
