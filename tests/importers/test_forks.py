@@ -140,6 +140,7 @@ TYPES = b"""{"schema": {
 TREE = Tree.of(
     [
         File("p/shipped.json", FileKind.TEMPLATE, TYPES),
+        File("p/training/rollout_corr_helper.py", FileKind.VENDORED, b'OPTIONS = {"seq_mean_k1"}\n'),
         File("p/rewards/some.py", FileKind.VENDORED, b'@register("naive")\nclass A: ...\n'),
         File(
             "p/vendored/algorithms/core_algos.py", FileKind.VENDORED, b'class AdvantageEstimator:\n    GRPO = "grpo"\n'
@@ -164,6 +165,7 @@ LENGTH, LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_le
 FOLLOWED, MAX = "${data.max_prompt_length}", "reward.reward_kwargs.max_resp_len"
 SIZES, LENGTHS = {SIZE: 8, MINI: 8}, {LENGTH: 512, LONGEST: 512}
 JUDGE, SWITCH = "reward.reward_model.model_path", "reward.reward_model.enable"
+REJECTED = "algorithm.rollout_correction.rollout_rs"
 NO_JUDGE = {JUDGE: None, SWITCH: False}
 # What a run has, its project's settings, which the run says (None: all), what is changed, and remarks.
 Settled = tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, dict[str, Any], list[tuple[str, str]]]
@@ -176,6 +178,7 @@ SETTLED: list[Settled] = [
     ({"reward_model.reward_manager": "own"}, {}, None, {}, [("reward_model.reward_manager", "to do")]),
     ({ESTIMATOR: "own"}, {}, None, {}, [(ESTIMATOR, "to do")]),
     ({ESTIMATOR: "grpo"}, {}, None, {}, []),
+    ({REJECTED: "geometric"}, {}, None, {}, [(REJECTED, "to do")]),
     ({MANAGER: None}, {}, {}, {MANAGER: "naive"}, [(MANAGER, "changed")]),
     # A critic that the run does not say starts from the policy's model; an empty path has to be supplied.
     ({CRITIC: "~/no/such"}, {CRITIC: "m"}, {}, {CRITIC: "${actor_rollout_ref.model.path}"}, [(CRITIC, "changed")]),

@@ -31,6 +31,7 @@ SCRIPT = """
 python3 -m verl.trainer.main_ppo data.train_files=$PWD/data/train.parquet data.val_files=$PWD/data/val.parquet \\
     actor_rollout_ref.model.path=a/b actor_rollout_ref.rollout.name=vllm algorithm.adv_estimator=grpo \\
     actor_rollout_ref.actor.fsdp_config.fsdp_size=8 --config-path $PWD/conf --config-name mine \\
+    trainer.save_freq=7 trainer.test_freq='${trainer.save_freq}' \\
     reward_model.overlong_buffer.enable=True reward_model.overlong_buffer.len=64
 """
 OWN = "defaults: [ppo_trainer, _self_]\nreward:\n  reward_manager: {name: dapo}\n"
@@ -41,7 +42,9 @@ def test_keys_that_follow_others_and_have_other_names_have_the_run_s_values(tmp_
     """In a project the reference model's shards are as many as the policy's; a script may be older than its config."""
     files = {"examples/run.sh": SCRIPT, "conf/mine.yaml": OWN, "verl/trainer/main_ppo.py": "", "setup.py": ""}
     checkout = put(tmp_path / "checkout", files)
-    made = imported(tmp_path / "p", checkout / "examples/run.sh", "--verl", NEWEST[-1]).settings
+    project = imported(tmp_path / "p", checkout / "examples/run.sh", "--verl", NEWEST[-1])
+    made = project.settings
+    assert "test_freq: ${trainer.save_freq}" in project.recipe  # as the run says it
     overlong = "reward.reward_kwargs.overlong_buffer_cfg"
     expected = {
         "actor_rollout_ref.actor.fsdp_config.fsdp_size": 8,
