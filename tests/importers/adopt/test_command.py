@@ -140,7 +140,8 @@ def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
             assert f"- {item['symbol']} ({what})" in note
             assert found[item["where"]] == (fork.root / item["upstream_path"].removeprefix("verl/")).read_bytes()
     shown = states(run, project)
-    assert {path for path, state in shown.items() if state == "edited"} == {item["where"] for item in carried}
+    edited = {"README.md", *(item["where"] for item in carried)}  # it says what the project was made of
+    assert {path for path, state in shown.items() if state == "edited"} == edited
     assert {path for path, state in shown.items() if state == "orphaned"} == {
         item["where"] for item in report["edits"] if item["outcome"] == "orphaned"
     }
