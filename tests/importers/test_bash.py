@@ -23,12 +23,6 @@ X=grpo; case $X in ppo|gae) Y=1;; grpo) Y=2;; *) Y=3;; esac; show $Y
 ---
 A=("b c" "" d); show ${A[@]} ${A[*]} "${A[@]}"; for i in ${A[@]}; do show "$i"; done
 ---
-X=$(cat <<'EOF'
-it's ( $N
-EOF
-)
-show "$X"
----
 A=1; B="2 3"; C="$A $B"; show "$C" "$A  $B" "${A} ${B}" "$A	 $B" $C
 ---
 a=3; b=1; X=${Y:-$(((a + b) * 2))}; Z=${Q:-${W:-$(( (a + b) / (a - b) ))}}
@@ -47,7 +41,7 @@ show i
 ---
 A=x12; [ $A = "x*" ] || show 1; [ "x*" = "x*" ] && show 2; [ "$A" != "x*" ] && show 3; test "$A" = "x*" || show 4
 ---
-readonly R=3; export R; export -n R; show $R; N=1 M=$N; show $M; export Q="$R/y"; Q=1 W=2 show $Q
+readonly R=3; export R; show $R; N=1 M=$N; show $M; export Q="$R/y"; Q=1 W=2 show $Q
 ---
 N=-7; show $((N / 2)) $((7 / -2)) $((N % 3)) $((2**10)) $((2**0)) $((N < 3)) $((N == -7)) $((3 >= 3)) $((N - -1))
 ---
@@ -234,7 +228,6 @@ SPECIMENS = {
     "one within another": f'{HERE}source "$HERE/lib/outer.sh"; show $OF_COMMON',
     "return": f'{HERE}source "$HERE/lib/early.sh"; show "$EARLY" "${{LATE:-unset}}"',
     "what is there": f'{HERE}[ -f "$HERE/lib/common.sh" ] && X=1; if [[ -d $HERE/lib ]]; then Y=2; fi; show $X $Y',
-    "a text for a shell": "X=1; export Y=2; Z=3 bash -c \"show $X \\$Y \\$Z\"; env A=1 bash -ec 'show $1 $Y' zero one",
     "folders above": 'A=$(cd -- "$(dirname "$0")/.." && pwd); B=$(cd "$(dirname "$0")/lib/.." && pwd); show $A $B',
 }
 

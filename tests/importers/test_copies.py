@@ -1,7 +1,6 @@
 """Files that a run names are copied with what they import, no more than is needed, and import in the project."""
 
 import ast
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -109,13 +108,12 @@ def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path)
     assert "ray" not in copied
 
 
-def test_what_a_fork_has_added_to_a_module_of_verls_is_copied(tmp_path: Path) -> None:
-    path = "verl/utils/torch_functional.py"
-    files = {path: "import ray\n\ndef mine(x):\n    return x\n\ndef other():\n    ray.x()\n"}
-    use = "import verl.utils.torch_functional as F\n\ndef score(text):\n    return F.mine(text)\n"
-    found, copied = scoring(tmp_path, files, use)
-    assert found.missing == ()
-    assert "def mine" in copied[f"custom/from_run/{path}"]
+def test_what_a_fork_has_added_to_a_module_of_verls_is_named(tmp_path: Path) -> None:
+    module = "verl.utils.torch_functional"
+    files = {"verl/utils/torch_functional.py": "def mine(x):\n    return x\n"}
+    for use in (f"from {module} import mine", f"import {module} as F\nmine = F.mine"):
+        found, _ = scoring(tmp_path, files, f"{use}\n\ndef score(text):\n    return mine(text)\n")
+        assert found.missing == (f"{module}: it has no mine",)
 
 
 def test_what_is_not_needed_is_left_out_without_holes() -> None:
@@ -228,44 +226,12 @@ def test_a_reward_function_imports_in_the_project(tmp_path: Path) -> None:
         "actor_rollout_ref.model.path": "not here: put it there, or python main.py actor_rollout_ref.model.path=...",
         "data.custom_cls.path": "not found: put it at p/custom/verl_dataset.py, or say --cwd",
     }
-    assert any("has only what" in item["why"] for item in made.report["run"]["remarks"])
     for flag in ("--cwd", "--config-dir"):
         done = vextract("new", tmp_path / "one", "--from-verl-run", run, flag, tmp_path / "gone")
         assert (done.code, "gone: no such directory" in done.err) == (2, True)
 
 
-def test_a_function_that_its_file_has_not_is_named(tmp_path: Path) -> None:
-    section = "reward.custom_reward_function"
-    for text, said in {
-        "def other(): ...\n": ["it has no score, which the run names: define it in p/custom/verl_reward.py"],
-        "try:\n    from math import sqrt as score\nexcept ImportError:\n    score = None\n": [],
-        "from math import *\n": [],
-    }.items():
-        put(tmp_path, {"reward.py": text})
-        project = recipient(tmp_path, {f"{section}.path": "reward.py", f"{section}.name": "score"})
-        assert [item.why for item in named.take_files(project).remarks if item.what == "to do"] == said, text
-
-
-ACTORS, CRITICS = "actor_rollout_ref.model.external_lib", "critic.model.external_lib"
-NAMED: tuple[tuple[dict[str, Any], list[str], dict[str, Any], str], ...] = (
-    # What a run names, what of that is imported, which settings stay, and what is to do.
-    ({ACTORS: "models.mine"}, ["models.mine"], {}, ""),
-    ({CRITICS: ["models.mine", "models.other"]}, ["models.mine", "models.other"], {}, ""),
-    ({ACTORS: "models.mine", CRITICS: f"${{{ACTORS}}}"}, ["models.mine"], {CRITICS: f"${{{ACTORS}}}"}, ""),
-    ({ACTORS: "gone.at_all"}, [], {ACTORS: "gone.at_all"}, "not in the run's checkout: pip install gone, or say"),
-    ({ACTORS: None}, [], {ACTORS: None}, ""),
-)
-
-
-def test_what_registers_models_comes_along(tmp_path: Path) -> None:
-    mine = "from transformers import AutoConfig\n\nfrom . import other\n\nother.N\n"
-    put(tmp_path, {"models/mine.py": mine, "models/other.py": "N = 1\n"})
-    for settings, imported_modules, left, said in NAMED:
-        taken = named.take_modules(recipient(tmp_path, settings))
-        files = {file.path: file.data.decode() for file in taken.tree}
-        hook = files.get("p/custom/verl_models.py", "")
-        assert re.findall(r"import p\.custom\.from_run\.(\S+)", hook) == imported_modules
-        assert ("p/custom/from_run/models/other.py" in files) is bool(imported_modules)
-        assert {**settings, **taken.settings} == {**dict.fromkeys(settings, "p.custom.verl_models"), **left}
-        to_do = [item.why for item in taken.remarks if item.what == "to do"]
-        assert (len(to_do), "".join(to_do).startswith(said)) == (bool(said), True)
+def test_modules_that_register_models_are_to_do(tmp_path: Path) -> None:
+    key = "actor_rollout_ref.model.external_lib"
+    (remark,) = named.remark_on_modules(recipient(tmp_path, {key: "models.mine", "critic.model.external_lib": None}))
+    assert (remark.key, remark.value, remark.what) == (key, "models.mine", "to do")

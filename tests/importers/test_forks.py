@@ -5,17 +5,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from extractor.importers.runs.unsupported_keys import Remark
 
 from extractor.importers.runs import release_match, setting_repairs
 from extractor.importers.runs.copied_code.target import TargetProject
+from extractor.importers.runs.report import Remark
 from extractor.importers.runs.run import Run
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.importers.runs.run_reader import read_run
 from extractor.pipeline.source import Source
 from extractor.values.errors import UsageError
 from extractor.values.tree import File, FileKind, Tree
-from tests.importers.conftest import imported, put, vextract
+from tests.importers.conftest import put
 
 LAUNCH = "python3 -m verl.trainer.main_ppo algorithm.adv_estimator=grpo"
 
@@ -140,6 +140,7 @@ TYPES = b"""{"schema": {
 TREE = Tree.of(
     [
         File("p/shipped.json", FileKind.TEMPLATE, TYPES),
+        File("p/training/rollout_corr_helper.py", FileKind.VENDORED, b'OPTIONS = {"seq_mean_k1"}\n'),
         File("p/rewards/some.py", FileKind.VENDORED, b'@register("naive")\nclass A: ...\n'),
         File(
             "p/vendored/algorithms/core_algos.py", FileKind.VENDORED, b'class AdvantageEstimator:\n    GRPO = "grpo"\n'
@@ -164,6 +165,7 @@ LENGTH, LONGEST = "actor_rollout_ref.rollout.prompt_length", "data.max_prompt_le
 FOLLOWED, MAX = "${data.max_prompt_length}", "reward.reward_kwargs.max_resp_len"
 SIZES, LENGTHS = {SIZE: 8, MINI: 8}, {LENGTH: 512, LONGEST: 512}
 JUDGE, SWITCH = "reward.reward_model.model_path", "reward.reward_model.enable"
+REJECTED = "algorithm.rollout_correction.rollout_rs"
 NO_JUDGE = {JUDGE: None, SWITCH: False}
 # What a run has, its project's settings, which the run says (None: all), what is changed, and remarks.
 Settled = tuple[dict[str, Any], dict[str, Any], dict[str, Any] | None, dict[str, Any], list[tuple[str, str]]]
@@ -176,6 +178,7 @@ SETTLED: list[Settled] = [
     ({"reward_model.reward_manager": "own"}, {}, None, {}, [("reward_model.reward_manager", "to do")]),
     ({ESTIMATOR: "own"}, {}, None, {}, [(ESTIMATOR, "to do")]),
     ({ESTIMATOR: "grpo"}, {}, None, {}, []),
+    ({REJECTED: "geometric"}, {}, None, {}, [(REJECTED, "to do")]),
     ({MANAGER: None}, {}, {}, {MANAGER: "naive"}, [(MANAGER, "changed")]),
     # A critic that the run does not say starts from the policy's model; an empty path has to be supplied.
     ({CRITIC: "~/no/such"}, {CRITIC: "m"}, {}, {CRITIC: "${actor_rollout_ref.model.path}"}, [(CRITIC, "changed")]),
@@ -201,24 +204,3 @@ def test_settings_that_a_project_cannot_have_as_they_are(tmp_path: Path) -> None
         run, given = (wanted, wanted) if stated is None else (stated, ())
         found, said = repaired(tmp_path, wanted, project, run, given)
         assert (found, [(item.key, item.what) for item in said]) == (changed, remarks), wanted
-
-
-def test_variables_come_from_a_file_as_bash_writes_them(tmp_path: Path) -> None:
-    """A time in a path is none of the run's settings where no release has that."""
-    unset = f'{LAUNCH} data.train_batch_size=$SIZE actor_rollout_ref.model.path="$MODEL" +data.of_a_fork=1 '
-    put(tmp_path, {"run.sh": f"{unset} +mine.dir=/x/$(date +%s) +actor_rollout_ref.rollout.own.dir=/out/$(date +%F)\n"})
-    put(tmp_path, {"made.env": "SIZE=2  # small\nexport MODEL='a b'\nLATER=$(hostname)\n"})
-    put(tmp_path, {"seed.sh": f"{LAUNCH} data.seed=$(date +%s)\n"})
-    for script, given, said in (
-        ("run.sh", "SIZE=2", "not known without running it: $MODEL"),
-        ("run.sh", "@nowhere.env", "there is no such file"),
-        ("seed.sh", "SIZE=2", "(in data.seed)"),
-    ):
-        options = ("--from-verl-run", tmp_path / script, "--keep-unknown", "--set", given)
-        refused = vextract("new", tmp_path / "q", *options)
-        assert (refused.code, said in refused.err) == (2, True), refused.err
-        assert "mine.dir" not in refused.err  # of a section that no release has
-    made = imported(tmp_path / "p", tmp_path / "run.sh", "--keep-unknown", "--set", f"@{tmp_path}/made.env")
-    assert "path: a b" in made.recipe
-    assert "train_batch_size: 2" in made.recipe
-    assert "| `mine.dir` | `/x/$(date +%s)` |" in made.read("from_run.md")

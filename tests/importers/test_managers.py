@@ -2,7 +2,6 @@
 
 import ast
 import importlib
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -12,7 +11,7 @@ import pytest
 from omegaconf import OmegaConf
 
 from extractor.importers.runs import setting_repairs
-from extractor.importers.runs.copied_code import managers, named, own_verl
+from extractor.importers.runs.copied_code import managers, named
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.values.fingerprint import fingerprint, load_upstream_files
@@ -41,7 +40,6 @@ TREE = Tree.of(
     ]
 )
 KEY = "reward.reward_manager.name"
-AGG = "actor_rollout_ref.actor.loss_agg_mode"
 # As forks of releases without a registry have one in their program: it takes less and returns less than today's.
 CLASS = """
 from verl.utils.reward_score.mine import half, plus_one
@@ -155,17 +153,6 @@ def test_what_nobody_has_is_put_aside() -> None:
     assert [(item.key, item.what) for item in taken.remarks] == [
         (item.key, "to do") for item in setting_repairs.remark_on_unknown(project)
     ]
-    modes = {"values": ["token-mean", "seq-mean-token-sum"], "is_compared": True}
-    schema = json.dumps({"schema": {AGG: modes}}).encode()
-    tree = Tree.of([*TREE, File("pkg_of_run/shipped.json", FileKind.TEMPLATE, schema)])
-    for mode, kept in (
-        ("token-mean-weighted", {AGG: "token-mean"}),
-        ("seq-mean-token-sum", {}),
-        (1, {AGG: "token-mean"}),
-    ):
-        taken, aside = setting_repairs.put_aside(recipient(tree, RunFolders(()), {AGG: mode}), {AGG: "token-mean"})
-        assert (taken.settings, aside) == (kept, {AGG: mode} if kept else {})
-        assert all("only token-mean, seq-mean-token-sum" in remark.why for remark in taken.remarks)
 
 
 PROGRAM = """
@@ -278,12 +265,12 @@ def test_changed_files_are_named_in_one_line(tmp_path: Path) -> None:
     source = source_of("0.4.0")
     texts = {path: source.read(path) for path in (ACTOR, LOSSES, GSM8K)}
     places = checkout(tmp_path, **texts)
-    assert own_verl.remark_on_changed(recipient(TREE, places, {}), ()) == []
+    assert managers.remark_on_changed(recipient(TREE, places, {}), ()) == []
     said = {path: f"{text}\nFURTHER = 1\n" for path, text in texts.items()}
     places = checkout(tmp_path, **said, **{"verl/trainer/ppo/own.py": "A = 1\n"})
     project = recipient(TREE, places, {})
-    assert sorted(own_verl.find_changed(project)) == sorted(texts)
-    (remark,) = own_verl.remark_on_changed(project, ("verl/utils/reward_score/",))
+    assert sorted(managers.find_changed(project)) == sorted(texts)
+    (remark,) = managers.remark_on_changed(project, ("verl/utils/reward_score/",))
     assert remark.what == "not carried over"
     assert "trainer/ppo/core_algos.py, workers/actor/dp_actor.py" in remark.why
     assert "gsm8k" not in remark.why

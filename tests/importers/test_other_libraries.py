@@ -209,16 +209,16 @@ def trl_run_of(folder: Path, settings: str) -> Run:
 
 
 def test_settings_elsewhere_than_in_yaml_are_refused_with_their_line_and_the_way_round(tmp_path: Path) -> None:
-    parsed = "config = TrlParser(GRPOConfig).parse()\nGRPOTrainer(args=config).train()\n"
-    put(tmp_path, {"train.py": parsed, "rloo.yaml": "num_generations: 4\nreward_clip_range: [-1, 1]\n"})
-    put(tmp_path, {"grpo.py": "GRPOTrainer(model='a/b', args=GRPOConfig(beta=0.1)).train()\n"})
-    commands = "trl grpo --config own.yaml --beta 0.1", "accelerate launch --num_processes 4 train.py --learning_rate 1"
+    rloo, updates = "num_generations: 4\nreward_clip_range: [-1, 1]\n", "num_generations: 4\nsteps_per_generation: 4\n"
+    put(tmp_path, {"rloo.yaml": rloo, "updates.yaml": updates, "grpo.py": "GRPOTrainer(model='a/b')\n"})
+    commands = "trl grpo --config own.yaml --beta 0.1", "accelerate launch train.py --reward_funcs size"
     for name, command in enumerate(commands):
         put(tmp_path, {f"{name}.sh": f"cd .\n{command}\n"})
     command, way = r"sh:2: settings of TRL's trainers are read from YAML alone", "pass the YAML of its --config"
     for name, said, hint in (
         *((f"{name}.sh", command, way) for name in range(2)),
-        ("grpo.py", "read from YAML alone", "as YAML under TRL's names"),
+        ("grpo.py", "programs and notebooks are not read", "of TRL's trainer, its settings as YAML"),
+        ("updates.yaml", "steps_per_generation=4: several updates", "write data.train_batch_size"),
         ("rloo.yaml", "only GRPOTrainer is read", "--algorithm rloo"),
     ):
         with pytest.raises(UsageError, match=said) as error:
@@ -231,6 +231,7 @@ def test_what_has_to_be_a_number_is_one(tmp_path: Path) -> None:
         "num_generations: 0": "num_generations is 0, and has to be a number of at least 1",
         "num_generations: 4\nbeta: high": "beta is 'high', and has to be a number",
         "num_generations: 4\nmax_steps: true": "max_steps is True",
+        "num_generations: 4\neval_steps: 0.5": "eval_steps is 0.5, and has to be a number of at least 1",
     }.items():
         with pytest.raises(UsageError, match=said):
             trl_run_of(tmp_path, settings)
@@ -249,20 +250,11 @@ LR = f"{ACTOR}.optim"
 
 
 MEANT: tuple[tuple[str, dict[str, Any]], ...] = (
-    # Four optimizer steps for one of verl's: the batch is of two mini-batches, each taken twice.
     (
-        "steps_per_generation: 4\nnum_iterations: 2\nmax_steps: 10\nsave_steps: 8\nwarmup_steps: 3\n"
-        "eval_strategy: steps\neval_steps: 0.5",
-        {
-            "data.train_batch_size": 4,
-            f"{ACTOR}.ppo_mini_batch_size": 2,
-            f"{ACTOR}.ppo_epochs": 2,
-            "trainer.total_training_steps": 3,
-            "trainer.save_freq": 2,
-            "trainer.test_freq": 2,
-            f"{LR}.lr_warmup_steps": 1,
-        },
+        "num_iterations: 1\nsave_steps: 8\neval_strategy: steps\neval_steps: 9",
+        {"data.train_batch_size": 2, f"{ACTOR}.ppo_mini_batch_size": 2, "trainer.save_freq": 8, "trainer.test_freq": 9},
     ),
+    ("max_steps: 10\nwarmup_steps: 3", {"trainer.total_training_steps": 10, f"{LR}.lr_warmup_steps": 3}),
     ("eval_strategy: steps\neval_on_start: true", {"trainer.test_freq": 500, "trainer.val_before_train": True}),
     ("loss_type: cispo\nepsilon_high: 5.0", {f"{ACTOR}.clip_ratio_low": 1.0, f"{ACTOR}.clip_ratio_high": 4.0}),
     (

@@ -3,30 +3,10 @@
 from pathlib import Path
 from typing import Any
 
-from extractor.importers.runs.unsupported_keys import KEPT, Remark
-
-from extractor.importers.runs.imported_project import keep_references
-from extractor.importers.runs.report import remark_on_defaults
+from extractor.importers.runs.report import KEPT, Remark, remark_on_defaults
 from extractor.values.configtree import flatten, resolve
 from tests.importers.conftest import imported, put
 from tests.releases import NEWEST
-
-KEYS = ["data.max_response_length", "actor_rollout_ref.rollout.response_length", "trainer.total_epochs"]
-PROJECT = dict.fromkeys(KEYS, 1)
-
-
-def test_what_follows_in_the_project_is_not_written_and_what_the_run_says_is() -> None:
-    settings = {"data.max_response_length": 1024, "actor_rollout_ref.rollout.response_length": 1024}
-    written, expected = keep_references(settings, {"data.max_response_length": 1024}, PROJECT, [KEYS[1]], {})
-    assert written == {"data.max_response_length": 1024}
-    assert expected == {"actor_rollout_ref.rollout.response_length": 1024}
-    settings = {KEYS[1]: 2048, KEYS[2]: 3}
-    stated = {KEYS[1]: "${data.max_response_length}", KEYS[2]: "${of.nothing.here}"}
-    written, expected = keep_references(settings, stated, PROJECT, [KEYS[1]], {})
-    assert written == {KEYS[1]: "${data.max_response_length}", KEYS[2]: 3}
-    assert expected == {KEYS[1]: 2048}
-    assert keep_references(settings, settings, PROJECT, [KEYS[1]], {}) == (settings, {})
-
 
 RELEASE = {"rollout": {"n": 1, "bucket": 2048}, "critic": {"size": "${rollout.n}"}, "data": {"seed": 1}}
 
@@ -51,6 +31,7 @@ SCRIPT = """
 python3 -m verl.trainer.main_ppo data.train_files=$PWD/data/train.parquet data.val_files=$PWD/data/val.parquet \\
     actor_rollout_ref.model.path=a/b actor_rollout_ref.rollout.name=vllm algorithm.adv_estimator=grpo \\
     actor_rollout_ref.actor.fsdp_config.fsdp_size=8 --config-path $PWD/conf --config-name mine \\
+    trainer.save_freq=7 trainer.test_freq='${trainer.save_freq}' \\
     reward_model.overlong_buffer.enable=True reward_model.overlong_buffer.len=64
 """
 OWN = "defaults: [ppo_trainer, _self_]\nreward:\n  reward_manager: {name: dapo}\n"
@@ -61,7 +42,9 @@ def test_keys_that_follow_others_and_have_other_names_have_the_run_s_values(tmp_
     """In a project the reference model's shards are as many as the policy's; a script may be older than its config."""
     files = {"examples/run.sh": SCRIPT, "conf/mine.yaml": OWN, "verl/trainer/main_ppo.py": "", "setup.py": ""}
     checkout = put(tmp_path / "checkout", files)
-    made = imported(tmp_path / "p", checkout / "examples/run.sh", "--verl", NEWEST[-1]).settings
+    project = imported(tmp_path / "p", checkout / "examples/run.sh", "--verl", NEWEST[-1])
+    made = project.settings
+    assert "test_freq: ${trainer.save_freq}" in project.recipe  # as the run says it
     overlong = "reward.reward_kwargs.overlong_buffer_cfg"
     expected = {
         "actor_rollout_ref.actor.fsdp_config.fsdp_size": 8,

@@ -58,7 +58,6 @@ def test_a_check_of_the_machine_does_not_end_the_reading() -> None:
 PASTED = (
     "$ export N=4\n$ python -m verl.trainer.main_ppo a.b=$N \\\n>     c.d=x\n",
     "Run this:\n\n```bash\npython -m verl.trainer.main_ppo a.b=4 c.d=x\n```\n",
-    'cmd=$(cat <<EOF\npython -m verl.trainer.main_ppo a.b=4 c.d=x\nEOF\n)\nbash -c "$cmd"\n',
     "N=4 python3 -m verl.trainer.main_ppo \\\n a.b=4 \\\n c.d=x 2>&1 | tee log\n",
 )
 PAGE = """# Runs
@@ -95,11 +94,6 @@ JOBS = {
     "commands": "type: task\nenv:\n  - N=4\n  - KEY\ncommands:\n  - cd verl\n"
     "  - python3 -m verl.trainer.main_ppo a.b=$N\n    'c.d=x y'\n",
     "words": f"spec:\n  containers:\n  - name: x\n    command: {WORDS}\n",
-    "a list of commands, of which one has a shell read all": (
-        "jobs:\n  - name: x\n    command:\n    - nvidia-smi\n    - |\n      bash -c '\n      set -x\n      export N=4\n"
-        '      python -c "\n      print(1)\n      "\n      # ' + "long " * 100 + "\n"
-        '      python3 -m verl.trainer.main_ppo a.b=$${N} "c.d=x y" 2>&1 | tee log\n      \'\n'
-    ),
     "words for a shell": f'spec:\n  command: [bash, -c]\n  args: ["{shlex.join(WORDS)}"]\n',
 }
 

@@ -27,7 +27,6 @@ _SETTINGS = {
     LOSS: ("loss_mode", "vanilla"),
     "reward manager": ("reward_manager", "naive"),
 }
-_MAIN = "config/ppo_trainer.yaml"
 _ACTOR = "actor_rollout_ref.actor."
 _POLICY_LOSS = f"{_ACTOR}policy_loss."
 # Where else a fork has methods, by the beginning of upstream's path.

@@ -7,7 +7,8 @@ from functools import lru_cache
 
 from extractor.importers.python_text.module_imports import replace_nodes
 from extractor.pipeline.index import Module
-from extractor.pipeline.index.syntax import find_global_names, is_main_guard, read_attribute_chain
+from extractor.pipeline.index.syntax import find_global_names, is_main_guard, list_bound_names, read_attribute_chain
+from extractor.pipeline.render.fold import drop_imports
 from extractor.pipeline.rewrite.drop_statements import drop_statements
 from extractor.values import readers
 from extractor.values.reachable import find_reachable
@@ -94,21 +95,10 @@ def cut_needed_part(text: str, roots: Collection[str]) -> str:
 def list_unused_imports(text: str) -> frozenset[str]:
     """Return top-level imported names that the module neither uses nor exports."""
     tree = readers.parse_python_cached(text)
-    found = {alias.asname or alias.name for node in _list_imports(tree) for alias in node.names if alias.name != "*"}
+    found = {name for node in _list_imports(tree) for name in list_bound_names(node)} - {"*"}
     texts = {item.value for item in ast.walk(tree) if isinstance(item, ast.Constant) and isinstance(item.value, str)}
     used = list_loaded_names(tree)
-    return frozenset(name for name in found if name.partition(".")[0] not in used and name not in texts)
-
-
-def drop_imports(text: str, locals_: Collection[str]) -> str:
-    """Return a module's text without imports of some names."""
-    lines = text.split("\n")
-    for node in reversed(list(_list_imports(readers.parse_python_cached(text)))):
-        kept = [alias for alias in node.names if (alias.asname or alias.name) not in locals_]
-        if len(kept) < len(node.names):
-            new = ast.Import(kept) if isinstance(node, ast.Import) else ast.ImportFrom(node.module, kept, node.level)
-            lines[node.lineno - 1 : node.end_lineno] = [ast.unparse(new)] if kept else []
-    return "\n".join(lines)
+    return frozenset(found - used - texts)
 
 
 def _list_imports(tree: ast.Module) -> Iterator[ast.Import | ast.ImportFrom]:

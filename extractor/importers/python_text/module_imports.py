@@ -4,6 +4,7 @@ import ast
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from extractor.pipeline.index.syntax import find_span, replace_spans
 from extractor.values import readers
 from extractor.values.modules import resolve_absolute
 
@@ -101,17 +102,9 @@ def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = 
 
 def replace_nodes(text: str, edits: Iterable[tuple[ast.stmt | ast.expr, str]]) -> str:
     """Return a text with nodes replaced; the lines of those without a new text go."""
-    data, starts = text.encode(), [0]
-    for line in data.split(b"\n"):
-        starts.append(starts[-1] + len(line) + 1)
-    spans = []
-    for node, new in edits:
-        first, last = node.lineno - 1, node.end_lineno or node.lineno
-        end = starts[last - 1] + (node.end_col_offset or 0) if new else starts[last]
-        spans.append((starts[first] + (node.col_offset if new else 0), end, new))
-    for start, end, new in sorted(spans, reverse=True):
-        data = data[:start] + new.encode() + data[end:]
-    return data.decode()
+    spans = [(*find_span(node), new) for node, new in edits]
+    spans = [span if span[2] else ((span[0][0], 0), (span[1][0] + 1, 0), "") for span in spans]
+    return replace_spans(text, spans)
 
 
 def write_import(place: tuple[str, str | None], local: str, original: str | None) -> str:

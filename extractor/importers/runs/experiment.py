@@ -190,7 +190,6 @@ def _list_wanted_features(
         function: The text of its reward function.
         plain: The reward managers that every project has.
     """
-
     table = read_table("keys")
     # A release may know the old name beside the new one: the one that the run uses counts.
     managers = [str(flat[key]) for key in _MANAGER if flat.get(key) not in (None, *plain)]

@@ -47,7 +47,7 @@ def test_unedited_fork_is_a_new_project(run, tmp_path: Path, release: str, prefi
     report = json.loads(result.out)
     assert report["release"] == release
     assert report["edits"] == []
-    assert report["fork"]["imports"] == ([] if prefix == "verl" else [prefix])
+    assert report["fork"]["prefixes"] == ([] if prefix == "verl" else [prefix])
     assert report["carried"] == {"carried": 0, "total": 0}
     assert run("new", tmp_path / "new", "--package", "toy", "--verl", release).code == 0
     assert tree_of(tmp_path / "toy") == tree_of(tmp_path / "new")
@@ -115,18 +115,18 @@ def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
         f"verl/{CONFIG}:the whole file": "orphaned",
         "verl/utils/reward_score/gsm8k.py:the whole file": "orphaned",
     }
-    carried = [item for item in report["edits"] if item["fate"] == "carried"]
+    carried = [item for item in report["edits"] if item["outcome"] == "carried"]
     assert report["carried"] == {"carried": 6, "total": 12}
     assert report["own"] == [
-        {"path": "verl_copy/utils/groupwise.py", "copied": None, "upstreams": False},
-        {"path": "verl_copy/utils/mine.py", "copied": None, "upstreams": False},
+        {"path": "verl_copy/utils/groupwise.py", "copied": None, "is_upstreams": False},
+        {"path": "verl_copy/utils/mine.py", "copied": None, "is_upstreams": False},
     ]
 
     said = {item["symbol"]: (item["parts"], item["why"]) for item in report["edits"]}
     its_own = "the project has its own instead: toy/training/trainer.py, toy/training/run_loop.py"
     assert said["RayPPOTrainer"] == (["fit"], its_own)
     assert said["ActorRolloutRefWorker"][0] == ["init_model"]
-    assert said["DataParallelPPOActor"] == (["update_policy"], None)
+    assert said["DataParallelPPOActor"] == (["update_policy"], "")
 
     found = tree_of(project)
     tokens = [f"token_{number}" for number in (1, 7, 9, 10, 11, 12, 13, 14)]
@@ -134,15 +134,16 @@ def test_edits_are_carried_or_parked(run, tmp_path: Path, fork: Fork) -> None:
     for token in tokens:
         assert any(token.encode() in data for path, data in found.items()), token
     for item in report["edits"]:
-        if item["fate"] == "orphaned":
+        if item["outcome"] == "orphaned":
             note = found[f"{item['where']}.note"].decode()
             what = f"{item['what']} in {', '.join(item['parts'])}" if item["parts"] else item["what"]
             assert f"- {item['symbol']} ({what})" in note
-            assert found[item["where"]] == (fork.root / item["upstream"].removeprefix("verl/")).read_bytes()
+            assert found[item["where"]] == (fork.root / item["upstream_path"].removeprefix("verl/")).read_bytes()
     shown = states(run, project)
-    assert {path for path, state in shown.items() if state == "edited"} == {item["where"] for item in carried}
+    edited = {"README.md", *(item["where"] for item in carried)}  # it says what the project was made of
+    assert {path for path, state in shown.items() if state == "edited"} == edited
     assert {path for path, state in shown.items() if state == "orphaned"} == {
-        item["where"] for item in report["edits"] if item["fate"] == "orphaned"
+        item["where"] for item in report["edits"] if item["outcome"] == "orphaned"
     }
     for path, data in found.items():
         if path.endswith(".py") and not path.startswith("orphaned/"):
@@ -167,8 +168,8 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
     fork.into(ALGOS, "agg_loss", "import agent; agent.y")
     report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
     assert report["own"] == [
-        {"path": "copied/extra/own.py", "copied": None, "upstreams": False},
-        {"path": "copied/extra/own/__init__.py", "copied": "toy/extra/own/__init__.py", "upstreams": False},
+        {"path": "copied/extra/own.py", "copied": None, "is_upstreams": False},
+        {"path": "copied/extra/own/__init__.py", "copied": "toy/extra/own/__init__.py", "is_upstreams": False},
     ]
     assert fates(report) == {f"verl/{ALGOS}:kl_penalty": "carried", f"verl/{ALGOS}:agg_loss": "orphaned"}
     made = tmp_path / "toy/toy"
@@ -180,13 +181,12 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
 def test_nothing_is_written(run, tmp_path: Path) -> None:
     fork = Fork(tmp_path / "repo", source_of("0.6.1"))
     fork.into(ALGOS, "kl_penalty", "token = 1")
-    for arguments in ([], [tmp_path / "toy", "--dry-run"]):
-        result = run("adopt", fork.root, *arguments)
-        assert result.code == 0
-        assert "nearest release: verl 0.6.1" in result.out
-        assert "carried over: 1 of 1 symbols (100 %)" in result.out
-        assert "nothing was written" in result.err
-        assert sorted(os.listdir(tmp_path)) == ["repo"]
+    result = run("adopt", fork.root)
+    assert result.code == 0
+    assert "nearest release: verl 0.6.1" in result.out
+    assert "carried over: 1 of 1 symbols (100 %)" in result.out
+    assert "nothing was written" in result.err
+    assert sorted(os.listdir(tmp_path)) == ["repo"]
 
 
 def test_bad_inputs_are_refused(run, tmp_path: Path) -> None:

@@ -49,7 +49,7 @@ def test_what_upstream_had_is_no_edit(run: Any, tmp_path: Path, fork_0_5_0: Fork
     assert report["release"] == RELEASE
     assert set(fates(report).values()) == {"upstream"}
     assert report["carried"]["total"] == 0
-    assert {item["path"]: item["upstreams"] for item in report["own"]} == {gone: True}
+    assert {item["path"]: item["is_upstreams"] for item in report["own"]} == {gone: True}
     assert not (tmp_path / "toy/orphaned").exists()
     assert run("new", tmp_path / "new", "--package", "toy", "--verl", RELEASE).code == 0
     plain = (tmp_path / "new/toy" / PROJECTS_ALGOS).read_bytes()
@@ -66,7 +66,7 @@ def test_an_edit_of_another_day_is_put_into_the_releases_text(run: Any, tmp_path
     fork.append(ALGOS, "\n\ndef unused_2():\n    return 2\n")
     report = report_of(run, fork, tmp_path / "toy", "--algorithm", "ppo")
     (edit,) = [item for item in report["edits"] if item["symbol"] == name]
-    assert edit["fate"] == "carried"
+    assert edit["outcome"] == "carried"
     assert {key: fate for key, fate in fates(report).items() if fate != "upstream"} == {
         f"verl/{ALGOS}:{name}": "carried",
         f"verl/{ALGOS}:unused_2": "orphaned",
@@ -84,8 +84,8 @@ def test_a_copy_older_than_all_projects(run: Any, tmp_path: Path, fork_0_5_0: Fo
     name = "compute_value_loss"
     fork.into(ALGOS, name, "token_1 = 1")
     report = report_of(run, fork, tmp_path / "toy", "--algorithm", "ppo")
-    assert (report["release"], report["made_from"]) == (ALL[0], old.release)
-    (edit,) = [item for item in report["edits"] if item["fate"] != "upstream"]
+    assert (report["release"], report["made_from"]["release"]) == (ALL[0], old.release)
+    (edit,) = [item for item in report["edits"] if item["outcome"] != "upstream"]
     assert edit["symbol"] == name
     assert f"made from verl {old.release}, which is too old for a project" in run("adopt", fork.top).out
 

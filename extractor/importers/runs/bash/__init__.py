@@ -20,17 +20,15 @@ __all__ = ["Command", "ScriptReading", "read_script", "refuse_length"]
 
 @dataclass(frozen=True)
 class ScriptReading:
-    """The commands, notes and variables of a script.
+    """The commands of a script, and notes on it.
 
     Attributes:
         commands: Everything that it would run, in order.
         notes: What could not be known, or is not as it looks, with lines.
-        variables: Those that it has set, as they are in the end, but arrays.
     """
 
     commands: tuple[Command, ...]
     notes: tuple[str, ...]
-    variables: Mapping[str, str]
 
 
 def read_script(
@@ -69,5 +67,4 @@ def read_script(
         raise refuse_line(file, text.count("\n", 0, error.at) + 1, error.why) from None
     except RecursionError:
         raise refuse_length(file, "it is nested too deep") from None
-    texts = {name: value for name, value in state.variables.items() if isinstance(value, str)}
-    return ScriptReading(tuple(state.commands), tuple(dict.fromkeys(state.notes)), texts)
+    return ScriptReading(tuple(state.commands), tuple(dict.fromkeys(state.notes)))

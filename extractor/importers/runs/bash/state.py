@@ -2,7 +2,6 @@
 
 import contextlib
 import posixpath
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +15,6 @@ Value = str | list[str]
 There = Callable[[str, str], Path | None]
 # Scripts in each other.
 MAX_CALLS = 20
-# A word that separators end: what is unknown in it stays whole, whatever its name.
-_FIELD = re.compile("(?:\ue000+[^\ue000\ue001]*\ue001+|[^ \\t\\n\ue000])+")
 
 
 class Stop(Exception):
@@ -85,12 +82,12 @@ class ShellState:
     def note(self, line: int, text: str) -> None:
         """Note something about a line."""
         self.spend(len(text))
-        where = f"line {self.line or line}" if self.file == self._main else f"{Path(self.file).name}, line {line}"
+        where = f"line {line}" if self.file == self._main else f"{Path(self.file).name}, line {line}"
         self.notes.append(f"{where}: {text}")
 
     def refuse(self, line: int, why: str) -> UsageError:
         """Return the error for an unsupported line."""
-        return refuse_line(self.file, (self.line if self.file == self._main else None) or line, why)
+        return refuse_line(self.file, line, why)
 
     def spend(self, characters: int) -> None:
         """Count characters that expansions make.
@@ -160,8 +157,8 @@ class ShellState:
             self.variables, self.exported, self.functions, self.arguments = kept
 
     @contextlib.contextmanager
-    def inside(self, file: str, line: int | None) -> Iterator[None]:
-        """Enter another script; report its commands at `line`, if given."""
+    def inside(self, file: str, line: int) -> Iterator[None]:
+        """Enter another script; report its commands at `line`."""
         kept = self.file, self.line
         self.file, self.line = file, self.line or line
         self.depth += 1
@@ -175,11 +172,6 @@ class ShellState:
 def take_scalar(value: Value) -> str:
     """Return a variable's plain value: an array's first item."""
     return value if isinstance(value, str) else "".join(value[:1])
-
-
-def split_fields(text: str) -> list[str]:
-    """Split unquoted expanded text into words."""
-    return _FIELD.findall(text)
 
 
 def refuse_length(file: str, what: str) -> UsageError:

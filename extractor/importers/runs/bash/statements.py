@@ -345,10 +345,20 @@ def read_sourced(words: Sequence[str], line: int, state: ShellState, run: Run) -
     if file is None or text is None:
         state.note(line, f"{make_readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
         return None
+    if len(text) > limits.MAX_SCRIPT or state.depth >= MAX_CALLS:
+        size = readers.write_size(limits.MAX_SCRIPT)
+        raise refuse_length(str(file), f"it is larger than {size}, or scripts start each other")
+    state.spend(len(text))
     kept = state.arguments
     state.arguments = list(words[2:]) or kept
     try:
-        return _read_script(text, str(file), line, state, run)
+        statements = parse(text)
+        with state.inside(str(file), line):
+            return run(statements)
+    except NotBash as error:
+        raise refuse_line(str(file), 1 + text.count("\n", 0, error.at), error.why) from None
+    except Stop:  # `return`, or its `exit`
+        return None
     finally:
         state.arguments = kept
 
@@ -360,24 +370,6 @@ def note_script(words: Sequence[str], line: int, state: ShellState) -> None:
     if words[0] not in _PRINTS and (script or shell):
         what = make_readable(script) if script else f"what `{shell}` runs"
         state.note(line, f"{what} is not read: pass it instead if it launches the run")
-
-
-def _read_script(text: str, file: str, line: int, state: ShellState, run: Run) -> bool | None:
-    """Run a text's statements as if they stood on `line`."""
-    if len(text) > limits.MAX_SCRIPT or state.depth >= MAX_CALLS:
-        raise refuse_length(
-            file, f"it is larger than {readers.write_size(limits.MAX_SCRIPT)}, or scripts start each other"
-        )
-    state.spend(len(text))
-    try:
-        statements = parse(text)
-        with state.inside(file, line):
-            return run(statements)
-    except NotBash as error:
-        first = line if file == state.file else 1
-        raise refuse_line(file, first + text.count("\n", 0, error.at), error.why) from None
-    except Stop:  # `return`, or its `exit`
-        return None
 
 
 def find_output(words: Sequence[str], folder: str) -> str | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Literal
 
 from extractor.importers.runs.bash.quotes import NotBash, split_pieces
-from extractor.importers.runs.bash.state import ShellState, Value, split_fields, take_scalar
+from extractor.importers.runs.bash.state import ShellState, Value, take_scalar
 from extractor.importers.runs.bash.syntax import ShellStatement, parse, split_words
 from extractor.importers.runs.placeholders import find_unknowns, make_unknown
 from extractor.values import limits, readers
@@ -24,12 +24,8 @@ _PARAMETER = re.compile(
 )
 _HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
-_CASES: dict[str, Callable[[str], str]] = {
-    "^^": str.upper,
-    ",,": str.lower,
-    "^": lambda text: text[:1].upper() + text[1:],
-    ",": lambda text: text[:1].lower() + text[1:],
-}
+# A word that separators end: what is unknown in it stays whole, whatever its name.
+_FIELD = re.compile("(?:\ue000+[^\ue000\ue001]*\ue001+|[^ \\t\\n\ue000])+")
 _WILD = {"*", "?", "["}
 _BINARY: Mapping[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
@@ -123,7 +119,7 @@ class WordExpander:
                 if kind != "expanded":
                     current = (current or "") + text
                     continue
-                fields = split_fields(text)
+                fields = _FIELD.findall(text)
                 if current is not None and text[:1].isspace():
                     words.append(current)
                     current = None
@@ -220,9 +216,7 @@ class WordExpander:
         else:
             value = self._find_item(name, index, held, False)
             value = self._state.text(name) if value is None else value
-            if sign in _CASES and not found["rest"]:
-                value = _CASES[sign](value) if not find_unknowns(value) else value
-            elif sign and not find_unknowns(value):
+            if sign and not find_unknowns(value):
                 value = make_unknown(piece)
             yield value, "expanded"
 

@@ -15,6 +15,7 @@ from extractor.importers.python_text import definitions
 from extractor.importers.python_text.module_imports import Name, list_top_names, rewrite_imports
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.pipeline.index import Index, Module
+from extractor.pipeline.render.fold import drop_imports
 from extractor.pipeline.source import Source
 from extractor.values import readers
 from extractor.values.modules import name_module
@@ -180,7 +181,6 @@ class Copying:
 
     def __init__(self, package: str, tree: Tree, source: Source, places: RunFolders) -> None:
         self._package = package
-        self._source = source
         self._modules = Modules(source, places)
         self._vendored = dict(_map_vendored(tree))
         self._required = _list_required_modules(tree)
@@ -236,8 +236,9 @@ class Copying:
         """Return a module's text without unused imports that have no effect."""
         idle = definitions.list_unused_imports(text).difference(roots)
         names = list_top_names(text, module, is_package=is_package) if idle else ()
-        left = {name.local for name in names if name.local in idle and self._is_idle(name, inside=is_package)}
-        return definitions.drop_imports(text, left) if left else text
+        bound = ((name.local.partition(".")[0], name) for name in names)
+        left = {local for local, name in bound if local in idle and self._is_idle(name, inside=is_package)}
+        return drop_imports(text, left)
 
     def _is_idle(self, name: Name, *, inside: bool) -> bool:
         """Tell whether an import has no effect but binding a name."""
