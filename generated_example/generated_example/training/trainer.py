@@ -105,13 +105,13 @@ class LocalPPOTrainer(RunLoop):
         try:
             with contextlib.ExitStack() as around, without_running_loop():
                 state = assemble(self, given, around)
-                self._begin(state)
+                self._set_up_steps(state)
                 self._around.push(around.pop_all())
         except BaseException:  # the next call may bring what was wrong
             self._is_assembled, self.config = False, before
             raise
 
-    def _begin(self, state: tuple[Any, ...]) -> None:
+    def _set_up_steps(self, state: tuple[Any, ...]) -> None:
         """Set up what belongs to the steps, from `state` if the run resumes."""
         config = self.config
         self.rollout_n = config.actor_rollout_ref.rollout.n

@@ -154,7 +154,7 @@ class LocalPPOTrainer(RunLoop):
         try:
             with contextlib.ExitStack() as around, without_running_loop():
                 state = self._parts(given, around) if SFT else assemble(self, given, around)
-                self._begin(state)
+                self._set_up_steps(state)
                 self._around.push(around.pop_all())
         except BaseException:  # the next call may bring what was wrong
             self._is_assembled, self.config = False, before
@@ -166,7 +166,7 @@ class LocalPPOTrainer(RunLoop):
             """Put the parts of the run together; returns what a checkpoint has, see `training/assembly.py`."""
             return assemble(self, given, around)
 
-    def _begin(self, state: tuple[Any, ...]) -> None:
+    def _set_up_steps(self, state: tuple[Any, ...]) -> None:
         """Set up what belongs to the steps, from `state` if the run resumes."""
         config = self.config
         self.rollout_n = config.actor_rollout_ref.rollout.n
