@@ -62,43 +62,33 @@ class Executed:
         return self.run / max(self.total, 1)
 
 
-def execute(project: Path, files: Sequence[str], result: Path, *runs: Sequence[str]) -> Executed:
-    """Train for two steps and look at what ran.
+def execute(project: Path, files: Sequence[str], result: Path) -> Executed:
+    """Train with SETTINGS and look at what ran.
 
     Args:
         project: Its directory.
         files: The Python files to look at, relative to it.
         result: A file to write to.
-        runs: The settings of each run, one after the other; by default one run with SETTINGS.
     """
-    script = Path(__file__).with_name("traced.py")
-    paths = [str((project / file).resolve()) for file in files]
-    lines: dict[str, set[int]] = {file: set() for file in files}
-    for settings in runs or (SETTINGS,):
-        subprocess.run(
-            [sys.executable, str(script), str(result), *paths, "--", *settings],
-            cwd=project,
-            env=on_one_thread(NO_COLOR="1"),
-            check=True,
-            stdout=subprocess.DEVNULL,
-        )
-        found = json.loads(result.read_text())
-        for file, path in zip(files, paths, strict=True):
-            lines[file] |= set(found[path])
-    return measure(project, lines)
+    subprocess.run(
+        _trace(project, files, result, SETTINGS),
+        cwd=project,
+        env=on_one_thread(NO_COLOR="1"),
+        check=True,
+        stdout=subprocess.DEVNULL,
+    )
+    return measure(project, _read_lines(project, files, result))
 
 
 def execute_in_terminal(project: Path, files: Sequence[str], result: Path) -> Executed:
     """Train in a terminal as a person does: stopped by Ctrl-C after the first step, resumed by the same command."""
-    script = Path(__file__).with_name("traced.py")
-    paths = [str((project / file).resolve()) for file in files]
     kept = [word for word in SETTINGS if not word.startswith("trainer.logger")]
     settings = [word.replace("total_training_steps=2", "total_training_steps=3") for word in kept]
     lines: dict[str, set[int]] = {file: set() for file in files}
     for is_stopped in (True, False):
         master, slave = pty.openpty()
         process = subprocess.Popen(
-            [sys.executable, str(script), str(result), *paths, "--", *settings],
+            _trace(project, files, result, settings),
             cwd=project,
             env=on_one_thread(TERM="xterm", PYTHONIOENCODING="utf-8"),
             stdin=slave,
@@ -112,10 +102,25 @@ def execute_in_terminal(project: Path, files: Sequence[str], result: Path) -> Ex
             if is_stopped and any(_has_step(file) for file in project.glob("**/metrics.jsonl")):
                 process.send_signal(signal.SIGINT)
                 is_stopped = False
-        found = json.loads(result.read_text())
-        for file, path in zip(files, paths, strict=True):
-            lines[file] |= set(found[path])
+        for file, executed in _read_lines(project, files, result).items():
+            lines[file] |= executed
     return measure(project, lines)
+
+
+def _trace(project: Path, files: Sequence[str], result: Path, settings: Sequence[str]) -> list[str]:
+    """Return the command that trains and writes down which lines of files it executes."""
+    script = Path(__file__).with_name("traced.py")
+    return [sys.executable, str(script), str(result), *_locate(project, files), "--", *settings]
+
+
+def _read_lines(project: Path, files: Sequence[str], result: Path) -> dict[str, set[int]]:
+    """Return the lines that such a run has executed, by file."""
+    found = json.loads(result.read_text())
+    return {file: set(found[path]) for file, path in zip(files, _locate(project, files), strict=True)}
+
+
+def _locate(project: Path, files: Sequence[str]) -> list[str]:
+    return [str((project / file).resolve()) for file in files]
 
 
 def _drain(terminal: int) -> None:
