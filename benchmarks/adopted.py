@@ -15,7 +15,7 @@ from benchmarks.launch_scripts import request_of, scripts_of, summary, tried, wi
 from extractor.importers.adopt import Adoption, Outcome, Recognised, adopt, adopt_with_run, recognise
 from extractor.importers.adopt.method_states import summarize
 from extractor.pipeline.generate import complete
-from extractor.usecases.new import create
+from extractor.usecases.new import write
 from extractor.values import releases
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
@@ -41,7 +41,7 @@ def adopted(found: Recognised, script: Path | None, target: Path) -> Adoption:
             return adopt_with_run(found, asked, frozenset({"engine"}), request, manifest)
 
         adoption, _ = with_variables(make)
-    create(target, adoption.plan, adoption.generated.tree, adoption.options, found.source)
+    write(target, adoption.plan, adoption.generated)
     return adoption
 
 

@@ -139,7 +139,7 @@ def judged(
     """
     assert made.run is not None
     theirs, ours = run.config, imported_project.load_config(made.tree)
-    defaults = VerlDefaults.of(ReleaseConfig.of(made.source))
+    defaults = VerlDefaults.of(ReleaseConfig.of(made.generated.source))
     written = flatten(defaults.config)
     here = flatten(compose(select_config(made.tree), "ppo_trainer.yaml").config)
     there, back = _renames(made)
@@ -196,7 +196,7 @@ def judged(
 
 def _renames(made: new.NewProject) -> tuple[Renames, Renames]:
     assert made.run is not None
-    run, project = made.run.release, made.options.verl
+    run, project = made.run.release, made.generated.options.verl
     return Renames(run, project), Renames(project, run)
 
 

@@ -27,6 +27,7 @@ from extractor.importers.config.keys import READ_BY_THE_ENGINE, list_candidates
 from extractor.importers.config.project import load, read_files
 from extractor.importers.export import Key, KeyStatus
 from extractor.importers.runs import launch_reader
+from extractor.pipeline.plan import plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.project import lock
 from extractor.usecases import new
@@ -108,7 +109,7 @@ def projects(
                 made, _ = project_of(
                     script, Options("proj", release, "vllm", "grpo", (), "toy"), keep_unknown, frozenset()
                 )
-                new.write(target, made)
+                new.write(target, plan_new(made.tree), made.generated)
             except VextractError as error:
                 print(f"{name}: no project: {' '.join(error.message.split())[:200]}", flush=True)
                 continue

@@ -29,6 +29,7 @@ from extractor.importers.runs import run_request
 from extractor.importers.runs.run_request import RunRequest
 from extractor.pipeline import generate
 from extractor.pipeline.generate import Generated
+from extractor.pipeline.plan import plan_new
 from extractor.pipeline.source import Source, open_source
 from extractor.usecases import new
 from extractor.values import releases
@@ -121,7 +122,7 @@ def convert(
     """
     options = Options(target.name, release, "hf", "grpo", (), "toy")
     made, set_by_hand = project_of(script, options, keep_unknown, given=given)
-    new.write(target, made)
+    new.write(target, plan_new(made.tree), made.generated)
     return set_by_hand
 
 

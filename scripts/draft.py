@@ -107,7 +107,7 @@ def list_problems(found: ManifestFit) -> tuple[str, ...]:
         except VextractError as error:
             problems[f"a project cannot be made: {error.message}"] = None
             continue
-        problems.update(dict.fromkeys((*lost, *import_problems(made.tree, options, found.new))))
+        problems.update(dict.fromkeys((*lost, *import_problems(made))))
     return tuple(problems)
 
 

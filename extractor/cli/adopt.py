@@ -45,7 +45,7 @@ def adopt(
     from extractor.importers import adopt as adopting
     from extractor.pipeline.generate import complete
     from extractor.project import location
-    from extractor.usecases.new import create
+    from extractor.usecases.new import write
     from extractor.values import releases
     from extractor.values.options import Options
 
@@ -63,7 +63,7 @@ def adopt(
             adoption = adopting.adopt_with_run(found, asked, chosen, run, manifest, say)
         if place is not None:
             say(f"writing {target}")
-            create(place, adoption.plan, adoption.generated.tree, adoption.options, found.source)
+            write(place, adoption.plan, adoption.generated)
     return _answer(found, adoption, target, place)
 
 

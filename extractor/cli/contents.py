@@ -51,8 +51,8 @@ def explain(
     if not found:
         with output.show_progress(f"reading verl {locked.options.verl}"):
             again = emitted_files.regenerate(locked, origin=from_, offline=offline)
-            found = explaining.explain(again, locked.options, ours, name)
-        if emitted_files.list_differences(locked, base.collect_from_tree(again.generated.tree)):
+            found = explaining.explain(again, ours, name)
+        if emitted_files.list_differences(locked, base.collect_from_tree(again.tree)):
             output.print_warning(
                 f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
                 " what follows is what would be emitted now"

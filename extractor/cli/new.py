@@ -178,18 +178,19 @@ def _ask(engine: str, algorithm: str, recipe: str, *, json: bool) -> tuple[Path,
 
 
 def _make(request: "NewRequest", path: Path, target: Path, *, dry_run: bool) -> "NewProject":
+    from extractor.pipeline.plan import plan_new
     from extractor.usecases import new
 
     with output.show_progress(f"making {path}") as step:
         made = new.make_in_memory(request, step)
         if not dry_run:
             step("writing it")
-            new.write(target, made)
+            new.write(target, plan_new(made.tree), made.generated)
     for item in () if made.fit is None else made.fit.findings:
         output.print_note(f"  {item}")
     for text in made.warnings:
         output.print_warning(text)
-    for feature in made.manifest.features:
+    for feature in made.generated.manifest.features:
         if feature.name in request.options.features:
             output.print_note(f"with {feature.name}: {feature.summary}")
     return made
@@ -199,12 +200,13 @@ def _answer(path: Path, target: Path, made: "NewProject", dry_run: bool) -> scre
     aside = describe_run(made.run) if made.run is not None else None
     files = [item.path for item in made.tree]
     data = {"path": target, "written": not dry_run, "files": files, "run": aside and aside.data}
-    data |= output.pick(made, "options source sizes warnings")
+    data |= output.pick(made.generated, "options source") | output.pick(made, "sizes warnings")
     if dry_run:
         lines = [f"add  {file.kind.value:8}  {file.path}" for file in made.tree]
         head = [f"would make {path}: {_describe_size(made)}; nothing was written"]
         return screen.Answer(data, head, [screen.Section(lines)], aside=aside)
-    package = "" if made.options.package == path.name else f", package {made.options.package}"
+    name = made.generated.options.package
+    package = "" if name == path.name else f", package {name}"
     head = [f"made {path}{package}: {_describe_size(made)}"]
     tail = ["next:", f"  cd {quote_for_shell(path)}", "  make setup", "  make train"]
     return screen.Answer(data, head, tail=tail, aside=aside)
@@ -212,7 +214,8 @@ def _answer(path: Path, target: Path, made: "NewProject", dry_run: bool) -> scre
 
 def _describe_size(made: "NewProject") -> str:
     (files, theirs), (more, ours), (_, tests) = made.sizes.values()
-    share = f"{theirs / max(made.source.lines, 1):.0%} of verl {made.source.release}"
+    source = made.generated.source
+    share = f"{theirs / max(source.lines, 1):.0%} of verl {source.release}"
     return (
         f"{files + more} files, {theirs + ours:,} lines of Python: {theirs:,} of verl's ({share}) and {ours:,} around"
         f" it; {tests:,} of tests"

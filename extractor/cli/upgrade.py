@@ -163,7 +163,7 @@ def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | 
     try:
         with output.show_progress(f"comparing with verl {found.old.options.verl}"):
             again = emitted_files.regenerate(found.old, origin=origin if same else None, offline=offline)
-            return report(again.generated, found.generated, found.old.options.verl, found.new.options.verl)
+            return report(again, found.generated, found.old.options.verl, found.new.options.verl)
     except VextractError as error:
         output.print_warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
@@ -180,7 +180,7 @@ def _prepare_page(
     if numbers:
         with output.show_progress("computing upstream's cases in both releases"):
             old = emitted_files.open_upstream(found.old, offline=offline)[1]
-            moved = compare_releases(root, old, found.source)
+            moved = compare_releases(root, old, found.generated.source)
     return lambda: review(root, found, about, touched, moved)
 
 

@@ -24,19 +24,24 @@ ALL = "all"  # in place of a feature: each that the release has for the engine
 
 @dataclass(frozen=True)
 class Generated:
-    """A project in memory, and notes on how it was made.
+    """A project in memory, and what it was made from.
 
     Attributes:
         tree: All files.
         sliced: The slice behind the vendored files.
         emitted: The vendored Python files, with what was changed in each.
         warnings: What a user should know.
+        options, source: What it was made from.
+        manifest: The release's, with what the options' own manifest adds.
     """
 
     tree: Tree
     sliced: Slice
     emitted: tuple[Emitted, ...]
     warnings: tuple[str, ...]
+    options: Options
+    source: Source
+    manifest: Manifest
 
 
 def complete(options: Options, manifest: Manifest, without: Iterable[str] = (), *, upgrading: bool = False) -> Options:
@@ -158,7 +163,7 @@ def generate(options: Options, source: Source, manifest: Manifest) -> Generated:
     files.extend(render(manifest, options, found, emitted, source))
     _refuse_shared_paths(files, manifest)
     remarks = (*found.warnings, *(warning for item in emitted for warning in item.warnings))
-    return Generated(Tree.of(files), found, emitted, remarks)
+    return Generated(Tree.of(files), found, emitted, remarks, options, source, manifest)
 
 
 def _trace_own_roots(found: Slice, path: str) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,21 +17,6 @@ if TYPE_CHECKING:
     from extractor.pipeline.generate import Generated
     from extractor.pipeline.source import Source
     from extractor.values.manifest import Manifest
-
-
-@dataclass(frozen=True)
-class Regenerated:
-    """A project made once more from its lock.
-
-    Attributes:
-        generated: The files, and how they came to be.
-        manifest: Of the lock's release, with what the owner adds to it.
-        source: What they were made from.
-    """
-
-    generated: Generated
-    manifest: Manifest
-    source: Source
 
 
 def read_emitted(
@@ -51,7 +35,7 @@ def read_emitted(
     except CheckFailed as error:
         damage = error.message
     again = regenerate(lock, origin=origin, offline=offline)
-    files = base.collect_from_tree(again.generated.tree)
+    files = base.collect_from_tree(again.tree)
     if different := list_differences(lock, files):
         more = f" and {len(different) - 1} more" if len(different) > 1 else ""
         hint = "restore .vextract/base.zip and vextract.lock from version control"
@@ -65,18 +49,29 @@ def read_emitted(
     return files, damage
 
 
-def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Regenerated:
+def regenerate(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> Generated:
     """Generate a project's files again from the options in its lock.
 
     Raises:
         SourceError: verl is not available.
     """
     from extractor.pipeline.generate import generate
-    from extractor.values.manifest import add_own
 
     manifest, source = open_upstream(lock, origin=origin, offline=offline)
-    generated = generate(lock.options, source, manifest)
-    return Regenerated(generated, add_own(manifest, lock.options.manifest), source)
+    return generate(lock.options, source, manifest)
+
+
+def make_lock(generated: Generated) -> Lock:
+    """Return the lock of a generated project."""
+    source, borrowed_from = generated.source, generated.manifest.borrowed_from
+    return Lock.of(
+        generated.tree,
+        generated.options,
+        vextract=__version__,
+        source_kind=source.kind,
+        source_sha256=source.sha256,
+        borrowed_from=borrowed_from,
+    )
 
 
 def open_upstream(lock: Lock, *, origin: Path | None = None, offline: bool = False) -> tuple[Manifest, Source]:

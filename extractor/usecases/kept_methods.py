@@ -69,24 +69,19 @@ class MethodDemand:
         return name in words.any or name in words.own or any(fnmatchcase(name, item) for item in words.put_together)
 
 
-def generate_with_methods(
-    options: Options, source: Source, manifest: Manifest, demand: MethodDemand
-) -> tuple[Options, Generated]:
+def generate_with_methods(options: Options, source: Source, manifest: Manifest, demand: MethodDemand) -> Generated:
     """Generate a project including methods and symbols the owner's code needs.
 
     Args:
         options, source, manifest: As for `generate`; the methods and roots that the options name do not count.
         demand: What the owner's code asks for.
-
-    Returns:
-        The options that make these files, and the files.
     """
     options = replace(options, methods=(), roots=())
     while True:
         generated = pipeline.generate(options, source, manifest)
         methods, roots = demand.methods(generated.sliced), demand.roots(generated.sliced, source)
         if not methods and not roots:
-            return options, generated
+            return generated
         options = replace(
             options,
             methods=tuple(sorted({*options.methods, *methods})),

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from extractor import __version__
 from extractor.pipeline import apply, generate
 from extractor.pipeline.generate import Generated
-from extractor.pipeline.plan import Plan, plan_new
-from extractor.pipeline.source import Source, open_source
+from extractor.pipeline.plan import Plan
+from extractor.pipeline.source import open_source
 from extractor.project import base, lock
+from extractor.usecases.emitted_files import make_lock
 from extractor.values import releases
 from extractor.values.configtree.yaml_text import Value, put
 from extractor.values.errors import CheckFailed, SourceError, UsageError, VextractError
@@ -71,18 +71,13 @@ class NewProject:
     """A project that is ready to be written.
 
     Attributes:
-        options: With everything decided.
-        manifest, source: What it is made from.
-        generated: What is emitted.
+        generated: What is emitted, and what it is made from.
         tree: The same with a run's settings, which count as the owner's edits.
         run: What became of the run, an `importers.runs` ImportedProject; None: there is none.
         fit: For a release without a manifest: how far the one before it holds.
         warnings: What its owner should know.
     """
 
-    options: Options
-    manifest: Manifest = field(repr=False)
-    source: Source = field(repr=False)
     generated: Generated = field(repr=False)
     tree: Tree = field(repr=False)
     run: Any = None
@@ -143,42 +138,24 @@ def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProje
 
         generated, lost = drop_lost_fields(generated, fit.old, source)
         warnings += [f"{item}: it was taken out" for item in lost]
-        warnings += _find_unrequired(generated, options, source, manifest)
+        warnings += _find_unrequired(generated)
     settled, tree = None, generated.tree
     if found is not None:
         settled = found.apply_to_project(tree, options, source)
         tree = settled.tree
     tree = _add_owners_part(tree, options, request)
     warnings += generated.warnings
-    return NewProject(options, manifest, source, generated, tree, settled, fit, tuple(warnings))
+    return NewProject(generated, tree, settled, fit, tuple(warnings))
 
 
-def write(target: Path, made: NewProject) -> None:
-    """Write a project; differences from the emitted files count as edits.
+def write(target: Path, plan: Plan, generated: Generated) -> None:
+    """Write a plan's files; differences from the generated ones count as edits.
 
     Raises:
         UsageError: the target cannot be made, or was taken in the meantime.
     """
-    create(target, plan_new(made.tree), made.generated.tree, made.options, made.source, made.manifest.borrowed_from)
-
-
-def create(
-    target: Path, plan: Plan, emitted: Tree, options: Options, source: Source, borrowed_from: str | None = None
-) -> None:
-    """Write a plan's files with the lock and emitted base.
-
-    Raises:
-        UsageError: as for `write`.
-    """
-    locked = lock.Lock.of(
-        emitted,
-        options,
-        vextract=__version__,
-        source_kind=source.kind,
-        source_sha256=source.sha256,
-        borrowed_from=borrowed_from,
-    )
-    apply.create(target, plan, lock_data=lock.dump(locked), base_data=base.dump(base.collect_from_tree(emitted)))
+    emitted = base.dump(base.collect_from_tree(generated.tree))
+    apply.create(target, plan, lock_data=lock.dump(make_lock(generated)), base_data=emitted)
 
 
 def complete_options(asked: Options, without: tuple[str, ...], manifest: Manifest) -> Options:
@@ -261,7 +238,7 @@ def _infer(request: NewRequest, step: Callable[[str], None]) -> ManifestFit:
     return tried
 
 
-def _find_unrequired(generated: Generated, options: Options, source: Source, manifest: Manifest) -> list[str]:
+def _find_unrequired(generated: Generated) -> list[str]:
     """Return the packages that a project imports without asking for them.
 
     Raises:
@@ -269,7 +246,7 @@ def _find_unrequired(generated: Generated, options: Options, source: Source, man
     """
     from extractor.usecases.verify.closed_imports import NOT_REQUIRED, import_problems
 
-    problems = import_problems(generated.tree, options, source)
+    problems, manifest = import_problems(generated), generated.manifest
     lacking = [line for line in problems if not line.endswith(NOT_REQUIRED)]
     if lacking:
         raise _explain_failure(manifest.release, manifest.borrowed_from or "", lacking)

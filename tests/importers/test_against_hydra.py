@@ -13,6 +13,7 @@ from benchmarks.against_hydra import EQUAL, judged
 from extractor.importers.config.project import map_overrides
 from extractor.importers.config.release import CONFIG, ReleaseConfig
 from extractor.importers.runs.run_request import RunRequest
+from extractor.pipeline.plan import plan_new
 from extractor.usecases import new
 from extractor.values.configtree import BadOverride, parse_override, write_override
 from extractor.values.options import Options
@@ -58,7 +59,8 @@ def test_no_key_of_a_run_differs_in_silence(kind: str, tmp_path: Path) -> None:
 @pytest.mark.skipif(not _namespaces(), reason="needs Linux namespaces (unshare)")
 def test_an_export_is_accepted_and_says_what_it_changes(tmp_path: Path) -> None:
     project = tmp_path / "proj"
-    new.write(project, new.make_in_memory(new.NewRequest(OPTIONS), lambda text: None))
+    made = new.make_in_memory(new.NewRequest(OPTIONS), lambda text: None)
+    new.write(project, plan_new(made.tree), made.generated)
     counts, silent, refused = exported.judged(project, config_tree(tmp_path / "tree"), tmp_path / "out")
     assert (silent, refused) == ([], "")
     assert counts[EQUAL] > 100

@@ -48,7 +48,7 @@ CRITIC = vendored("critic.py", text("critic"))
 def _small_trees(monkeypatch: pytest.MonkeyPatch) -> None:
     def small(options: Options, given: Source, manifest: Manifest) -> Generated:
         files = [*TREES[manifest.release], *([CRITIC] if "critic" in options.features else [])]
-        return Generated(Tree.of(files), SimpleNamespace(dropped={}), (), ())  # type: ignore[arg-type]
+        return Generated(Tree.of(files), SimpleNamespace(dropped={}), (), (), options, given, manifest)  # type: ignore[arg-type]
 
     class NoSource:
         kind, sha256 = "wheel", "a" * 64

@@ -92,7 +92,8 @@ def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say
         wanted = _find_edited(recognised.copy, recognised.source)
         while True:
             say("choosing and rewriting what the project needs")
-            options, generated = generate_with_methods(options, recognised.source, manifest, wanted)
+            generated = generate_with_methods(options, recognised.source, manifest, wanted)
+            options = generated.options
             say("carrying your edits over")
             adoption = _carry_over(recognised, generated, options)
             wanted |= _find_demanded(adoption.plan, generated.tree, options.package)

@@ -5,13 +5,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from extractor.pipeline.generate import generate
+from extractor.pipeline.generate import Generated, generate
 from extractor.pipeline.index.syntax import find_first_line, list_bound_names
 from extractor.pipeline.render import list_applied_fixes
 from extractor.pipeline.rewrite.apply_fixes import changes_definition
 from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
-from extractor.usecases.emitted_files import Regenerated
 from extractor.usecases.explain.template_files import (
     AS_EMITTED,
     MISSING,
@@ -26,12 +25,11 @@ from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import matches
 from extractor.values.modules import name_module
 from extractor.values.nearest import find_nearest
-from extractor.values.options import Options
 
 __all__ = ["Explanation", "TemplateFiles", "explain"]
 
 
-def explain(again: Regenerated, options: Options, ours: TemplateFiles, name: str) -> tuple[Explanation, ...]:
+def explain(again: Generated, ours: TemplateFiles, name: str) -> tuple[Explanation, ...]:
     """Explain a file or a symbol.
 
     Args:
@@ -46,15 +44,15 @@ def explain(again: Regenerated, options: Options, ours: TemplateFiles, name: str
     Raises:
         UsageError: nothing here is called that; the message says whether verl has it, the hint names what is near.
     """
-    vendored = Vendored(again, options, ours)
+    vendored = Vendored(again, ours)
     holder, _, method = name.replace(":", ".").rpartition(".")
     for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
         if found := (*vendored.named(subject), *ours.named(subject)):
             return found
-    raise _explain_unknown_name(again, options, vendored.names() | ours.names(), name)
+    raise _explain_unknown_name(again, vendored.names() | ours.names(), name)
 
 
-def _explain_unknown_name(again: Regenerated, options: Options, known: set[str], name: str) -> UsageError:
+def _explain_unknown_name(again: Generated, known: set[str], name: str) -> UsageError:
     source, plain = again.source, name.rpartition(":")[2].rpartition(".")[2]
     defined = re.compile(rf"^(?:(?:async )?def|class) {re.escape(plain)}\b", re.MULTILINE)
     code = [path for path in source.files if path.endswith(".py")] if plain.isidentifier() else []
@@ -63,7 +61,7 @@ def _explain_unknown_name(again: Regenerated, options: Options, known: set[str],
         more = f" and {len(where) - 1} more" if len(where) > 1 else ""
         said = f"{name} is not part of this project: verl {source.release} has it in {where[0]}{more}"
         symbol = f"{name_module(where[0])}:{'*' if name == where[0] else plain}"
-        hint = _find_command(again, options, symbol)
+        hint = _find_command(again, symbol)
         return UsageError(f"{said}, and nothing that the project needs leads to it", hint=hint)
     near = find_nearest(name, known, 3)
     hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
@@ -71,8 +69,9 @@ def _explain_unknown_name(again: Regenerated, options: Options, known: set[str],
     return UsageError(said, hint=hint)
 
 
-def _find_command(again: Regenerated, options: Options, symbol: str) -> str:
+def _find_command(again: Generated, symbol: str) -> str:
     """Name the command that adds a symbol, and count its lines."""
+    options = again.options
     patterns = [(item.name, item.cut) for item in again.manifest.features]
     patterns += [(role.feature, role.symbols) for role in again.manifest.roles if role.feature is not None]
     module, _, name = symbol.partition(":")
@@ -89,7 +88,7 @@ def _find_command(again: Regenerated, options: Options, symbol: str) -> str:
         more = generate(replace(options, manifest="", roots=(*options.roots, symbol)), again.source, again.manifest)
     except VextractError:  # such as what needs Ray
         return f"`vextract add {asked}` tells why it cannot be had{also}"
-    now, then = (sum(item.text.count("\n") for item in made.emitted) for made in (more, again.generated))
+    now, then = (sum(item.text.count("\n") for item in made.emitted) for made in (more, again))
     return f"`vextract add {asked}` brings it, {now - then:,} lines{also}"
 
 
@@ -101,12 +100,12 @@ class Vendored:
         ours: Knows which files were edited.
     """
 
-    def __init__(self, again: Regenerated, options: Options, ours: TemplateFiles) -> None:
+    def __init__(self, again: Generated, ours: TemplateFiles) -> None:
         self._ours = ours
-        self._manifest, self._options = again.manifest, options
-        self._found = again.generated.sliced
+        self._manifest, self._options = again.manifest, again.options
+        self._found = again.sliced
         self._modules = {module.module: module for module in self._found.modules}
-        self._emitted = {item.path: item for item in again.generated.emitted}
+        self._emitted = {item.path: item for item in again.emitted}
         self._dropped = [f"{holder}.{name}" for holder, names in self._found.dropped.items() for name in names]
 
     def named(self, name: str) -> tuple[Explanation, ...]:

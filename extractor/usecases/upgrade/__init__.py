@@ -17,6 +17,7 @@ from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
 from extractor.usecases.changes.config_keys import read_config
+from extractor.usecases.emitted_files import make_lock
 from extractor.usecases.owner_code import (
     OwnerCode,
     find_owner_files,
@@ -72,8 +73,7 @@ class Upgrade:
         old, new: The locks before and after.
         plan: The verdicts.
         seen: What they were made from, by path.
-        generated: The new tree, and how it came to be.
-        source: What it was made from.
+        generated: The new tree, and what it was made from.
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
@@ -89,7 +89,6 @@ class Upgrade:
     plan: Plan
     seen: Mapping[str, bytes | None] = field(repr=False)
     generated: Generated = field(repr=False)
-    source: Source = field(repr=False)
     labels: Labels
     changes_anything: bool
     settings: CarriedSettings
@@ -144,9 +143,8 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     # Generate the new files.
     source = open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
-    options, generated = _generate_with_kept_files(project, options, source, manifest, code, old)
-    tree = generated.tree
-    new = Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
+    generated = _generate_with_kept_files(project, options, source, manifest, code, old)
+    tree, new, options = generated.tree, make_lock(generated), generated.options
     # Look at the project on disk.
     found = read_files_on_disk(project, {file.path for file in old.files} | {file.path for file in tree})
     _check_resolved(project, found, emitted)
@@ -177,7 +175,6 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         plan=plan,
         seen={path: item.data for path, item in (found | own | parked).items()},
         generated=generated,
-        source=source,
         labels=inputs.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=replace(inputs.settings, moved=(*inputs.settings.moved, *moved)),
@@ -212,19 +209,19 @@ def _choose(
 
 def _generate_with_kept_files(
     project: Path, options: Options, source: Source, manifest: Manifest, code: tuple[OwnerCode, ...], old: Lock
-) -> tuple[Options, Generated]:
+) -> Generated:
     """Generate; a file that is gone and still imported becomes the owner's, so its own imports are needed too."""
-    options, generated = _generate(options, source, manifest, code, old)
+    generated = _generate(options, source, manifest, code, old)
     if users := map_removed_to_importers(project, old, code, {file.path for file in generated.tree}):
         there = (path for path in users if (project / path).is_file())
         kept = (OwnerCode(path, readers.read_text(project / path)) for path in there)
-        options, generated = _generate(options, source, manifest, (*code, *kept), old)
-    return options, generated
+        generated = _generate(options, source, manifest, (*code, *kept), old)
+    return generated
 
 
 def _generate(
     options: Options, source: Source, manifest: Manifest, code: tuple[OwnerCode, ...], old: Lock
-) -> tuple[Options, Generated]:
+) -> Generated:
     """Generate what the owner's code needs; name who imports what is gone."""
     from extractor.usecases.kept_methods import generate_with_methods, read_owner_demands
 

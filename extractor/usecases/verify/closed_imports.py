@@ -9,9 +9,10 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
-from extractor import __version__
+from extractor.pipeline.generate import Generated
 from extractor.pipeline.source import Source
 from extractor.project import lock
+from extractor.usecases.emitted_files import make_lock
 from extractor.usecases.verify import interpreter
 from extractor.usecases.verify import project_files as subjects
 from extractor.usecases.verify.name_analysis import Analysis, ModuleNames
@@ -20,8 +21,7 @@ from extractor.usecases.verify.report import Check, CheckStatus, count_noun
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.modules import list_imports
-from extractor.values.options import Options
-from extractor.values.tree import FileKind, Tree
+from extractor.values.tree import FileKind
 
 FORBIDDEN = ("verl", "ray")
 NOT_REQUIRED = "which pyproject.toml does not require"
@@ -60,17 +60,16 @@ def check_imports(subject: ProjectFiles, source: Source | None) -> Check:
     return Check("imports", CheckStatus.OK, summary, (lazily,) if optional else ())
 
 
-def import_problems(tree: Tree, options: Options, source: Source) -> tuple[str, ...]:
+def import_problems(generated: Generated) -> tuple[str, ...]:
     """Return a generated project's unresolved imports and names: "path:line: what"."""
-    locked = lock.Lock.of(tree, options, vextract=__version__, source_kind=source.kind, source_sha256=source.sha256)
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         root = Path(folder)
-        for file in tree:
+        for file in generated.tree:
             path = root / file.path
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(file.data)
-        (root / lock.NAME).write_bytes(lock.dump(locked))
-        check = check_imports(subjects.read_project(root), source)
+        (root / lock.NAME).write_bytes(lock.dump(make_lock(generated)))
+        check = check_imports(subjects.read_project(root), generated.source)
     return () if check.ok else check.details
 
 

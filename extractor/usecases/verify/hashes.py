@@ -69,11 +69,8 @@ def check_provenance(
         )
         said = "not what the project was made from: --from names the right one"
         source = Check("source", CheckStatus.FAILED, said, details)
-    made = Lock.of(
-        again.generated.tree, lock.options, vextract=__version__, source_kind=read.kind, source_sha256=read.sha256
-    )
     edits = replace(check_hashes(found, strict=strict), name="edits")
-    return Report((source, _check_emitted(lock, made), check_base(found), edits))
+    return Report((source, _check_emitted(lock, emitted_files.make_lock(again)), check_base(found), edits))
 
 
 def _check_emitted(lock: Lock, made: Lock) -> Check:
