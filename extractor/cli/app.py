@@ -25,19 +25,14 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-# In the order of the help: the module of each, where that has not its name.
-_COMMANDS = "new adopt graft sync status diff outdated upgrade add remove merge verify sbom explain graph changes"
-_COMMANDS += " export report plan attack versions"
-_MODULES = {
-    **dict.fromkeys(("sync", "status", "diff"), "files"),
-    **dict.fromkeys(("outdated", "add", "remove", "merge"), "upgrade"),
-    **dict.fromkeys(("verify", "sbom", "explain", "graph", "export"), "contents"),
-    **dict.fromkeys(("report", "plan", "attack"), "runs"),
-    **dict.fromkeys(("changes", "versions"), "releases"),
-    "graft": "adopt",
-}
-for _name in _COMMANDS.split():
-    app.command(_name)(getattr(import_module(f"extractor.cli.{_MODULES.get(_name, _name)}"), _name))
+# In the order of the help: the module and the name of each.
+_COMMANDS = (
+    "new.new adopt.adopt adopt.graft files.sync files.status files.diff upgrade.outdated upgrade.upgrade upgrade.add"
+    " upgrade.remove upgrade.merge contents.verify contents.sbom contents.explain contents.graph releases.changes"
+    " contents.export runs.report runs.plan runs.attack releases.versions"
+)
+for _module, _, _name in (_command.partition(".") for _command in _COMMANDS.split()):
+    app.command(_name)(getattr(import_module(f"extractor.cli.{_module}"), _name))
 
 # Typer has carried its own copy of click since 0.25 or so: take the class from wherever its errors come.
 _ClickException: Any = next(base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException")
@@ -103,12 +98,10 @@ def _describe(error: Exception, debug: bool) -> int:
         problem = "is nested too deep" if isinstance(error, RecursionError) else "does not fit into memory"
         output.print_error(f"a file that was read {problem}", "VEXTRACT_DEBUG=1 shows where")
         return USAGE
-    what, hint = (
-        f"{type(error).__name__}: {error}".strip().splitlines()[0],
-        "please report it in vextract's issue tracker",
-    )
-    traced = "" if debug else ", and the traceback that it prints under VEXTRACT_DEBUG=1"
-    output.print_error(f"this is a bug in vextract: {what}", f"{hint}, with the command{traced}")
+    what = f"{type(error).__name__}: {error}".strip().splitlines()[0]
+    hint = "please report it in vextract's issue tracker, with the command"
+    hint += "" if debug else ", and the traceback that it prints under VEXTRACT_DEBUG=1"
+    output.print_error(f"this is a bug in vextract: {what}", hint)
     return BUG
 
 

@@ -13,7 +13,9 @@ from extractor.values.shell import quote_for_shell
 from extractor.values.wording import count_noun
 
 if TYPE_CHECKING:
-    from extractor.usecases.verify import Report
+    from collections.abc import Sequence
+
+    from extractor.usecases.verify import Check
 
 
 OutputDir = Annotated[Path | None, option("-o,--output DIR", "Directory to write; by default PATH-verl.")]
@@ -131,15 +133,14 @@ def verify(
         from extractor.usecases.verify.hashes import check_provenance
 
         with output.show_progress("making the project anew"):
-            report = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)
-        return _answer(root, report, "`vextract diff` shows your edits")
+            checks = check_provenance(root, locked, origin=from_, offline=offline, strict=strict)
+        return _answer(root, checks, "`vextract diff` shows your edits")
     if fork is not None:
         from extractor.importers.adopt.measure import check_methods
-        from extractor.usecases.verify import Report
 
         with output.show_progress("running the fork's methods and the project's"):
-            report = Report((check_methods(root, fork, python, offline=offline),))
-        return _answer(root, report, "-v shows what differs")
+            check = check_methods(root, fork, python, offline=offline)
+        return _answer(root, [check], "-v shows what differs")
     with output.show_progress(f"reading verl {locked.options.verl}"):
         manifest, source = emitted_files.open_upstream(locked, origin=from_, offline=offline)
     if source.sha256 != locked.source_sha256:
@@ -150,36 +151,36 @@ def verify(
     from extractor.usecases.verify import run_verify
 
     with output.show_progress("checking") as say:
-        report = run_verify(
+        checks = run_verify(
             root, source=source, manifest=manifest, python=python, parity=parity, strict=strict, progress=say
         )
     hint = "`vextract status` lists what is edited or missing, `vextract diff` shows your edits, -v all problems"
-    return _answer(root, report, hint, () if parity else ("parity",))
+    return _answer(root, checks, hint, () if parity else ("parity",))
 
 
-def _answer(root: Path, report: "Report", hint: str, left_out: tuple[str, ...] = ()) -> screen.Answer:
-    """Return the report, failures first."""
+def _answer(root: Path, checks: "Sequence[Check]", hint: str, left_out: tuple[str, ...] = ()) -> screen.Answer:
+    """Report checks, failures first."""
     from extractor.usecases.verify import CheckStatus
 
-    failed = [check.name for check in report.checks if not check.ok]
-    width = max((len(check.name) for check in report.checks), default=0)
+    failed = [check.name for check in checks if not check.ok]
+    width = max((len(check.name) for check in checks), default=0)
     order = [CheckStatus.FAILED, CheckStatus.REPORTED, CheckStatus.OK, CheckStatus.SKIPPED]
-    skipped = [*(check.name for check in report.checks if check.status is CheckStatus.SKIPPED), *left_out]
-    passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in report.checks)
+    skipped = [*(check.name for check in checks if check.status is CheckStatus.SKIPPED), *left_out]
+    passed = sum(check.ok and check.status is not CheckStatus.SKIPPED for check in checks)
     verdict = f"verdict: failed: {', '.join(failed)}" if failed else f"verdict: passed: {passed} checks"
     return screen.Answer(
-        {"path": root, "ok": report.ok, "checks": report.checks},
-        [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in report.checks],
+        {"path": root, "ok": not failed, "checks": checks},
+        [f"{check.status.value:8}  {check.name:{width}}  {check.summary}".rstrip() for check in checks],
         [
             screen.Section(
                 [f"  {line}" for line in check.details],
                 f"{check.name}:",
                 rest=check.status not in order[:2] or check.name == "coverage",
             )
-            for check in sorted(report.checks, key=lambda check: order.index(check.status))
+            for check in sorted(checks, key=lambda check: order.index(check.status))
         ],
         [verdict + (f"; not checked: {', '.join(skipped)}" if skipped else "")],
-        error=(f"{len(failed)} of {len(report.checks)} checks failed", hint) if failed else None,
+        error=(f"{len(failed)} of {len(checks)} checks failed", hint) if failed else None,
     )
 
 

@@ -1,6 +1,7 @@
 """`vextract changes` and `versions`: what releases of verl have."""
 
 import textwrap
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 from extractor.cli import output, screen
@@ -124,6 +125,7 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
     Raises:
         UsageError: nothing is called that.
     """
+    from extractor.usecases.new import measure_feature
     from extractor.values.nearest import find_nearest
 
     names = {one.release: [*one.engines, *one.algorithms, *(item.name for item in one.features)] for one in manifests}
@@ -134,22 +136,15 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
             f"{name!r} is no supported release, feature, preset or engine",
             hint=f"did you mean {', '.join(near)}?" if near else "`vextract versions` lists them",
         )
-    feature = next((item for item in having[0].features if item.name == name), None)
-    what = "a preset, for --algorithm" if name in having[0].algorithms else "an engine, for --engine"
-    what, more = (what, []) if feature is None else (f"a feature: {feature.summary}", _measure(having[0], feature))
+    newest, more = having[0], list[str]()
+    what = "a preset, for --algorithm" if name in newest.algorithms else "an engine, for --engine"
+    for feature in (item for item in newest.features if item.name == name):
+        what, adds = f"a feature: {feature.summary}", ""
+        with suppress(VextractError):  # verl is not in the cache
+            ours, theirs = measure_feature(newest, name)
+            adds = f"adds {ours:,} lines of ours and {theirs:,} of verl's in a project of {newest.release}; "
+        more = [f"  {adds}{_say_needs(feature)}"]
     return [f"{name}  {what}", *more, f"  in verl {', '.join(one.release for one in having)}"]
-
-
-def _measure(manifest: "Manifest", feature: "Feature") -> list[str]:
-    """Return what a feature adds to a default project, where verl is in the cache."""
-    from extractor.usecases.new import measure_feature
-
-    try:
-        ours, theirs = measure_feature(manifest, feature.name)
-    except VextractError:
-        return [f"  {_say_needs(feature)}"]
-    lines = f"{ours:,} lines of ours and {theirs:,} of verl's in a project of {manifest.release}"
-    return [f"  adds {lines}; {_say_needs(feature)}"]
 
 
 def _say_needs(feature: "Feature") -> str:

@@ -122,7 +122,12 @@ def _change(
 
     root = location.find(path, half_way=True)
     with journal.lock_upgrades(root):
-        _check_finished(root)
+        pending = journal.read(root)
+        phase = None if pending is None else journal.read_phase(root, pending)
+        if pending is not None and phase is journal.Phase.CONFLICTS:
+            raise CheckFailed(f"an upgrade is not finished, it has conflicts: {pending.title}", hint=RESOLVE)
+        if pending is not None and phase is journal.Phase.HALF_WAY:
+            raise journal.explain_interrupted(pending)
         with output.show_progress("working out the upgrade"):
             found = upgrade.prepare(root, request, origin=origin, offline=offline)
         for text in found.generated.warnings:
@@ -130,28 +135,18 @@ def _change(
         if not found.changes_anything:
             return root, found, None
         about = compare(found, origin, offline) if dry_run or page else None
-        write_page = _prepare_page(root, found, about, offline, numbers) if page else None
+        moved = _compare_numbers(root, found, offline) if numbers else []
         if not dry_run:
             if not allow_dirty:
                 upgrade.check_committed(found)
             journal.discard(root)  # only leftovers: an unfinished upgrade was refused above
             with output.show_progress("writing"):
                 upgrade.write(root, found)
-        if page is not None and write_page is not None:
-            page(write_page())
+        if page is not None:
+            from extractor.usecases.upgrade.review import review
+
+            page(review(root, found, about, moved))
     return root, found, about
-
-
-def _check_finished(root: Path) -> None:
-    from extractor.project import journal
-    from extractor.project.journal import Phase
-
-    entry = journal.read(root)
-    phase = None if entry is None else journal.read_phase(root, entry)
-    if entry is not None and phase is Phase.CONFLICTS:
-        raise CheckFailed(f"an upgrade is not finished, it has conflicts: {entry.title}", hint=RESOLVE)
-    if entry is not None and phase is Phase.HALF_WAY:
-        raise journal.explain_interrupted(entry)
 
 
 def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
@@ -169,19 +164,14 @@ def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | 
         return None
 
 
-def _prepare_page(
-    root: Path, found: "Upgrade", about: "Changes | None", offline: bool, numbers: bool
-) -> "Callable[[], str]":
-    """Look at a project before the upgrade; return what writes the page for reviewers."""
+def _compare_numbers(root: Path, found: "Upgrade", offline: bool) -> list[str]:
+    """Say which results of upstream's differ between the two releases."""
     from extractor.usecases import emitted_files
-    from extractor.usecases.upgrade.review import compare_releases, find_touched, review
+    from extractor.usecases.upgrade.review import compare_releases
 
-    touched, moved = find_touched(root, found.old), list[str]()
-    if numbers:
-        with output.show_progress("computing upstream's cases in both releases"):
-            old = emitted_files.open_upstream(found.old, offline=offline)[1]
-            moved = compare_releases(root, old, found.generated.source)
-    return lambda: review(root, found, about, touched, moved)
+    with output.show_progress("computing upstream's cases in both releases"):
+        old = emitted_files.open_upstream(found.old, offline=offline)[1]
+        return compare_releases(root, old, found.generated.source)
 
 
 def _answer(root: Path, found: "Upgrade", about: "Changes | None", dry_run: bool) -> screen.Answer:

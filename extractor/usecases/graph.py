@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
+from extractor.pipeline.index.syntax import is_docstring
 from extractor.project.lock import Lock
 from extractor.values import limits, readers
 from extractor.values.manifest import VENDORED
@@ -79,16 +80,22 @@ def build(project: Path, lock: Lock) -> Graph:
     }
     files = {path: readers.read_bytes(project / path, limits.MAX_TEXT) for path in paths if (project / path).is_file()}
     trees = {path: readers.parse_python_or_nothing(data) for path, data in files.items()}
-    dotted = {name_module(path): path for path, tree in trees.items() if not _is_empty(path, tree)}
+    # A package that holds nothing but a sentence is left out.
+    dotted = {
+        name_module(path): path
+        for path, tree in trees.items()
+        if not path.endswith("/__init__.py") or not all(is_docstring(node) for node in tree.body)
+    }
     modules = []
     for path in dotted.values():
         entry = locked.get(path)
         is_managed = entry is not None and entry.kind is not FileKind.HOOK
+        _, *folders = PurePosixPath(path).parent.parts or (".",)
         modules.append(
             GraphModule(
                 path=path,
                 kind=entry.kind.value if entry is not None else "owner",
-                group=_group(path),
+                group="/".join(folders[: 2 if folders[:1] == [VENDORED] else 1]) or ".",
                 lines=files[path].count(b"\n"),
                 upstream_path=entry.upstream_path if entry is not None else None,
                 imports=_find_imports(path, trees[path], dotted, package),
@@ -101,20 +108,8 @@ def build(project: Path, lock: Lock) -> Graph:
     return Graph(f"{package}: {made}", tuple(modules))
 
 
-def _is_empty(path: str, tree: ast.Module) -> bool:
-    """Tell whether a package holds nothing but a sentence."""
-    is_said = all(isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) for node in tree.body)
-    return path.endswith("/__init__.py") and is_said
-
-
 def _find_imports(path: str, tree: ast.Module, modules: Mapping[str, str], package: str) -> tuple[str, ...]:
     names = {(module, f"{module}.{name}") for module, name, _ in list_imports(ast.walk(tree), path)}
     found = {whole if rename_dotted_name(whole, package) in modules else module for module, whole in names}
     today = {name if name in modules else rename_dotted_name(name, package) for name in found}
     return tuple(sorted(modules[name] for name in today if name in modules and modules[name] != path))
-
-
-def _group(path: str) -> str:
-    """Return a file's folder group; "." for the top level."""
-    _, *folders = PurePosixPath(path).parent.parts or (".",)
-    return "/".join(folders[: 2 if folders[:1] == [VENDORED] else 1]) or "."

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 
@@ -11,7 +12,8 @@ from extractor.pipeline import generate as pipeline
 from extractor.pipeline.generate import Generated
 from extractor.pipeline.index import Index, MemberNames
 from extractor.pipeline.index.reading import CodeScan
-from extractor.pipeline.index.syntax import find_first_line
+from extractor.pipeline.merge.pieces import Unsupported
+from extractor.pipeline.merge.python import split_python
 from extractor.pipeline.slicer import Slice
 from extractor.pipeline.source import Source
 from extractor.project.lock import Lock
@@ -19,8 +21,6 @@ from extractor.usecases.owner_code import OwnerCode, list_imported
 from extractor.values import readers
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @dataclass(frozen=True)
@@ -89,11 +89,6 @@ def generate_with_methods(options: Options, source: Source, manifest: Manifest, 
         )
 
 
-def read_demands(text: str, package: str) -> MethodDemand:
-    """Return what an owner's file demands of a package; nothing if not Python."""
-    return read_edit_demands("", text, package)
-
-
 def read_edit_demands(before: str, text: str, package: str) -> MethodDemand:
     """Read what an owner has changed in a file.
 
@@ -105,9 +100,16 @@ def read_edit_demands(before: str, text: str, package: str) -> MethodDemand:
     old, new = map(readers.parse_python_or_nothing, (before, text))
     same = {ast.dump(node) for node in _list_parts(old)}
     changed = [node for node in _list_parts(new) if ast.dump(node) not in same]
-    known, now = _map_methods(old, before), _map_methods(new, text)
+    outside: set[tuple[str, str]] = set()
+    for node in new.body:
+        if isinstance(node, ast.Import):
+            outside |= {(alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            outside |= {(alias.asname or alias.name, node.module or "") for alias in node.names}
+    others = {local for local, module in outside if module.partition(".")[0] not in (package, "verl")}
+    known, now = _map_methods(before), _map_methods(text)
     edited = frozenset(name for name, code in now.items() if name in known and code != known[name])
-    return MethodDemand(_collect_words(new, changed, package), edited)
+    return MethodDemand(CodeScan(*changed).words(others), edited)
 
 
 def read_owner_demands(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
@@ -131,29 +133,13 @@ def _list_parts(tree: ast.Module) -> Iterator[ast.AST]:
             yield node
 
 
-def _map_methods(tree: ast.Module, text: str) -> dict[str, str]:
-    """Map methods to their text with the comments around it."""
-    lines = text.split("\n")
-    found: dict[str, str] = {}
-    for node in tree.body:
-        if not isinstance(node, ast.ClassDef):
-            continue
-        ends = [find_first_line(node.body[0]), *(part.end_lineno or part.lineno for part in node.body)]
-        starts = [*(find_first_line(part) for part in node.body), node.end_lineno or node.lineno]
-        for place, part in enumerate(node.body):
-            if isinstance(part, _FUNCTIONS):
-                name = f"{node.name}.{part.name}"
-                code = "\n".join(lines[ends[place] : starts[place + 1]]).strip()
-                found[name] = found.get(name, "") + code
-    return found
-
-
-def _collect_words(tree: ast.Module, parts: Iterable[ast.AST], package: str) -> MemberNames:
-    outside: set[tuple[str, str]] = set()
-    for node in tree.body:
-        if isinstance(node, ast.Import):
-            outside |= {(alias.asname or alias.name.partition(".")[0], alias.name) for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            outside |= {(alias.asname or alias.name, node.module or "") for alias in node.names}
-    others = {local for local, module in outside if module.partition(".")[0] not in (package, "verl")}
-    return CodeScan(*parts).words(others)
+def _map_methods(text: str) -> dict[str, str]:
+    """Map methods to their text with the comments above it."""
+    methods: dict[str, str] = {}
+    with suppress(Unsupported):
+        for piece in split_python(text):
+            for part in piece.parts:
+                if part.kind in ("FunctionDef", "AsyncFunctionDef"):
+                    name = f"{piece.key}.{part.key.partition(' ')[0]}"  # a property and its setter are one
+                    methods[name] = methods.get(name, "") + part.head
+    return methods

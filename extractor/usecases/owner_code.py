@@ -8,7 +8,6 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any
 
 from extractor.project.lock import Lock
 from extractor.project.side_files import ORPHANED
@@ -138,13 +137,10 @@ def _read_text(project: Path, path: str) -> str | None:
         return None
     try:
         text = (project / path).read_bytes().decode("utf-8")
-        return text if path.endswith(".py") else _read_cells(readers.parse_json(text))
+        if path.endswith(".py"):
+            return text
+        cells = [cell for cell in readers.parse_json(text)["cells"] if cell["cell_type"] == "code"]
+        lines = (line for cell in cells for line in "".join(cell["source"]).split("\n"))
+        return "\n".join(line for line in lines if not line.lstrip().startswith(("%", "!", "?")))  # magic and shell
     except (OSError, ValueError, AttributeError, TypeError, KeyError):
         return None
-
-
-def _read_cells(notebook: Any) -> str:
-    """Return a notebook's code without magic and shell commands."""
-    cells = ("".join(cell["source"]) for cell in notebook["cells"] if cell["cell_type"] == "code")
-    lines = (line for cell in cells for line in cell.split("\n") if not line.lstrip().startswith(("%", "!", "?")))
-    return "\n".join(lines)

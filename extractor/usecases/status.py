@@ -112,14 +112,19 @@ def read_status(project: Path, lock: Lock) -> Status:
     for path in sorted(parked - {f"{path}{NOTE_SUFFIX}" for path in parked}):
         note = f"see {path}{NOTE_SUFFIX}" if f"{path}{NOTE_SUFFIX}" in parked else ""
         files.append(FileStatus(path, State.ORPHANED, None, note))
-    files += _find_owner_files(project, lock)
+    # The owner's own files, without those that Git ignores.
+    known = {file.path for file in lock.files} | {NAME, OWN_MANIFEST}
+    known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
+    at_top = [item.name for item in project.iterdir() if item.is_file() and not item.name.startswith(".")]
+    if own := [path for path in (*at_top, *find_owner_files(project, lock)) if path not in known]:
+        files += [FileStatus(path, State.YOURS, None) for path in git.drop_ignored(project, own, NAME)]
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
     if own_manifest != lock.options.manifest:
         note = f"the project does not follow it yet: `vextract upgrade --to {lock.options.verl}`"
         files.append(FileStatus(OWN_MANIFEST, State.EDITED, None, note))
     elif own_manifest:
         files.append(FileStatus(OWN_MANIFEST, State.YOURS, None))
-    known = releases.list_supported()
+    supported = releases.list_supported()
     before = releases.find_before(lock.options.verl)
     return Status(
         lock=lock,
@@ -127,7 +132,7 @@ def read_status(project: Path, lock: Lock) -> Status:
         base="" if (project / base.PATH).is_file() else f"{base.PATH} is missing",
         upgrade=entry.title if entry is not None else None,
         phase=phase,
-        newer=known[known.index(before) + 1 :] if before is not None else known,
+        newer=supported[supported.index(before) + 1 :] if before is not None else supported,
         vextract=__version__ if lock.vextract != __version__ else None,
     )
 
@@ -148,12 +153,3 @@ def _read_file_state(project: Path, path: str, kind: FileKind, found: str | None
             note = f"line{'s'[: len(begun) > 1]} {', '.join(begun)}" if begun else "a marker is left"
             return FileStatus(path, State.CONFLICTED, kind, note)
     return FileStatus(path, State.EDITED, kind)
-
-
-def _find_owner_files(project: Path, lock: Lock) -> list[FileStatus]:
-    """Return the owner's own files, without those that Git ignores."""
-    known = {file.path for file in lock.files} | {NAME, OWN_MANIFEST}
-    known |= {f"{path}{BESIDE_SUFFIX}" for path in known}
-    at_top = [item.name for item in project.iterdir() if item.is_file() and not item.name.startswith(".")]
-    own = [path for path in (*at_top, *find_owner_files(project, lock)) if path not in known]
-    return [FileStatus(path, State.YOURS, None) for path in git.drop_ignored(project, own, NAME)] if own else []

@@ -26,7 +26,7 @@ from extractor.importers.runs.run_request import RunRequest
 from extractor.pipeline.generate import Generated, complete
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict, plan_new
 from extractor.pipeline.source import Source
-from extractor.usecases.kept_methods import MethodDemand, generate_with_methods, read_demands, read_edit_demands
+from extractor.usecases.kept_methods import MethodDemand, generate_with_methods, read_edit_demands
 from extractor.values import readers
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.manifest import Manifest
@@ -284,7 +284,7 @@ def _find_demanded(plan: Plan, tree: Tree, package: str) -> MethodDemand:
         if not action.path.startswith(f"{package}/") or not action.path.endswith(".py") or text is None:
             continue
         if action.path not in emitted:
-            found |= read_demands(text, package)
+            found |= read_edit_demands("", text, package)
         elif action.kind is not FileKind.HOOK and action.data != emitted[action.path]:
             found |= read_edit_demands(decode(emitted[action.path]) or "", text, package)
     return found

@@ -25,7 +25,7 @@ def report(old: Generated, new: Generated, old_release: str, new_release: str) -
     """Compare what two projects vendor."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        symbols = compare_symbols(old, new)
+        symbols = _compare_symbols(old, new)
     before, after = (select_config(side.tree) for side in (old, new))
     keys = compare_project_keys(before, after, Renames(old_release, new_release))
     return Changes(old_release, new_release, tuple(symbols), keys)
@@ -77,7 +77,7 @@ def find_places(generated: Generated) -> dict[str, Place]:
     return found
 
 
-def compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
+def _compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
     """Compare the vendored symbols of two projects, following moved ones."""
     before, after = find_places(old), find_places(new)
     moved = _find_moves(before, after)

@@ -17,7 +17,6 @@ from extractor.pipeline.index.syntax import is_docstring, list_child_statements
 from extractor.values.errors import SourceError
 
 _Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-_Runs = Counter[tuple[str, ...]]
 _ENOUGH, _ALONE_ENOUGH, _AHEAD = 0.6, 0.2, 0.15
 _MOST = 3
 
@@ -42,11 +41,11 @@ class Suggestion:
 
 def score(one: _Definition, other: _Definition) -> float:
     """Return the share of runs that two definitions have in common."""
-    runs, others = _list_runs(one), _list_runs(other)
+    runs, others = _count_runs(one), _count_runs(other)
     return 2 * (runs & others).total() / max(runs.total() + others.total(), 1)
 
 
-def _list_runs(node: _Definition) -> _Runs:
+def _count_runs(node: _Definition) -> Counter[tuple[str, ...]]:
     node = copy.deepcopy(node)
     node.name, node.decorator_list = "_", []
     for item in ast.walk(node):

@@ -1,6 +1,7 @@
 """Choose the charts of a page, and thin out long series."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any
 
 from extractor.usecases.report.runs import RecordedRun
@@ -35,12 +36,6 @@ POINTS = 1000  # of a series, at most
 NUMBERS = 300_000  # on a page, at most: about 2 MB
 
 
-def list_metric_names(runs: Sequence[RecordedRun]) -> list[str]:
-    """Return all metrics with a finite value in any run, sorted."""
-    known = (name for run in runs for name, column in run.metrics.items() if set(column.values()) != {None})
-    return sorted(set(known))
-
-
 def group_curves(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
     """Return everything that the page draws as curves.
 
@@ -51,7 +46,8 @@ def group_curves(runs: Sequence[RecordedRun]) -> list[dict[str, Any]]:
         too long, means over the `per` steps that one point stands for, with the least and the greatest of them in `lo`
         and `hi`; `rows` counts the run's rows.
     """
-    parted = list(_list_charts(list_metric_names(runs)))
+    known = {name for run in runs for name, column in run.metrics.items() if set(column.values()) != {None}}
+    parted = _list_charts(known)
     limit = max(20, min(POINTS, NUMBERS // max(3 * len(runs) * len(parted), 1)))
     groups: dict[str, dict[str, Any]] = {title: {"title": title, "charts": []} for title, _ in GROUPS}
     for name, parts in parted:
@@ -75,25 +71,18 @@ def shorten(value: float | None, digits: int = 5) -> float | int | None:
     return int(rounded) if rounded.is_integer() and abs(rounded) < 1e15 else rounded
 
 
-def make_buckets(count: int, limit: int) -> list[range]:
-    """Split `count` points into at most `limit` ranges of neighbours."""
-    size = max(1, -(-count // limit))
-    return [range(start, min(start + size, count)) for start in range(0, count, size)]
-
-
-def _list_charts(names: Sequence[str]) -> Iterator[tuple[str, tuple[str, ...]]]:
-    """Yield charts as (title, metrics): one metric or mean, min, max."""
-    known = set(names)
+def _list_charts(known: AbstractSet[str]) -> list[tuple[str, tuple[str, ...]]]:
+    """Return charts as (title, metrics): one metric or mean, min, max."""
     found: dict[str, tuple[str, ...]] = {}
-    for name in names:
+    for name in sorted(known):
         base, _, last = name.rpartition("/")
         triple = (f"{base}/mean", f"{base}/min", f"{base}/max")
-        if last in ("mean", "min", "max") and known.issuperset(triple):
+        if last in ("mean", "min", "max") and known >= {*triple}:
             found[base] = triple
         else:
             found[name] = (name,)
     prefixes = [prefix for _, starts in GROUPS for prefix in starts]
-    yield from sorted(found.items(), key=lambda item: [not item[1][0].startswith(prefix) for prefix in prefixes])
+    return sorted(found.items(), key=lambda item: [not item[1][0].startswith(prefix) for prefix in prefixes])
 
 
 def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:
@@ -112,7 +101,8 @@ def _draw_line(run: RecordedRun, parts: tuple[str, ...], limit: int) -> dict[str
     rows = list(run.metrics.get(parts[0], {}))
     if not rows:
         return None
-    parted = make_buckets(len(rows), limit)
+    size = -(-len(rows) // limit)
+    parted = [range(start, min(start + size, len(rows))) for start in range(0, len(rows), size)]
     line: dict[str, Any] = {"rows": [rows[part[len(part) // 2]] for part in parted]}
     names = parts if all(name in run.metrics for name in parts) else parts[:1]
     columns = [[run.metrics[name].get(row) for row in rows] for name in names]

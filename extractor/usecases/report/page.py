@@ -26,20 +26,10 @@ _SECRET = re.compile(r"(\S*(?:api_?key|password|passwd|secret|access_token|auth_
 
 def render(runs: Sequence[RecordedRun]) -> str:
     """Return the page about these runs, in their order."""
-    groups = group_curves(runs)
-    samples = sample_splits(runs)
-    data = {
-        "runs": [
-            {
-                "name": run.name,
-                "step": [row["step"] for row in run.rows],
-                "time": [shorten(at, 6) for at in run.elapsed],
-            }
-            for run in runs
-        ],
-        "groups": groups,
-        "samples": samples,
-    }
+    groups, samples = group_curves(runs), sample_splits(runs)
+    times = [[shorten(at, 6) for at in run.elapsed] for run in runs]
+    steps = [[row["step"] for row in run.rows] for run in runs]
+    points = [{"name": run.name, "step": steps[i], "time": times[i]} for i, run in enumerate(runs)]
     environment = Environment(autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
     environment.policies["json.dumps_kwargs"] = {"ensure_ascii": False, "separators": (",", ":")}
     return environment.from_string(_name_file("page.html")).render(
@@ -50,7 +40,7 @@ def render(runs: Sequence[RecordedRun]) -> str:
         surroundings=_put_side_by_side([_describe_surroundings(run) for run in runs], in_order=True),
         has_curves=bool(groups),
         samples=samples,
-        data=data,
+        data={"runs": points, "groups": groups, "samples": samples},
         style=_name_file("page.css"),
         script="".join(map(_name_file, ("chart.js", "page.js"))),
     )

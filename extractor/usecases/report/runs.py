@@ -49,16 +49,6 @@ class RecordedRun:
         return self.path if self.path.is_dir() else self.path.parent
 
     @property
-    def last_step(self) -> int | None:
-        """Return the last step that was logged."""
-        return self.rows[-1]["step"] if self.rows else None
-
-    @property
-    def total_steps(self) -> int | None:
-        """Return how many steps it was to have."""
-        return self.starts[-1].get("total_steps") if self.starts else None
-
-    @property
     def end(self) -> Mapping[str, Any]:
         """Return how its last start ended; empty if it has not, or that is unknown."""
         end = self.starts[-1].get("end") if self.starts else None
@@ -68,8 +58,9 @@ class RecordedRun:
     def status(self) -> str:
         """Return how far the run has come, and how it ended, if known: "step 60 of 100, stopped"."""
         end = str(self.end.get("outcome", "") if self.end else "not ended" * bool(self.starts))
-        of = f" of {self.total_steps}" if self.total_steps else ""
-        return ", ".join(filter(None, ("no step yet" if self.last_step is None else f"step {self.last_step}{of}", end)))
+        total = self.starts[-1].get("total_steps") if self.starts else None
+        step = f"step {self.rows[-1]['step']}{f' of {total}' if total else ''}" if self.rows else "no step yet"
+        return f"{step}, {end}" if end else step
 
     @cached_property
     def metrics(self) -> Mapping[str, Mapping[int, float | None]]:

@@ -74,6 +74,7 @@ class Upgrade:
         plan: The verdicts.
         seen: What they were made from, by path.
         generated: The new tree, and what it was made from.
+        code: The owner's code before it.
         labels: What the two sides are called.
         changes_anything: False where the project is what it would become.
         settings: What becomes of the owner's settings, where that is more than a merge of lines.
@@ -89,6 +90,7 @@ class Upgrade:
     plan: Plan
     seen: Mapping[str, bytes | None] = field(repr=False)
     generated: Generated = field(repr=False)
+    code: tuple[OwnerCode, ...] = field(repr=False)
     labels: Labels
     changes_anything: bool
     settings: CarriedSettings
@@ -168,13 +170,18 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     # Collect what the report says besides.
     uncommitted, git_error = list_uncommitted(project, old, emitted, found | own, own_config)
     disk = {path: item.data for path, item in found.items()}
-    config = _read_config_after(project, plan)
+    # Config files as they will be, without those in conflict.
+    config = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
+    config |= {path: data.decode(errors="replace") for path, data in plan.writes().items() if is_config(path)}
+    left = {*plan.removals(), *plan.paths(Verdict.CONFLICT)}
+    config = {path: text for path, text in config.items() if path not in left}
     return Upgrade(
         old=old,
         new=new,
         plan=plan,
         seen={path: item.data for path, item in (found | own | parked).items()},
         generated=generated,
+        code=code,
         labels=inputs.labels,
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=replace(inputs.settings, moved=(*inputs.settings.moved, *moved)),
@@ -198,7 +205,12 @@ def _choose(
     from extractor.pipeline.generate import complete
     from extractor.usecases.upgrade.choices import choose_options
 
-    _check_package(project, old)
+    package = f"{old.options.package}/"
+    if not (project / package).is_dir() and any(file.path.startswith(package) for file in old.files):
+        raise CheckFailed(
+            f"{package}, the project's package by its vextract.lock, is not there",
+            hint="give the directory that name again; or have its files anew, by `vextract sync --removed`",
+        )
     options, manifest = choose_options(old.options, request)
     options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.dropped_roots))
     former_features = find_former_features(project, old, emitted, options, manifest)
@@ -265,23 +277,6 @@ def _add_owner_files(
         note = f"{sum(item.file == path for item in moved)} of yours"
         actions.append(Action(path, Verdict.MERGE, FileKind.HOOK, Reason.RENAMED, data, note=note))
     return Plan(tuple(sorted(actions, key=lambda action: action.path)))
-
-
-def _read_config_after(project: Path, plan: Plan) -> dict[str, str]:
-    """Return config files as they will be, without those in conflict."""
-    config = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
-    config |= {path: data.decode(errors="replace") for path, data in plan.writes().items() if is_config(path)}
-    left = {*plan.removals(), *plan.paths(Verdict.CONFLICT)}
-    return {path: text for path, text in config.items() if path not in left}
-
-
-def _check_package(project: Path, old: Lock) -> None:
-    package = f"{old.options.package}/"
-    if not (project / package).is_dir() and any(file.path.startswith(package) for file in old.files):
-        raise CheckFailed(
-            f"{package}, the project's package by its vextract.lock, is not there",
-            hint="give the directory that name again; or have its files anew, by `vextract sync --removed`",
-        )
 
 
 def _plan_managed(inputs: UpgradeInputs, new: Lock, manifest: Manifest, renamed: Renames) -> tuple[Plan, UpgradeInputs]:

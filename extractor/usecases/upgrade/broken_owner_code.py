@@ -13,6 +13,7 @@ from extractor.usecases.verify.name_analysis import Analysis, ImportedName, Modu
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 from extractor.values.moved_modules import rename_dotted_name
+from extractor.values.reachable import find_reachable
 from extractor.values.tree import Tree
 
 _KINDS = {"register_policy_loss": "get_policy_loss_fn", "register_adv_est": "get_adv_estimator_fn"}
@@ -198,11 +199,16 @@ def _compare(
     if lacking and function.args.kwarg is None:
         them = "it" if len(lacking) == 1 else "them"
         yield f"{release} passes {', '.join(lacking)} as well: take {them}, or **others"
-    reached = _reach(function, helpers) if old is None or old.sums_micro_batches != new.sums_micro_batches else []
+    if old is not None and old.sums_micro_batches == new.sums_micro_batches:
+        return
+    # The function, and all of the owner's that it calls.
+    reached = find_reachable([function], lambda node: [helpers[name] for name in _list_called(node) & helpers.keys()])
     inside = [item for node in reached for item in ast.walk(node)]
     reads = any(isinstance(item, ast.Attribute) and item.attr == _OF_BATCH for item in inside)
     named = reads or any(isinstance(item, ast.Constant) and item.value == _OF_BATCH for item in inside)
-    if reached and new.sums_micro_batches and not named and not any(_is_delegating(node, helpers) for node in reached):
+    others = {name for node in reached for name in _list_called(node)} - helpers.keys()
+    delegates = any(name == "get_policy_loss_fn" or name.startswith("compute_policy_loss") for name in others)
+    if new.sums_micro_batches and not named and not delegates:
         yield (
             f"it averages a micro-batch, but {release} sums micro-batches, so the gradient grows with their number:"
             " agg_loss(..., **config.global_batch_info)"
@@ -233,19 +239,8 @@ def _count_returned(function: _Function, helpers: Mapping[str, _Function], above
             yield 1 if isinstance(value, (ast.BinOp, ast.UnaryOp)) or _name_called(value) in ("agg_loss", "mean") else 0
 
 
-def _reach(function: _Function, helpers: Mapping[str, _Function]) -> list[_Function]:
-    """Return a function and all owner's functions it calls, transitively."""
-    found = [function]
-    for node in found:
-        names = {_name_called(item) for item in ast.walk(node)}
-        found += [helpers[name] for name in sorted(names & helpers.keys()) if helpers[name] not in found]
-    return found
-
-
-def _is_delegating(function: _Function, helpers: Mapping[str, _Function]) -> bool:
-    """Tell whether a function delegates averaging to a release's loss."""
-    names = {_name_called(node) for node in ast.walk(function)} - helpers.keys()
-    return any(name == "get_policy_loss_fn" or name.startswith("compute_policy_loss") for name in names)
+def _list_called(function: _Function) -> set[str]:
+    return {_name_called(node) for node in ast.walk(function)}
 
 
 def _name_called(node: ast.AST) -> str:

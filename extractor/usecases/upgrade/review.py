@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any
 from extractor.pipeline.merge.files import split_pieces
 from extractor.pipeline.merge.pieces import Unsupported, find_changed
 from extractor.pipeline.plan import Verdict
-from extractor.project import base
-from extractor.usecases.owner_code import list_imported, read_owner_code
+from extractor.usecases.owner_code import OwnerCode, list_imported
 from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, project_files
 from extractor.usecases.verify.compare import find_difference
 from extractor.values import releases
@@ -34,18 +33,15 @@ _SHOWN = 40
 _COMPUTES = ("body", "signature")
 
 
-def review(
-    project: Path, found: Upgrade, about: Changes | None, mine: Mapping[str, str], numbers: Sequence[str] = ()
-) -> str:
+def review(project: Path, found: Upgrade, about: Changes | None, numbers: Sequence[str] = ()) -> str:
     """Return the upgrade as Markdown.
 
     Args:
         project: Its directory; where the upgrade is written, its files are checked.
         about: What upstream changed; None where that cannot be told.
-        mine: From `find_touched`, before the upgrade was written.
         numbers: From `compare_releases`; empty where that was not asked for.
     """
-    rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in _make_rows(found, about, mine)]
+    rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in _make_rows(found, about)]
     table = [
         "| what | where | why |",
         "|---|---|---|",
@@ -69,10 +65,8 @@ def review(
     return "\n".join(lines) + "\n"
 
 
-def find_touched(project: Path, lock: Lock) -> dict[str, str]:
+def _find_touched(code: Sequence[OwnerCode], lock: Lock) -> dict[str, str]:
     """Map symbols that the owner edited or imports to the reason."""
-    emitted = base.read(project, lock)
-    code = tuple(read_owner_code(project, lock, emitted))
     emitted_hooks = {file.path: file.sha256 for file in lock.files if file.kind is FileKind.HOOK}
     own = [item for item in code if sha256(item.text.encode()).hexdigest() != emitted_hooks.get(item.path)]
     found = dict.fromkeys(list_imported(own, lock), "you import it")
@@ -84,7 +78,8 @@ def find_touched(project: Path, lock: Lock) -> dict[str, str]:
     return found
 
 
-def _make_rows(found: Upgrade, about: Changes | None, mine: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
+def _make_rows(found: Upgrade, about: Changes | None) -> Iterator[tuple[str, str, str]]:
+    mine = _find_touched(found.code, found.old)
     for item in about.symbols if about is not None else ():
         places = [place for place in (item.old, item.new) if place is not None]
         names = [(f"{place.path}: {place.name}", place.symbol) for place in places]

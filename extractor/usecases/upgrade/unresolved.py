@@ -14,10 +14,11 @@ def find_unresolved(project: Path, entry: Journal) -> list[str]:
     """Return what is left to do, a line each: a file's first marker, or the new version beside it."""
     found = []
     for conflict in entry.conflicts:
-        lines = _find_marker_lines(project, entry, conflict.path) if conflict.beside is None else []
-        if conflict.beside is not None and (project / conflict.beside).exists():
+        if conflict.beside is None:
+            lines = _find_marker_lines(project, entry, conflict.path)
+            found += [f"{conflict.path}:{line}: a marker is left" for line in lines[:1]]
+        elif (project / conflict.beside).exists():
             found.append(f"{conflict.path}: the new version lies in {conflict.beside}")
-        found += [f"{conflict.path}:{line}: a marker is left" for line in lines[:1]]
     return found
 
 

@@ -9,12 +9,12 @@ from extractor.usecases.verify.closed_imports import check_importable, check_imp
 from extractor.usecases.verify.dropped_methods import check_dropped_methods
 from extractor.usecases.verify.hashes import check_base, check_hashes
 from extractor.usecases.verify.parity import check_parity
-from extractor.usecases.verify.report import Check, CheckStatus, Report
+from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values import releases
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Manifest, add_own
 
-__all__ = ["Check", "CheckStatus", "Report", "run_verify"]
+__all__ = ["Check", "CheckStatus", "run_verify"]
 
 
 def run_verify(
@@ -26,8 +26,8 @@ def run_verify(
     parity: bool = True,
     strict: bool = False,
     progress: Callable[[str], None] = lambda text: None,
-) -> Report:
-    """Check a project.
+) -> tuple[Check, ...]:
+    """Run the checks of a project, in their order.
 
     Args:
         source: verl, of the project's release; None: nothing is compared with upstream.
@@ -64,4 +64,4 @@ def run_verify(
         progress("comparing numbers with upstream")
         known = manifest or releases.load(found.lock.options.verl)
         checks += check_parity(found, source, add_own(known, found.lock.options.manifest), chosen)
-    return Report(tuple(checks))
+    return tuple(checks)

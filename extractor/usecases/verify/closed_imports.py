@@ -17,11 +17,12 @@ from extractor.usecases.verify import interpreter
 from extractor.usecases.verify import project_files as subjects
 from extractor.usecases.verify.name_analysis import Analysis, ModuleNames
 from extractor.usecases.verify.project_files import ProjectFiles, PythonFile
-from extractor.usecases.verify.report import Check, CheckStatus, count_noun
+from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.modules import list_imports
 from extractor.values.tree import FileKind
+from extractor.values.wording import count_noun
 
 FORBIDDEN = ("verl", "ray")
 NOT_REQUIRED = "which pyproject.toml does not require"

@@ -9,9 +9,10 @@ from extractor.pipeline.index import Module
 from extractor.pipeline.index.syntax import list_definitions, read_attribute_chain
 from extractor.pipeline.render.method_names import find_method_names, find_tested_names, is_set_up
 from extractor.usecases.verify.project_files import ProjectFiles, PythonFile
-from extractor.usecases.verify.report import Check, CheckStatus, count_noun
+from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.reachable import find_reachable
 from extractor.values.tree import FileKind
+from extractor.values.wording import count_noun
 
 _NAME = "methods"
 _HINT = "`vextract upgrade` vendors what your code names"

@@ -10,10 +10,11 @@ from extractor.project.lock import Lock
 from extractor.usecases import emitted_files
 from extractor.usecases.verify import project_files
 from extractor.usecases.verify.project_files import ProjectFiles
-from extractor.usecases.verify.report import Check, CheckStatus, Report, count_noun
+from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values.errors import CheckFailed
 from extractor.values.shell import write_pip_command
 from extractor.values.tree import FileKind
+from extractor.values.wording import count_noun
 
 
 def check_hashes(subject: ProjectFiles, *, strict: bool) -> Check:
@@ -49,7 +50,7 @@ def check_base(subject: ProjectFiles) -> Check:
 
 def check_provenance(
     project: Path, lock: Lock, *, origin: Path | None = None, offline: bool = False, strict: bool = False
-) -> Report:
+) -> tuple[Check, ...]:
     """Make a project anew, in memory, and compare.
 
     Args:
@@ -70,7 +71,7 @@ def check_provenance(
         said = "not what the project was made from: --from names the right one"
         source = Check("source", CheckStatus.FAILED, said, details)
     edits = replace(check_hashes(found, strict=strict), name="edits")
-    return Report((source, _check_emitted(lock, emitted_files.make_lock(again)), check_base(found), edits))
+    return source, _check_emitted(lock, emitted_files.make_lock(again)), check_base(found), edits
 
 
 def _check_emitted(lock: Lock, made: Lock) -> Check:

@@ -15,10 +15,11 @@ from extractor.usecases.verify.compare import find_difference
 from extractor.usecases.verify.fixed_upstream import write_upstream
 from extractor.usecases.verify.hashes import find_edited_paths
 from extractor.usecases.verify.project_files import ProjectFiles
-from extractor.usecases.verify.report import Check, CheckStatus, count_noun
+from extractor.usecases.verify.report import Check, CheckStatus
 from extractor.values import readers
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Fix, Manifest
+from extractor.values.wording import count_noun
 
 TIMEOUT = 1200.0
 SIDES = {"upstream": "upstream's own code", "vendored": "the project's code"}

@@ -95,20 +95,16 @@ def read_project(root: Path) -> ProjectFiles:
         try:
             text = readers.decode_python(readers.read_bytes(path))
             tree = readers.parse_python(text)
-        except (SyntaxError, OSError) as error:
-            broken.append(_report_broken(path, entry.path, error))
+        except OSError as error:
+            broken.append(f"{entry.path}: {error.strerror}")
+            continue
+        except SyntaxError as error:
+            marker = merge.find_first_conflict(readers.read_bytes(path))
+            line, why = (marker, "a marker of a conflict is left") if marker else (error.lineno, error.msg)
+            broken.append(f"{entry.path}{f':{line}' if line else ''}: {why}")
             continue
         name = name_module(entry.path)
         changes = (entry.changes or read_former_changes(text)) if entry.kind is FileKind.VENDORED else ()
         fixes, dropped = read_named_fixes(changes), read_dropped_methods(changes)
         files[name] = PythonFile(entry.path, name, entry.kind, entry.upstream_path or "", text, tree, fixes, dropped)
     return ProjectFiles(root, locked, dict(sorted(files.items())), tuple(broken))
-
-
-def _report_broken(path: Path, name: str, error: SyntaxError | OSError) -> str:
-    if not isinstance(error, SyntaxError):
-        return f"{name}: {error.strerror}"
-    marker = merge.find_first_conflict(readers.read_bytes(path))
-    if marker:
-        return f"{name}:{marker}: a marker of a conflict is left"
-    return f"{name}{f':{error.lineno}' if error.lineno else ''}: {error.msg}"

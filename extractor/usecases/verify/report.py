@@ -3,10 +3,6 @@
 from dataclasses import dataclass
 from enum import Enum
 
-from extractor.values.wording import count_noun
-
-__all__ = ["Check", "CheckStatus", "Report", "count_noun"]
-
 
 class CheckStatus(str, Enum):
     """Says how a check ended."""
@@ -37,15 +33,3 @@ class Check:
     def ok(self) -> bool:
         """Return True unless the check failed."""
         return self.status is not CheckStatus.FAILED
-
-
-@dataclass(frozen=True)
-class Report:
-    """All checks, in the order in which they ran."""
-
-    checks: tuple[Check, ...]
-
-    @property
-    def ok(self) -> bool:
-        """Return True where no check failed."""
-        return all(check.ok for check in self.checks)
