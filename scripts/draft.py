@@ -19,13 +19,14 @@ from tomlkit.items import Item
 
 from extractor.cli import output
 from extractor.cli.options import From, Offline, Output
+from extractor.importers.config.release import ReleaseConfig
 from extractor.pipeline import generate
 from extractor.pipeline.source import Source, detect_release
-from extractor.usecases.changes.config_keys import compose_upstream_config
 from extractor.usecases.draft import NO_DIGEST, OF_FIXES, Finding, Kind, ManifestFit, attempt, list_choices
 from extractor.usecases.draft.config_fields import drop_lost_fields
 from extractor.usecases.verify.closed_imports import import_problems
 from extractor.values import releases
+from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError, VextractError
 from extractor.values.manifest import read_toml
 from extractor.values.manifest.chain import NAMES, OWN_KEYS, Data
@@ -127,18 +128,18 @@ def draft(found: ManifestFit, problems: tuple[str, ...] = ()) -> Draft:
     if keys := infer_renamed_keys(found.old, found.new):
         data["renamed_keys"] = keys
         notes.append(Note("renamed_keys", "inferred from upstream's config trees. Do these keys mean the same?"))
-    stated = {"schema": found.before["schema"], "release": found.release, "follows": found.base}
+    stated = {"schema": found.before["schema"], "release": found.new.release, "follows": found.base}
     stated.update(_prune(difference({**found.before, "release": found.base}, data)))
     ordered = {key: stated[key] for key in sorted(stated, key=_place)}
     notes = [*dict.fromkeys(notes), *(Note("", text) for text in problems)]
     remarks: dict[str, list[str]] = {}
     for note in notes:
         remarks.setdefault(note.where, []).append(str(note))
-    title = f"What vextract knows about verl {found.release}."
+    title = f"What vextract knows about verl {found.new.release}."
     if any(note.todo for note in notes):
         title = f"{title} A draft, inferred from the manifest of {found.base}: decide each TODO and take it out."
     text = write_manifest(ordered, title, remarks)
-    return Draft(found.release, found.base, text, read_toml(text, "draft"), tuple(notes))
+    return Draft(found.new.release, found.base, text, read_toml(text, "draft"), tuple(notes))
 
 
 def list_notes(found: ManifestFit) -> Iterator[Note]:
@@ -201,9 +202,7 @@ def infer_renamed_keys(old: Source, new: Source) -> dict[str, str]:
     A key that is gone is taken for the only one that came and ends in the same two names, or that has its last name and
     its value and lies in the same two sections, or for a key of two names in any.
     """
-    before, after = (
-        {key: value for key, value in compose_upstream_config(source).items() if value} for source in (old, new)
-    )
+    before, after = (flatten(ReleaseConfig.of(source).compose().config) for source in (old, new))
     lost, came = before.keys() - after, after.keys() - before
     found: dict[str, str] = {}
     for key in lost:

@@ -8,6 +8,7 @@ import typer
 from extractor.cli import options, output, screen, unfinished
 from extractor.cli.new import describe_run, takes_run
 from extractor.cli.options import Offline, argument, option
+from extractor.cli.upgrade import change_project
 from extractor.values.shell import quote_for_shell
 from extractor.values.wording import count_noun
 
@@ -160,6 +161,7 @@ def graft(
     from extractor.importers.adopt import recognise
     from extractor.importers.adopt.method_states import Runs
     from extractor.project import disk
+    from extractor.usecases.upgrade.choices import UpgradeRequest
 
     directory, _, symbol = fork.partition("::")
     with output.show_progress("reading the fork") as say:
@@ -171,8 +173,7 @@ def graft(
     root, locked = unfinished.open_project(path)
     state, files, lacking = grafting.graft(found, symbol, root, locked, offline=offline)
     if lacking:
-        with output.show_progress(f"adding {', '.join(lacking)}"):
-            grafting.add_features(root, lacking, offline=offline, allow_dirty=allow_dirty)
+        change_project(root, UpgradeRequest(added=lacking), None, offline, dry_run=False, allow_dirty=allow_dirty)
         root, locked = unfinished.open_project(path)
         state, files, _ = grafting.graft(found, symbol, root, locked, offline=offline)
     for name, data in files.items():

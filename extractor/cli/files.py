@@ -105,20 +105,18 @@ def diff(
 
     The diff is in the format of `patch -p1` and `git apply`. Without PATH it is that of the project around you.
     """
-    from extractor.project import base, location, lock
+    from extractor.project import base
     from extractor.usecases.diff import list_edits
 
     asked = path or Path()
     start = asked if asked.is_dir() else asked.parent
     # A file that is missing, with its directory, belongs to where the command runs.
-    root = location.find(start if start.is_dir() else Path())
+    root, locked = unfinished.open_project(start if start.is_dir() else Path(), allow_conflicts=True)
     absolute = Path(os.path.abspath(asked))  # noqa: PTH100 - a link in the project is named by its own path
     names = (absolute, absolute.parent.resolve() / absolute.name, asked.resolve())
     inside = next((name.relative_to(root).as_posix() for name in names if name.is_relative_to(root)), None)
     if inside is None:
         raise UsageError(f"{asked}: not in the project {root}", hint="name a file of the project")
-    unfinished.warn_of_conflicts(root)
-    locked = lock.read(root)
     found = list_edits(root, locked, base.read(root, locked), ["." if path is None else inside])
     if json:
         output.print_json([{"path": name, "diff": diff.decode(errors="replace")} for name, diff in found.items()])

@@ -31,17 +31,11 @@ def open_project(path: Path, *, allow_conflicts: bool = False) -> tuple[Path, Lo
     from extractor.project import location, lock
 
     root = location.find(path)
-    if allow_conflicts:
-        warn_of_conflicts(root)
-    elif text := _describe_open(root):
-        raise CheckFailed(text, hint=RESOLVE)
-    return root, lock.read(root)
-
-
-def warn_of_conflicts(root: Path) -> None:
-    """Warn if conflicts are open."""
     if text := _describe_open(root):
+        if not allow_conflicts:
+            raise CheckFailed(text, hint=RESOLVE)
         output.print_warning(f"{text}; {RESOLVE}")
+    return root, lock.read(root)
 
 
 def _describe_open(root: Path) -> str:

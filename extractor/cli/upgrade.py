@@ -67,7 +67,9 @@ def upgrade(
     if numbers and not pr:
         raise UsageError("--numbers goes into the page of --pr", hint="`vextract outdated --numbers` prints them")
     page = None if pr is None else partial(output.write_file, pr)
-    told = _change(path, request, from_, offline, dry_run=dry_run, allow_dirty=allow_dirty, page=page, numbers=numbers)
+    told = change_project(
+        path, request, from_, offline, dry_run=dry_run, allow_dirty=allow_dirty, page=page, numbers=numbers
+    )
     return _answer(*told, dry_run)
 
 
@@ -85,7 +87,7 @@ def _make_features_command(adding: bool, text: str) -> "Callable[..., int]":
         from extractor.usecases.upgrade.choices import UpgradeRequest
 
         request = UpgradeRequest.from_names(**{"added" if adding else "dropped": names})
-        told = _change(project, request, from_, offline, dry_run=dry_run, allow_dirty=allow_dirty)
+        told = change_project(project, request, from_, offline, dry_run=dry_run, allow_dirty=allow_dirty)
         return _answer(*told, dry_run)
 
     command.__doc__ = text
@@ -105,7 +107,7 @@ remove = _make_features_command(
 )
 
 
-def _change(
+def change_project(
     path: Path,
     request: "UpgradeRequest",
     origin: Path | None,
@@ -181,7 +183,24 @@ def _answer(root: Path, found: "Upgrade", about: "Changes | None", dry_run: bool
         dry_run: Nothing was written.
         about: What changed in the vendored code; None where that was not asked for or cannot be told.
     """
-    data = _collect_data(root, found, about, dry_run)
+    verdicts = [
+        output.pick(
+            action,
+            "path verdict kind reason note",
+            writes=[action.path] * (action.data is not None) + [path for path, _ in action.side_files],
+        )
+        for action in found.plan.actions
+    ]
+    data = {
+        "path": root,
+        "written": found.changes_anything and not dry_run,
+        **output.pick(found, "setup=changes_requirements counts hooks=problems uncommitted"),
+        "from": found.old.options,
+        "to": found.new.options,
+        "verdicts": verdicts,
+        "settings": output.pick(found.settings, "moved lost", to_change=found.stale),
+        "changes": about,
+    }
     if not found.changes_anything:
         return screen.Answer(
             data, [f"up to date: {describe(found.new.options)}"], notes=_list_next_steps(found, dry_run)
@@ -277,27 +296,6 @@ def _list_next_steps(found: "Upgrade", dry_run: bool) -> list[str]:
     return lines
 
 
-def _collect_data(root: Path, found: "Upgrade", about: "Changes | None", dry_run: bool) -> dict[str, object]:
-    verdicts = [
-        output.pick(
-            action,
-            "path verdict kind reason note",
-            writes=[action.path] * (action.data is not None) + [path for path, _ in action.side_files],
-        )
-        for action in found.plan.actions
-    ]
-    return {
-        "path": root,
-        "written": found.changes_anything and not dry_run,
-        **output.pick(found, "setup=changes_requirements counts hooks=problems uncommitted"),
-        "from": found.old.options,
-        "to": found.new.options,
-        "verdicts": verdicts,
-        "settings": output.pick(found.settings, "moved lost", to_change=found.stale),
-        "changes": about,
-    }
-
-
 def _continue(root: Path) -> screen.Answer:
     from extractor.pipeline import apply
     from extractor.project import journal
@@ -353,7 +351,7 @@ def outdated(
     """
     from extractor.usecases.upgrade.choices import UpgradeRequest
 
-    _, found, _ = _change(
+    _, found, _ = change_project(
         path,
         UpgradeRequest(to),
         from_,

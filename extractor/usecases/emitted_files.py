@@ -82,16 +82,14 @@ def open_upstream(lock: Lock, *, origin: Path | None = None, offline: bool = Fal
     """
     from extractor.pipeline.source import open_source
     from extractor.values import releases
-    from extractor.values.manifest import SourcePin
 
     if lock.borrowed_from is None:
         manifest = releases.load(lock.options.verl)
         return manifest, open_source(manifest.pin, origin, offline=offline)
-    from extractor.usecases.draft import fit
+    from extractor.usecases.draft import attempt
 
-    source = open_source(SourcePin(lock.options.verl, "", ""), origin, offline=offline)
-    old = open_source(releases.load(lock.borrowed_from).pin, offline=offline)
-    return fit(lock.borrowed_from, old, source).manifest, source
+    tried = attempt(lock.options.verl, lock.borrowed_from, origin, offline=offline)
+    return tried.manifest, tried.new
 
 
 def list_differences(lock: Lock, files: Mapping[str, bytes]) -> list[str]:

@@ -12,11 +12,8 @@ from extractor.importers.adopt.method_states import MethodState, state_of
 from extractor.importers.adopt.own_keys import add_own_keys
 from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.adopt.target_project import NoPlace
-from extractor.project import journal
 from extractor.project.lock import Lock
-from extractor.usecases import upgrade
 from extractor.usecases.emitted_files import open_upstream
-from extractor.usecases.upgrade.choices import UpgradeRequest
 from extractor.values import readers
 from extractor.values.errors import CheckFailed, UsageError
 from extractor.values.tree import File, FileKind
@@ -100,17 +97,3 @@ def graft(
     files |= add_own_keys(found.copy, source, tree, [hook.text[len(texts[place]) :]])
     files |= choose(files, data, (hook,), package, named=False)
     return state_of(hook, place), files, tuple(sorted({*hook.features} - {*locked.options.features}))
-
-
-def add_features(project: Path, names: tuple[str, ...], *, offline: bool, allow_dirty: bool) -> None:
-    """Add features to a project, as `vextract add` does.
-
-    Raises:
-        UsageError: changes are not committed.
-    """
-    with journal.lock_upgrades(project):
-        made = upgrade.prepare(project, UpgradeRequest(added=names), offline=offline)
-        if not allow_dirty:
-            upgrade.check_committed(made)
-        journal.discard(project)
-        upgrade.write(project, made)

@@ -5,19 +5,14 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-import yaml
-
-from extractor.pipeline.source import Source
 from extractor.usecases.changes.changeset import DefaultChange, KeyChanges, LostKey, OwnerKey
 from extractor.values import readers
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.configtree import compose, flatten
 from extractor.values.configtree.settings import list_every_setting
-from extractor.values.errors import SourceError
 from extractor.values.tree import Tree
 
 MAIN = "ppo_trainer.yaml"
-_UPSTREAM = "verl/trainer/config/"
 _REFERENCE = re.compile(r"\$\{([A-Za-z_]\w*(?:\.\w+)*)\}")
 
 
@@ -50,33 +45,10 @@ def read_config(folder: Path) -> dict[str, str]:
     }
 
 
-def compose_upstream_config(source: Source) -> dict[str, str]:
-    """Map upstream's composed trainer keys to one-line defaults ("" for sections).
-
-    Raises:
-        SourceError: a file of it is no YAML.
-    """
-    files = {
-        path.removeprefix(_UPSTREAM): source.read(path)
-        for path in source.files
-        if path.startswith(_UPSTREAM) and path.endswith(".yaml")
-    }
-    try:
-        return _compose_keys(files)
-    except yaml.YAMLError as error:
-        raise SourceError(
-            f"{_UPSTREAM}{error}", hint="check that the source is an unmodified release of verl"
-        ) from None
-
-
-def _compose_keys(files: Mapping[str, str]) -> dict[str, str]:
-    """Map a composed config's keys to one-line defaults ("" for sections)."""
-    found: dict[str, str] = {}
-    for key, value in flatten(compose(files, MAIN).config).items() if MAIN in files else ():
-        parts = key.split(".")
-        found |= dict.fromkeys((".".join(parts[:end]) for end in range(1, len(parts))), "")
-        found[key] = (value or '""') if isinstance(value, str) else json.dumps(value)
-    return found
+def _compose_defaults(files: Mapping[str, str]) -> dict[str, str]:
+    """Map a composed config's keys to defaults in one line."""
+    values = flatten(compose(files, MAIN).config) if MAIN in files else {}
+    return {key: (value or '""') if isinstance(value, str) else json.dumps(value) for key, value in values.items()}
 
 
 def compare_project_keys(
@@ -84,13 +56,17 @@ def compare_project_keys(
 ) -> KeyChanges:
     """Compare the generated configs of two projects, with all group options."""
     before, after = collect_keys(old), collect_keys(new)
-    was, now = _compose_keys(old), _compose_keys(new)
+    was, now = _compose_defaults(old), _compose_defaults(new)
     public = [key for key in sorted(was) if not key.rpartition(".")[2].startswith("_")]
-    changed = [key for key in public if was[key] and now.get(key, was[key]) not in ("", was[key])]
+    # Removed keys: those with a new name, and the outermost of the others.
+    gone = before - after
+    moved = {key: name for key in gone if (name := _find_existing(renames(key), after)) is not None}
+    rest = [key for key in gone - moved.keys() if not any(other.startswith(f"{key}.") for other in moved)]
+    lost = sorted((*_keep_outermost(moved), *_keep_outermost(rest)))
     return KeyChanges(
         gained=_keep_outermost(after - before),
-        lost=_find_lost_keys(before - after, after, renames),
-        defaults=tuple(DefaultChange(key, was[key], now[key]) for key in changed),
+        lost=tuple(LostKey(key, moved.get(key)) for key in lost),
+        defaults=tuple(DefaultChange(key, was[key], now[key]) for key in public if now.get(key, was[key]) != was[key]),
     )
 
 
@@ -128,13 +104,6 @@ def find_gone_keys(
             new_name = _find_existing(renames(head), after)
             found.setdefault((file, line, head, reference), OwnerKey(file, line, head, new_name, reference))
     return tuple(sorted(found.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
-
-
-def _find_lost_keys(gone: set[str], known: set[str], renames: Callable[[str], str | None]) -> tuple[LostKey, ...]:
-    """List removed keys, sorted: those with a new name, and the outermost of the others."""
-    moved = {key: new for key in gone if (new := _find_existing(renames(key), known)) is not None}
-    rest = [key for key in gone - moved.keys() if not any(other.startswith(f"{key}.") for other in moved)]
-    return tuple(LostKey(key, moved.get(key)) for key in sorted((*_keep_outermost(moved), *_keep_outermost(rest))))
 
 
 def _find_existing(name: str | None, known: Iterable[str]) -> str | None:

@@ -46,13 +46,10 @@ class ManifestFit:
     findings: tuple[Finding, ...]
     manifest: Manifest = field(repr=False)
 
-    @property
-    def release(self) -> str:
-        """Return the other release."""
-        return self.new.release
 
-
-def attempt(release: str, base: str, origin: Path | None, *, offline: bool, step: Callable[[str], None]) -> ManifestFit:
+def attempt(
+    release: str, base: str, origin: Path | None, *, offline: bool, step: Callable[[str], None] = lambda text: None
+) -> ManifestFit:
     """Hold a release against the manifest of another one.
 
     Args:

@@ -43,11 +43,6 @@ class UpgradeRequest:
             if "/" in name or name.startswith("."):
                 raise UsageError(f"{name!r} is the name of no feature", hint=f"give the project by `--project {name}`")
 
-    @property
-    def changes_options(self) -> bool:
-        """Return True where more than the release is asked for."""
-        return bool(self.engine or self.algorithm or self.added or self.dropped or self.roots or self.dropped_roots)
-
 
 def _sort_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Separate feature names from verl symbols and files."""
@@ -75,7 +70,8 @@ def choose_options(present: Options, request: UpgradeRequest) -> tuple[Options, 
     Raises:
         UsageError: they contradict each other, or the release does not offer them.
     """
-    manifest = releases.load(request.release or (present.verl if request.changes_options else releases.find_default()))
+    changes_options = replace(request, release=None) != UpgradeRequest()
+    manifest = releases.load(request.release or (present.verl if changes_options else releases.find_default()))
     known = {feature.name: feature for feature in manifest.features}
     for feature in request.added:
         if feature in request.dropped:

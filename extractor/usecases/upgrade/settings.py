@@ -12,6 +12,7 @@ from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
+from operator import attrgetter
 
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import (
@@ -36,6 +37,8 @@ from extractor.values.configtree.settings import list_every_setting, map_package
 from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, Value, put
 from extractor.values.setting_types import PATH as SHIPPED
 from extractor.values.tree import Tree
+
+_PLACE = attrgetter("file", "key")
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,12 @@ def carry(
     carrier = _Carrier(base, new, renamed, free)
     for path in sorted(ours):
         carrier.carry_file(path, ours[path])
-    return carrier.result()
+    return CarriedSettings(
+        ours=carrier.ours,
+        theirs={path: text.encode() for path, text in carrier.theirs.items()},
+        moved=tuple(sorted((item for item in carrier.moved.values() if item.changed), key=_PLACE)),
+        lost=tuple(sorted(carrier.lost, key=_PLACE)),
+    )
 
 
 def find_stale_keys(
@@ -174,23 +182,10 @@ class _Carrier:
         self._old_keys, self._new_keys = map(collect_keys, relative)
         self._old_packages, self._new_packages = (map_packages(side, MAIN) for side in relative)
         self._free = [path for path in sorted(self._new) if path in free]
-        self._theirs: dict[str, str] = {}
-        self._ours: dict[str, bytes] = {}
-        self._moved: dict[tuple[str, Key], MovedSetting] = {}
-        self._lost: list[LostSetting] = []
-
-    def result(self) -> CarriedSettings:
-        return CarriedSettings(
-            ours=self._ours,
-            theirs={path: text.encode() for path, text in self._theirs.items()},
-            moved=tuple(
-                sorted(
-                    (item for item in self._moved.values() if item.changed),
-                    key=lambda item: (item.file, item.key),
-                )
-            ),
-            lost=tuple(sorted(self._lost, key=lambda item: (item.file, item.key))),
-        )
+        self.theirs: dict[str, str] = {}
+        self.ours: dict[str, bytes] = {}
+        self.moved: dict[tuple[str, Key], MovedSetting] = {}
+        self.lost: list[LostSetting] = []
 
     def carry_file(self, path: str, data: bytes) -> None:
         """Carry what stands in one file of the owner's."""
@@ -217,23 +212,23 @@ class _Carrier:
                 undone[edit.entry] = None if edit.was is None else before.raw(edit.was)
         result = undo_edits(mine, before, undone, rewritten)
         if result != mine.text:
-            self._ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
+            self.ours[path] = (result.replace("\n", "\r\n") if crlf else result).encode()
 
     def _carry_edit(
         self, file: str, before: Document, mine: Document, edit: YamlEdit, rewritten: dict[Entry, str]
     ) -> bool:
         """Carry one edit; return False if the merge handles it."""
         entry = edit.entry
-        raw = self._rename_references(mine.raw(entry))
+        raw = rename_references(mine.raw(entry), self._rename_known)
         keys, decided = self._list_keys(file, entry.path), self._decide_edit(file, edit)
         home = next((item for item in decided if isinstance(item, _NewPlace)), None)
         if home is None:
             if "lost" in decided:
-                self._lost.append(LostSetting(keys[0], entry.shown, file))
+                self.lost.append(LostSetting(keys[0], entry.shown, file))
                 return file in self._new
             if raw != mine.raw(entry) and edit.holder is None:
                 rewritten[entry] = raw
-                self._moved[(file, ("", *entry.path))] = MovedSetting(keys[0], keys[0], raw.strip(), file, file, True)
+                self.moved[(file, ("", *entry.path))] = MovedSetting(keys[0], keys[0], raw.strip(), file, file, True)
             return False
         comment = mine.comment(entry)
         if edit.was is not None and comment == before.comment(edit.was):
@@ -241,13 +236,13 @@ class _Carrier:
         remarks = tuple(line.strip() for line in find_own_remarks(mine, entry, before))
         value = Value(raw, entry.indent, comment, remarks)
         if not self._put(home, value, entry):
-            self._lost.append(LostSetting(keys[0], entry.shown, file))
+            self.lost.append(LostSetting(keys[0], entry.shown, file))
             return file in self._new
         place = (home.file, home.path)
-        earlier = self._moved.get(place)
+        earlier = self.moved.get(place)
         if earlier is not None and earlier.value != entry.shown:
-            self._lost.append(LostSetting(earlier.key, earlier.value, earlier.file))
-        self._moved[place] = MovedSetting(keys[decided.index(home)], home.key, entry.shown, file, home.file)
+            self.lost.append(LostSetting(earlier.key, earlier.value, earlier.file))
+        self.moved[place] = MovedSetting(keys[decided.index(home)], home.key, entry.shown, file, home.file)
         return True
 
     def _list_keys(self, file: str, path: Key) -> list[str]:
@@ -310,7 +305,7 @@ class _Carrier:
         return folder != FOLDER.rstrip("/") and (is_chosen or "" in self._new_packages[path.removeprefix(FOLDER)])
 
     def _put(self, home: _NewPlace, value: Value, entry: Entry) -> bool:
-        text = self._theirs.get(home.file, self._new[home.file].text)
+        text = self.theirs.get(home.file, self._new[home.file].text)
         there = Document.of(text).entries.get(home.path)
         if there is not None and there.section:
             # What the owner has put between braces goes in key by key.
@@ -321,17 +316,13 @@ class _Carrier:
             changed = put(text, home.path, value)
         if changed is None:
             return False
-        self._theirs[home.file] = changed
+        self.theirs[home.file] = changed
         return True
 
-    def _rename_references(self, raw: str) -> str:
-        """Rename the keys in a value's references."""
-
-        def named(key: str) -> str | None:
-            name = None if key in self._new_keys else self._renamed(key)
-            return name if name in self._new_keys else None
-
-        return rename_references(raw, named)
+    def _rename_known(self, key: str) -> str | None:
+        """Return the new name of a key that is gone, if there is one."""
+        name = None if key in self._new_keys else self._renamed(key)
+        return name if name in self._new_keys else None
 
 
 def _parse_documents(files: Mapping[str, bytes]) -> dict[str, Document]:
