@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,25 +35,15 @@ class Section:
         return [*whole[: rows - 1], f"  and {len(whole) - rows + 1:,} more (-v shows all)"]
 
 
-def show(
-    head: Iterable[str],
-    sections: Iterable[Section] = (),
-    tail: Iterable[str] = (),
-    *,
-    verbose: bool,
-    aside: bool = False,
-) -> None:
-    """Print a report.
+def show(answer: Answer, *, verbose: bool, aside: bool = False) -> None:
+    """Print a report as text.
 
     Args:
-        head: The verdict, printed whole.
-        sections: What is shortened where there is much, what matters most first; empty ones are left out.
-        tail: The end, printed whole.
-        verbose: Print everything.
+        verbose: Print everything; otherwise a screen of it.
         aside: Print to stderr, beside the command's result.
     """
-    first, last = list(head), list(tail)
-    filled = [section for section in sections if section.lines and (verbose or not section.rest)]
+    first, last = list(answer.head), [*answer.tail, *(() if verbose else answer.more)]
+    filled = [section for section in answer.sections if section.lines and (verbose or not section.rest)]
     rows: dict[int, int | None] = dict.fromkeys(map(id, filled))
     if not verbose:
         room = ROWS - 2 - len(first) - len(last)  # for the prompt and a hint
@@ -61,7 +51,8 @@ def show(
             rows[id(section)] = share = max(room // (len(filled) - left), _LEAST)
             room -= len(section.shown(share))
     middle = [line for section in filled for line in section.shown(rows[id(section)])]
-    (output.print_note if aside else output.print_data)("\n".join([*first, *middle, *last]))
+    if text := "\n".join([*first, *middle, *last]):
+        (output.print_note if aside else output.print_data)(text)
 
 
 @dataclass(frozen=True)
@@ -70,7 +61,8 @@ class Answer:
 
     Attributes:
         data: What `--json` prints.
-        head, sections, tail: The text; see `show`.
+        head, tail: The verdict and the end, printed whole.
+        sections: What is shortened where there is much, what matters most first; empty ones are left out.
         more: What ends the text without `-v`.
         warnings, notes: What stands before it, and what else there is to do.
         error: What fails, and the hint; also with `--json`. The exit code is then 1.
@@ -105,12 +97,10 @@ def answers(command: Callable[..., Answer]) -> Callable[..., int]:
         for each in filter(None, (None if json else answer.aside, answer)):
             for text in each.warnings:
                 output.print_warning(text)
-            tail = (*each.tail, *(() if verbose else each.more))
             if json:
                 output.print_json(each.data)
                 break
-            if each.head or each.sections or tail:
-                show(each.head, each.sections, tail, verbose=verbose, aside=each is not answer)
+            show(each, verbose=verbose, aside=each is not answer)
             for text in each.notes:
                 output.print_note(text)
         if answer.error is not None:

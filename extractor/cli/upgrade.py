@@ -236,13 +236,13 @@ def _write_head(found: "Upgrade", dry_run: bool) -> list[str]:
     told += [f"{moved} of them moved"] if moved else []
     told = told if counts["conflict"] else ["no conflicts", *told]
     head = [f"{found.title}: {', '.join(told)}{' (nothing was written)' if dry_run else ''}"]
-    if found.former_features.used:
-        used = ", ".join(f"{name} ({path})" for name, path in sorted(found.former_features.used.items()))
+    if found.used_features:
+        used = ", ".join(f"{name} ({path})" for name, path in sorted(found.used_features.items()))
         head.append(f"now optional features, kept because your files use them: {used}")
     if gone := find_gone(found.old.options, releases.load(found.new.options.verl)):
         head.append(f"features that vextract no longer has: {', '.join(gone)}")
     # One that nothing uses may still come along with one that needs it.
-    if left := [name for name in found.former_features.unused if name not in found.new.options.features]:
+    if left := [name for name in found.unused_features if name not in found.new.options.features]:
         head.append(
             f"now optional features, left out as unused (`vextract add {left[0]}` brings one back): {', '.join(left)}"
         )
@@ -307,7 +307,10 @@ def _continue(root: Path) -> screen.Answer:
         if conflicts := [item.path for item in entry.conflicts]:
             data = {"upgrade": entry.title, "finished": False, "conflicts": conflicts}
             return screen.Answer(data, [f"conflict  {path}" for path in conflicts], notes=[RESOLVE], code=1)
-    unresolved.refuse_unresolved(root, entry)
+    if left := unresolved.find_unresolved(root, entry):
+        is_beside = any(" lies in " in line for line in left)
+        todo = "take from it what you need and remove it" if is_beside else "edit the file and remove the markers"
+        raise CheckFailed("; ".join(left), hint=f"{todo}, then run `vextract upgrade --continue`")
     oddities = unresolved.describe_doubtful_resolutions(root, entry)
     journal.discard(root)
     data = {"path": root, "upgrade": entry.title, "finished": True}

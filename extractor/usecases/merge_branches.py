@@ -79,9 +79,8 @@ def merge_in_memory(project: Path, branch: str | None, *, origin: Path | None, o
     known = _ask(project, "merge-base", "HEAD", theirs)
     if known in (theirs, _resolve_revision(project, "HEAD")):
         raise UsageError("nothing to merge: one of the two has all of the other", hint=f"git merge {branch or theirs}")
-    sides = tuple(_read(project, *item) for item in ((known, "their last common commit"), ("HEAD", "HEAD")))
-    was, mine, new = (*sides, _read(project, theirs, branch or begun[:10]))
-    return _merge(was, mine, new, origin, offline)
+    was, mine = _read(project, known, "their last common commit"), _read(project, "HEAD", "HEAD")
+    return _merge(was, mine, _read(project, theirs, branch or begun[:10]), origin, offline)
 
 
 def write(project: Path, found: BranchMerge, branch: str | None) -> None:

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from extractor.pipeline import apply, generate
 from extractor.pipeline.generate import Generated
@@ -32,13 +32,6 @@ _CONFIG = "config/ppo_trainer.yaml"
 _ENVIRONMENT = b'"ADAPTER:NAME"'  # in the recipe's env_wrapper.py
 
 
-class RunReader(Protocol):
-    """A run of somebody else's to take the experiment from (`extractor.importers`)."""
-
-    def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> Any:
-        """Read the run for a project of a release: an `importers.runs` MatchedRun."""
-
-
 @dataclass(frozen=True)
 class NewRequest:
     """The command line's request for a new project.
@@ -48,7 +41,7 @@ class NewRequest:
         chosen: The options that somebody chose: "engine", "algorithm", "recipe".
         without: Features to leave out.
         origin: Where verl comes from; None: the package index.
-        run: A run of verl to take the experiment from.
+        run: A run to take the experiment from, an `importers.runs` RunRequest.
         agent: The agent program of the project, as "module:function".
         environment: An environment of another package, "ADAPTER:NAME"; empty: none.
         experimental: Accept a release without a manifest, and leave out what does not fit.
@@ -59,7 +52,7 @@ class NewRequest:
     chosen: frozenset[str] = frozenset()
     without: tuple[str, ...] = ()
     origin: Path | None = None
-    run: RunReader | None = None
+    run: Any = None
     agent: str | None = None
     environment: str = ""
     experimental: bool = False

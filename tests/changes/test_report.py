@@ -10,7 +10,6 @@ from extractor.pipeline.generate import Generated
 from extractor.usecases.changes import ChangeKind, Changes, OwnerKey, SymbolChange, report
 from extractor.usecases.changes.changeset import LostKey
 from extractor.usecases.changes.config_keys import (
-    collect_keys,
     find_gone_keys,
     select_below_config,
     select_emitted_config,
@@ -91,7 +90,7 @@ def test_keys_both_ways(sides: dict[str, Generated], forward: Changes) -> None:
 
 def test_the_owners_keys(sides: dict[str, Generated]) -> None:
     emitted = {release: select_emitted_config(side.tree) for release, side in sides.items()}
-    known = [collect_keys(select_below_config(emitted[release])) for release in ("0.5.0", "0.6.1")]
+    known = [select_below_config(emitted[release]) for release in ("0.5.0", "0.6.1")]
     optim = "actor_rollout_ref.actor.optim"
     mine = {
         "config/preset/mine.yaml": "my_own: 1\ntrainer:\n  total_epochs: 3\ncritic:\n  optim:\n"

@@ -62,9 +62,9 @@ def test_what_does_not_fit_is_counted_and_shown_on_demand(capsys: pytest.Capture
             screen.Section([f"  {number}.{line}" for line in range(size)], f"section {number}:")
             for number, size in enumerate(sizes)
         ]
-        screen.show(["head"], sections, ["tail"], verbose=True)
+        screen.show(screen.Answer(None, ["head"], sections, ["tail"]), verbose=True)
         whole = capsys.readouterr().out.splitlines()
-        screen.show(["head"], sections, ["tail"], verbose=False)
+        screen.show(screen.Answer(None, ["head"], sections, ["tail"]), verbose=False)
         lines = capsys.readouterr().out.splitlines()
         assert (lines[:3], lines[-1]) == (whole[:3], "tail")
         assert len(lines) <= max(screen.ROWS, 3 * len(sizes) + 2), sizes

@@ -5,7 +5,7 @@ import stat
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -149,7 +149,8 @@ def ready(
     below = [path for path in (project / "orphaned").rglob("*") if path.is_file()]
     parked = {path.relative_to(project).as_posix(): path.read_bytes() for path in below}
     sides = UpgradeInputs(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
-    plan = plan_upgrade(carry_settings(sides, renamed or Renames(old.options.verl, options.verl)))
+    renamed = renamed or Renames(old.options.verl, options.verl)
+    plan = plan_upgrade(replace(sides, settings=carry_settings(sides.base, found, new, renamed)))
     return Ready(
         project,
         plan,

@@ -7,7 +7,7 @@ from dataclasses import replace
 from extractor.pipeline.index.syntax import Span, find_lines, find_span, replace_spans
 from extractor.values.errors import CheckFailed
 from extractor.values.manifest import Edit, Fix
-from extractor.values.readers import split_lines
+from extractor.values.readers import parse_python, split_lines
 
 # Expressions that need no parentheses in place of another.
 _ATOMS = (
@@ -56,7 +56,7 @@ def _apply_fix(text: str, fix: Fix) -> tuple[str, list[int]]:
             found.append(edit.count)
             continue
         spans = list(
-            _find_spans(ast.parse(text), _EditMatcher(text, edit), edit.within.split(".") if edit.within else [])
+            _find_spans(parse_python(text), _EditMatcher(text, edit), edit.within.split(".") if edit.within else [])
         )
         text = replace_spans(text, spans)
         found.append(len(spans))

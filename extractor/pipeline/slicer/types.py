@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from extractor.pipeline.index import Index
+from extractor.values import readers
 from extractor.values.manifest import Manifest
 
 
@@ -129,7 +130,7 @@ class KeptModule:
     @property
     def body(self) -> Sequence[ast.stmt]:
         """Return the statements that indices count."""
-        return self.parsed or ast.parse(self.source).body
+        return self.parsed or readers.parse_python(self.source).body
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,6 @@
 """Compare the vendored code of two releases: symbols and config keys."""
 
 import ast
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -23,12 +22,9 @@ __all__ = ["ChangeKind", "Changes", "OwnerKey", "Place", "SymbolChange", "report
 
 def report(old: Generated, new: Generated, old_release: str, new_release: str) -> Changes:
     """Compare what two projects vendor."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        symbols = _compare_symbols(old, new)
     before, after = (select_config(side.tree) for side in (old, new))
     keys = compare_project_keys(before, after, Renames(old_release, new_release))
-    return Changes(old_release, new_release, tuple(symbols), keys)
+    return Changes(old_release, new_release, tuple(_compare_symbols(old, new)), keys)
 
 
 def report_releases(

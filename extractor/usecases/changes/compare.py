@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from extractor.pipeline.index.syntax import is_docstring
 from extractor.usecases.changes.changeset import ChangeKind
+from extractor.values import readers
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -69,7 +70,7 @@ def compare(old: str, new: str) -> tuple[ChangeKind, tuple[str, ...], tuple[str,
 
 
 def _parse(text: str) -> ast.Module:
-    node = ast.parse(dedent(text))
+    node = readers.parse_python(dedent(text))
     for item in ast.walk(node):
         if isinstance(item, (*_FUNCTIONS, ast.ClassDef)):
             body = [statement for statement in item.body if not is_docstring(statement)]

@@ -21,14 +21,15 @@ def select_below_config(files: Mapping[str, str]) -> dict[str, str]:
     return {path.removeprefix(FOLDER): text for path, text in files.items()}
 
 
-def select_emitted_config(tree: Tree) -> dict[str, str]:
+def select_emitted_config(emitted: Tree | Mapping[str, bytes]) -> dict[str, str]:
     """Map paths of a generated project's config files to their text."""
-    return {file.path: file.data.decode() for file in tree if is_config(file.path)}
+    files = emitted if isinstance(emitted, Mapping) else {file.path: file.data for file in emitted}
+    return {path: data.decode() for path, data in files.items() if is_config(path)}
 
 
-def select_config(tree: Tree) -> dict[str, str]:
+def select_config(emitted: Tree | Mapping[str, bytes]) -> dict[str, str]:
     """Return a generated project's config files by path below config/."""
-    return select_below_config(select_emitted_config(tree))
+    return select_below_config(select_emitted_config(emitted))
 
 
 def collect_keys(files: Mapping[str, str]) -> set[str]:
@@ -71,19 +72,20 @@ def compare_project_keys(
 
 
 def find_gone_keys(
-    owner: Mapping[str, str], before: set[str], after: set[str], renames: Callable[[str], str | None]
+    owner: Mapping[str, str], old: Mapping[str, str], new: Mapping[str, str], renames: Callable[[str], str | None]
 ) -> tuple[OwnerKey, ...]:
     """Find uses of removed keys in the owner's config files.
 
     Args:
         owner: The owner's files by path, those below config/ as the project has them.
-        before, after: The keys of the project's config.
+        old, new: The config files as they were and are emitted, by path below config/.
         renames: New names.
 
     Returns:
         Keys that the old release knew and the new one does not; a section that is gone stands for what is in it. Keys
         that neither knows are the owner's own.
     """
+    before, after = collect_keys(old), collect_keys(new)
     found: dict[tuple[str, int, str, bool], OwnerKey] = {}
     sections: dict[tuple[str, str], int] = {}
     for item in list_every_setting(select_below_config(owner), MAIN):

@@ -5,7 +5,6 @@ Nothing of upstream is executed.
 """
 
 import copy
-import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -75,20 +74,18 @@ def fit(base: str, old: Source, new: Source) -> ManifestFit:
         new: The source of the other release.
     """
     before = releases.merge_predecessors(base)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # the compiler's remarks on upstream's code, such as invalid escapes
-        findings = check(releases.load(base), old, new)
-        data = amend(before, findings)
-        data["release"] = new.release
-        wheel = {"wheel": f"verl-{new.release}-py3-none-any.whl", "wheel_sha256": NO_DIGEST}
-        data["source"] = {"wheel": new.filename, "wheel_sha256": new.sha256} if new.kind == "wheel" else wheel
-        for key in ("renamed_keys", "follows"):
-            data.pop(key, None)
-        manifest = replace(
-            parse_manifest(data, f"verl-{new.release}.toml (inferred)"),
-            borrowed_from=base,
-            former_keys=releases.load(base).former_keys,
-        )
+    findings = check(releases.load(base), old, new)
+    data = amend(before, findings)
+    data["release"] = new.release
+    wheel = {"wheel": f"verl-{new.release}-py3-none-any.whl", "wheel_sha256": NO_DIGEST}
+    data["source"] = {"wheel": new.filename, "wheel_sha256": new.sha256} if new.kind == "wheel" else wheel
+    for key in ("renamed_keys", "follows"):
+        data.pop(key, None)
+    manifest = replace(
+        parse_manifest(data, f"verl-{new.release}.toml (inferred)"),
+        borrowed_from=base,
+        former_keys=releases.load(base).former_keys,
+    )
     return ManifestFit(base, old, new, before, data, findings, manifest)
 
 

@@ -49,10 +49,6 @@ def explain(again: Generated, ours: TemplateFiles, name: str) -> tuple[Explanati
     for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
         if found := (*vendored.named(subject), *ours.named(subject)):
             return found
-    raise _explain_unknown_name(again, vendored.names() | ours.names(), name)
-
-
-def _explain_unknown_name(again: Generated, known: set[str], name: str) -> UsageError:
     source, plain = again.source, name.rpartition(":")[2].rpartition(".")[2]
     defined = re.compile(rf"^(?:(?:async )?def|class) {re.escape(plain)}\b", re.MULTILINE)
     code = [path for path in source.files if path.endswith(".py")] if plain.isidentifier() else []
@@ -62,11 +58,11 @@ def _explain_unknown_name(again: Generated, known: set[str], name: str) -> Usage
         said = f"{name} is not part of this project: verl {source.release} has it in {where[0]}{more}"
         symbol = f"{name_module(where[0])}:{'*' if name == where[0] else plain}"
         hint = _find_command(again, symbol)
-        return UsageError(f"{said}, and nothing that the project needs leads to it", hint=hint)
-    near = find_nearest(name, known, 3)
+        raise UsageError(f"{said}, and nothing that the project needs leads to it", hint=hint)
+    near = find_nearest(name, vendored.names() | ours.names(), 3)
     hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
     said = f"nothing here is called {name!r}, neither in the project nor in verl {source.release}"
-    return UsageError(said, hint=hint)
+    raise UsageError(said, hint=hint)
 
 
 def _find_command(again: Generated, symbol: str) -> str:

@@ -4,7 +4,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -13,6 +13,7 @@ from typing import Any
 
 import yaml
 
+from extractor.values.configtree import flatten
 from extractor.values.errors import UsageError
 
 METRICS = "metrics.jsonl"
@@ -176,18 +177,12 @@ def _read_settings(path: Path) -> dict[str, str]:
         return {}
     except (OSError, ValueError, yaml.YAMLError) as error:
         return {CONFIG: f"cannot be read: {error}"}
-    return dict(sorted(_flatten(config, "")))
-
-
-def _flatten(value: Any, key: str) -> Iterator[tuple[str, str]]:
-    if isinstance(value, dict) and value:
-        for name, item in value.items():
-            yield from _flatten(item, f"{key}.{name}" if key else str(name))
-    elif value is not None and _SECRET.search(key):
-        yield key, "(not shown)"
-    else:
+    settings = {}
+    for key, value in sorted(flatten(config if isinstance(config, dict) else {"": config}).items()):
         text = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
-        yield key, text.removesuffix("\n").removesuffix("\n...")
+        is_secret = value is not None and _SECRET.search(key) is not None
+        settings[key] = "(not shown)" if is_secret else text.removesuffix("\n").removesuffix("\n...")
+    return settings
 
 
 def read_rows(path: Path) -> list[dict[str, Any]]:

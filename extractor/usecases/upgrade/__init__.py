@@ -1,23 +1,23 @@
 """Upgrade a project, and merge the owner's edits."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from extractor import __version__
-from extractor.pipeline import merge
+from extractor.pipeline import apply, merge, source
+from extractor.pipeline.generate import Generated, complete
 from extractor.pipeline.merge import Labels
 from extractor.pipeline.plan import Action, Plan, Reason, Verdict
 from extractor.project import base
 from extractor.project import lock as lock_module
 from extractor.project.lock import Lock
 from extractor.project.side_files import BESIDE_SUFFIX, ORPHANED
-from extractor.usecases.changes.config_keys import read_config
+from extractor.usecases.changes.changeset import OwnerKey
+from extractor.usecases.changes.config_keys import find_gone_keys, read_config, select_config
 from extractor.usecases.emitted_files import make_lock
+from extractor.usecases.kept_methods import generate_with_methods, read_owner_demands
 from extractor.usecases.owner_code import (
     OwnerCode,
     find_owner_files,
@@ -25,14 +25,14 @@ from extractor.usecases.owner_code import (
     map_removed_to_importers,
     read_owner_code,
 )
-from extractor.usecases.upgrade.broken_owner_code import find_broken_owner_code
-from extractor.usecases.upgrade.former_features import NO_PARTS, FormerFeatures, find_former_features
-from extractor.usecases.upgrade.layout import follow_moved_code, relocate
+from extractor.usecases.upgrade.broken_owner_code import OwnerCodeProblem, find_broken_owner_code
+from extractor.usecases.upgrade.choices import UpgradeRequest, choose_options
+from extractor.usecases.upgrade.former_features import find_former_features
+from extractor.usecases.upgrade.layout import Relocated, follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.settings import (
     CarriedSettings,
     MovedSetting,
-    find_stale_keys,
     find_unread_keys,
     rename_own_settings,
 )
@@ -47,18 +47,10 @@ from extractor.usecases.upgrade.verdicts import (
 from extractor.values import readers, releases
 from extractor.values.config_files import FOLDER, is_config
 from extractor.values.errors import CheckFailed, MissingRoot, UsageError
-from extractor.values.manifest import OWN_MANIFEST, edit_roots, list_own_roots, read_own_manifest
+from extractor.values.manifest import OWN_MANIFEST, Manifest, edit_roots, list_own_roots, read_own_manifest
 from extractor.values.options import Options
 from extractor.values.renames import Renames
 from extractor.values.tree import FileKind, Tree, is_marked
-
-if TYPE_CHECKING:
-    from extractor.pipeline.generate import Generated
-    from extractor.pipeline.source import Source
-    from extractor.usecases.changes.changeset import OwnerKey
-    from extractor.usecases.upgrade.broken_owner_code import OwnerCodeProblem
-    from extractor.usecases.upgrade.choices import UpgradeRequest
-    from extractor.values.manifest import Manifest
 
 _REQUIREMENTS = ("requirements.lock", "pyproject.toml")
 
@@ -81,7 +73,8 @@ class Upgrade:
         stale: Where config files of the owner's set or name keys that no longer exist, or that nothing reads any more.
         uncommitted: Managed files with changes that Git does not have yet.
         git_error: Why Git does not say which these are; empty where it does.
-        former_features: Features whose files every project had before.
+        used_features: Features that every project had before -> the owner's file that uses them.
+        unused_features: The others of these.
         problems: What to change in the owner's code.
     """
 
@@ -97,7 +90,8 @@ class Upgrade:
     stale: tuple[OwnerKey, ...]
     uncommitted: tuple[str, ...]
     git_error: str = ""
-    former_features: FormerFeatures = NO_PARTS
+    used_features: Mapping[str, str] = field(default_factory=dict)
+    unused_features: tuple[str, ...] = ()
     problems: tuple[OwnerCodeProblem, ...] = ()
 
     @property
@@ -135,46 +129,43 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         CheckFailed: the base is not intact, the package is not there, or a file has unresolved conflicts.
         SourceError: verl is not available.
     """
-    from extractor.pipeline.source import open_source
-
     # What was emitted, and the options asked for.
     old = lock_module.read(project)
     emitted = base.read(project, old)
     own_manifest = read_own_manifest(project / OWN_MANIFEST)
-    options, manifest, former_features = _choose(project, old, emitted, request, own_manifest)
+    options, manifest, (used_features, unused_features) = _choose(project, old, emitted, request, own_manifest)
     # Generate the new files.
-    source = open_source(manifest.pin, origin, offline=offline)
+    verl = source.open_source(manifest.pin, origin, offline=offline)
     code = tuple(read_owner_code(project, old, emitted))
-    generated = _generate_with_kept_files(project, options, source, manifest, code, old)
+    generated = _generate(project, options, verl, manifest, code, old)
     tree, new, options = generated.tree, make_lock(generated), generated.options
     # Look at the project on disk.
     found = read_files_on_disk(project, {file.path for file in old.files} | {file.path for file in tree})
     _check_resolved(project, found, emitted)
     parked, own, plain = _read_parked_and_config(project, old, tree)
+    # Decide on each file: those that vextract manages, then vextract.toml and the owner's config files.
+    importers = map_removed_to_importers(project, old, code, {file.path for file in tree})
+    renamed = Renames(old.options.verl, options.verl)
+    layout = follow_moved_code(relocate(old, emitted, found, {file.path for file in tree}), tree, options.package)
     inputs = UpgradeInputs(
-        lock=old,
-        base=emitted,
+        lock=layout.lock,
+        base=layout.base,
         new=tree,
-        disk=found,
-        successors={},
+        disk=layout.disk,
+        successors=_find_successors(layout, generated),
         labels=name_sides(old.options, options, old.vextract),
         parked={path: item.data or b"" for path, item in parked.items()},
-        importers=map_removed_to_importers(project, old, code, {file.path for file in tree}),
+        settings=carry_settings(layout.base, layout.disk, tree, renamed),
+        importers=importers,
         deletable=is_marked,
     )
-    # Decide on each file: those that vextract manages, then vextract.toml and the owner's config files.
-    renamed = Renames(old.options.verl, options.verl)
-    plan, inputs = _plan_managed(inputs, new, manifest, renamed)
+    plan = layout.placed(plan_upgrade(inputs))
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
     # Collect what the report says besides.
     uncommitted, git_error = list_uncommitted(project, old, emitted, found | own, own_config)
     disk = {path: item.data for path, item in found.items()}
-    # Config files as they will be, without those in conflict.
-    config = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
-    config |= {path: data.decode(errors="replace") for path, data in plan.writes().items() if is_config(path)}
-    left = {*plan.removals(), *plan.paths(Verdict.CONFLICT)}
-    config = {path: text for path, text in config.items() if path not in left}
+    config = _read_config_after(project, plan)
     return Upgrade(
         old=old,
         new=new,
@@ -186,25 +177,23 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         changes_anything=old != new or any(action.verdict is not Verdict.KEEP for action in plan.actions),
         settings=replace(inputs.settings, moved=(*inputs.settings.moved, *moved)),
         stale=(
-            *find_stale_keys(config, emitted, tree, renamed),
+            *find_gone_keys(config, select_config(emitted), select_config(tree), renamed),
             *find_unread_keys(config, tree, options.package, options.features),
         ),
         uncommitted=uncommitted,
         git_error=git_error,
-        former_features=former_features,
+        used_features=used_features,
+        unused_features=unused_features,
         problems=find_broken_owner_code(
-            code, inputs.importers, emitted, disk, tree, plan, options.package, inputs.labels.theirs
+            code, importers, emitted, disk, tree, plan, options.package, inputs.labels.theirs
         ),
     )
 
 
 def _choose(
     project: Path, old: Lock, emitted: Mapping[str, bytes], request: UpgradeRequest, own_manifest: str
-) -> tuple[Options, Manifest, FormerFeatures]:
+) -> tuple[Options, Manifest, tuple[dict[str, str], tuple[str, ...]]]:
     """Return the options after the upgrade, with the former features in use."""
-    from extractor.pipeline.generate import complete
-    from extractor.usecases.upgrade.choices import choose_options
-
     package = f"{old.options.package}/"
     if not (project / package).is_dir() and any(file.path.startswith(package) for file in old.files):
         raise CheckFailed(
@@ -214,31 +203,25 @@ def _choose(
     options, manifest = choose_options(old.options, request)
     options = replace(options, manifest=edit_roots(own_manifest, request.roots, request.dropped_roots))
     former_features = find_former_features(project, old, emitted, options, manifest)
-    used = set(former_features.used) - set(request.dropped)
+    used = set(former_features[0]) - set(request.dropped)
     options = complete(replace(options, features=tuple(sorted({*options.features, *used}))), manifest)
     return options, manifest, former_features
 
 
-def _generate_with_kept_files(
-    project: Path, options: Options, source: Source, manifest: Manifest, code: tuple[OwnerCode, ...], old: Lock
-) -> Generated:
-    """Generate; a file that is gone and still imported becomes the owner's, so its own imports are needed too."""
-    generated = _generate(options, source, manifest, code, old)
-    if users := map_removed_to_importers(project, old, code, {file.path for file in generated.tree}):
-        there = (path for path in users if (project / path).is_file())
-        kept = (OwnerCode(path, readers.read_text(project / path)) for path in there)
-        generated = _generate(options, source, manifest, (*code, *kept), old)
-    return generated
-
-
 def _generate(
-    options: Options, source: Source, manifest: Manifest, code: tuple[OwnerCode, ...], old: Lock
+    project: Path, options: Options, verl: source.Source, manifest: Manifest, code: tuple[OwnerCode, ...], old: Lock
 ) -> Generated:
-    """Generate what the owner's code needs; name who imports what is gone."""
-    from extractor.usecases.kept_methods import generate_with_methods, read_owner_demands
+    """Generate what the owner's code needs; name who imports what is gone.
 
+    A file that is gone and still imported becomes the owner's, so its own imports are needed too.
+    """
     try:
-        return generate_with_methods(options, source, manifest, read_owner_demands(code, old))
+        generated = generate_with_methods(options, verl, manifest, read_owner_demands(code, old))
+        if users := map_removed_to_importers(project, old, code, {file.path for file in generated.tree}):
+            there = (path for path in users if (project / path).is_file())
+            code = (*code, *(OwnerCode(path, readers.read_text(project / path)) for path in there))
+            generated = generate_with_methods(options, verl, manifest, read_owner_demands(code, old))
+        return generated
     except MissingRoot as error:
         wanted = {error.symbol, f"{error.symbol.partition(':')[0]}:*"}
         using = [item.path for item in code if wanted & set(list_imported((item,), old))]
@@ -279,17 +262,20 @@ def _add_owner_files(
     return Plan(tuple(sorted(actions, key=lambda action: action.path)))
 
 
-def _plan_managed(inputs: UpgradeInputs, new: Lock, manifest: Manifest, renamed: Renames) -> tuple[Plan, UpgradeInputs]:
-    """Decide on the files that vextract manages."""
-    release, tree = inputs.lock.options.verl, inputs.new
+def _find_successors(layout: Relocated, new: Generated) -> dict[str, Successor]:
+    """Map files that are gone to what has taken their part."""
+    release = layout.lock.options.verl
     before = releases.load(release) if release in releases.list_supported() else None
-    layout = relocate(inputs.lock, inputs.base, inputs.disk, {file.path for file in tree})
-    layout = follow_moved_code(layout, tree, new.options.package)
-    successors = find_moved_files(layout.lock, before, tree, new.options, manifest)
-    successors |= {path: Successor(places, same=False) for path, places in layout.carried.items()}
-    inputs = replace(inputs, lock=layout.lock, base=layout.base, disk=layout.disk, successors=successors)
-    inputs = carry_settings(inputs, renamed)
-    return layout.placed(plan_upgrade(inputs)), inputs
+    successors = find_moved_files(layout.lock, before, new.tree, new.options, new.manifest)
+    return successors | {path: Successor(places, same=False) for path, places in layout.carried.items()}
+
+
+def _read_config_after(project: Path, plan: Plan) -> dict[str, str]:
+    """Return config files as they will be, without those in conflict."""
+    config = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
+    config |= {path: data.decode(errors="replace") for path, data in plan.writes().items() if is_config(path)}
+    left = {*plan.removals(), *plan.paths(Verdict.CONFLICT)}
+    return {path: text for path, text in config.items() if path not in left}
 
 
 def write(project: Path, upgrade: Upgrade) -> None:
@@ -298,8 +284,6 @@ def write(project: Path, upgrade: Upgrade) -> None:
     Raises:
         CheckFailed: a file cannot be written, or was changed in the meantime.
     """
-    from extractor.pipeline import apply
-
     apply.upgrade(
         project,
         upgrade.plan,

@@ -3,7 +3,6 @@
 import contextlib
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 
@@ -20,33 +19,21 @@ from extractor.values.moved_modules import FORMER_NAMES, map_former_modules, ren
 from extractor.values.options import Options
 from extractor.values.tree import FileKind
 
-
-@dataclass(frozen=True)
-class FormerFeatures:
-    """Features whose files an older vextract gave to every project.
-
-    Attributes:
-        used: Feature -> the owner's file that uses it.
-        unused: The others.
-    """
-
-    used: Mapping[str, str]
-    unused: tuple[str, ...]
-
-
-NO_PARTS = FormerFeatures({}, ())
 _IMPORT = re.compile(r"^ *(?:from|import) .*", re.MULTILINE)
 
 
 def find_former_features(
     project: Path, old: Lock, base: Mapping[str, bytes], options: Options, manifest: Manifest
-) -> FormerFeatures:
+) -> tuple[dict[str, str], tuple[str, ...]]:
     """Find uses in hooks, the owner's files and edited files.
 
     Args:
         base: What was emitted, by path, for all but hooks.
         options: Those after the upgrade.
         manifest: The release after it.
+
+    Returns:
+        Feature -> the owner's file that uses it; and the features that nothing uses.
     """
     package = old.options.package
     places = {file.path: rename_project_path(file.path, package) for file in old.files}
@@ -64,7 +51,7 @@ def find_former_features(
             if was_there or was_within or feature.name == FORMER_NAMES:
                 former[feature.name] = files
     if not former:
-        return NO_PARTS
+        return {}, ()
     settings = map_settings_to_features(manifest, options) if former.keys() != {FORMER_NAMES} else {}
     texts = dict(_list_owner_texts(project, old, base))
     hooks = {file.path for file in old.files if file.kind is FileKind.HOOK}
@@ -80,7 +67,7 @@ def find_former_features(
         using = next((path for path, text in others.items() if path in files or pattern.search(text)), None)
         if using is not None:
             used[name] = using
-    return FormerFeatures(used, tuple(sorted(former.keys() - used.keys() - {FORMER_NAMES})))
+    return used, tuple(sorted(former.keys() - used.keys() - {FORMER_NAMES}))
 
 
 def _make_pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:

@@ -141,16 +141,12 @@ def rename_in_file(data: bytes, path: str, place: str, package: str) -> bytes:
     if path.endswith(".py"):
         mark = "\ufeff" * text.startswith("\ufeff")
         text = mark + _rewrite_imports(text.removeprefix(mark), path, place, package)
-    return _rename_names(text, package).encode()
-
-
-def _rename_names(text: str, package: str) -> str:
-    """Rename modules that are named in full, "toy.utils.device", and files, "toy/utils/device.py"."""
+    # Modules that are named in full, "toy.utils.device", and files, "toy/utils/device.py".
     names = "|".join(re.escape(name) for name in sorted(map_former_modules(), key=len, reverse=True))
     dotted = re.compile(rf"(?<![\w.])({re.escape(package)}\.)({names})(?!\w)")
     text = dotted.sub(lambda match: match[1] + map_former_modules()[match[2]], text)
     files = re.compile(rf"(?<![\w.])({re.escape(package)}/)([\w/]+\.pyi?)(?!\w)")
-    return files.sub(lambda match: match[1] + rename_path(match[2]), text)
+    return files.sub(lambda match: match[1] + rename_path(match[2]), text).encode()
 
 
 def _rewrite_imports(text: str, path: str, place: str, package: str) -> str:

@@ -1,28 +1,24 @@
 """Write an upgrade down for a reviewer, as Markdown."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from extractor.pipeline.merge.files import split_pieces
 from extractor.pipeline.merge.pieces import Unsupported, find_changed
 from extractor.pipeline.plan import Verdict
+from extractor.pipeline.source import Source
+from extractor.project.lock import Lock
+from extractor.usecases.changes import Changes
 from extractor.usecases.owner_code import OwnerCode, list_imported
+from extractor.usecases.upgrade import Upgrade
 from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, project_files
 from extractor.usecases.verify.compare import find_difference
 from extractor.values import releases
 from extractor.values.tree import FileKind
-
-if TYPE_CHECKING:
-    from extractor.pipeline.source import Source
-    from extractor.project.lock import Lock
-    from extractor.usecases.changes import Changes
-    from extractor.usecases.upgrade import Upgrade
 
 _EDITS = {
     Verdict.CONFLICT: "edit in conflict",

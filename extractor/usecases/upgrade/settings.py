@@ -18,7 +18,6 @@ from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import (
     MAIN,
     collect_keys,
-    find_gone_keys,
     select_below_config,
     select_config,
     select_emitted_config,
@@ -32,7 +31,7 @@ from extractor.usecases.yaml_edits import (
     rename_references,
     undo_edits,
 )
-from extractor.values.config_files import FOLDER, is_config
+from extractor.values.config_files import FOLDER
 from extractor.values.configtree.settings import list_every_setting, map_packages
 from extractor.values.configtree.yaml_text import Document, Entry, Key, UnsupportedYaml, Value, put
 from extractor.values.setting_types import PATH as SHIPPED
@@ -117,22 +116,6 @@ def carry(
         moved=tuple(sorted((item for item in carrier.moved.values() if item.changed), key=_PLACE)),
         lost=tuple(sorted(carrier.lost, key=_PLACE)),
     )
-
-
-def find_stale_keys(
-    config: Mapping[str, str], base: Mapping[str, bytes], new: Tree, renamed: Callable[[str], str | None]
-) -> tuple[OwnerKey, ...]:
-    """Return where config files still name keys that no longer exist.
-
-    Args:
-        config: The files after the upgrade, by path in the project.
-        base: What was emitted, by path.
-        new: What is emitted now.
-        renamed: New names of keys.
-    """
-    before = {path: data.decode() for path, data in base.items() if is_config(path)}
-    old_keys, new_keys = (collect_keys(select_below_config(side)) for side in (before, select_emitted_config(new)))
-    return find_gone_keys(config, old_keys, new_keys, renamed)
 
 
 def find_unread_keys(after: Mapping[str, str], new: Tree, package: str, features: Iterable[str]) -> list[OwnerKey]:
@@ -349,7 +332,7 @@ def rename_own_settings(
     Returns:
         The files that change, and the settings that have another name now.
     """
-    before = {path: data.decode() for path, data in base.items() if is_config(path)}
+    before = select_emitted_config(base)
     known = collect_keys(select_config(new))
 
     def name_of(key: str) -> str | None:

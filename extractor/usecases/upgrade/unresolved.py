@@ -7,7 +7,6 @@ from pathlib import Path
 from extractor.pipeline import merge
 from extractor.project.journal import Journal
 from extractor.values import readers
-from extractor.values.errors import CheckFailed
 
 
 def find_unresolved(project: Path, entry: Journal) -> list[str]:
@@ -20,18 +19,6 @@ def find_unresolved(project: Path, entry: Journal) -> list[str]:
         elif (project / conflict.beside).exists():
             found.append(f"{conflict.path}: the new version lies in {conflict.beside}")
     return found
-
-
-def refuse_unresolved(project: Path, entry: Journal) -> None:
-    """Refuse to end an upgrade whose conflicts are not resolved.
-
-    Raises:
-        CheckFailed: naming each file, and the line of its first marker.
-    """
-    if left := find_unresolved(project, entry):
-        is_beside = any(" lies in " in line for line in left)
-        todo = "take from it what you need and remove it" if is_beside else "edit the file and remove the markers"
-        raise CheckFailed("; ".join(left), hint=f"{todo}, then run `vextract upgrade --continue`")
 
 
 def describe_doubtful_resolutions(project: Path, entry: Journal) -> list[str]:

@@ -88,19 +88,21 @@ def read_files_on_disk(project: Path, paths: AbstractSet[str]) -> dict[str, File
     return found
 
 
-def carry_settings(inputs: UpgradeInputs, renamed: Callable[[str], str | None]) -> UpgradeInputs:
-    """Return the inputs with the owner's settings carried over.
+def carry_settings(
+    emitted: Mapping[str, bytes], disk: Mapping[str, FileOnDisk], tree: Tree, renamed: Callable[[str], str | None]
+) -> CarriedSettings:
+    """Carry the owner's settings in a project's config files.
 
     Args:
-        inputs: Without.
+        emitted, disk, tree: As `base`, `disk` and `new` of `UpgradeInputs`.
         renamed: New names of config keys; None for one that keeps its name.
     """
-    new = {file.path: file.data for file in inputs.new if is_config(file.path)}
-    base = {path: data for path, data in inputs.base.items() if is_config(path)}
-    plain = {path: found.data for path, found in inputs.disk.items() if found.plain and found.data is not None}
+    new = {file.path: file.data for file in tree if is_config(file.path)}
+    base = {path: data for path, data in emitted.items() if is_config(path)}
+    plain = {path: found.data for path, found in disk.items() if found.plain and found.data is not None}
     ours = {path: data for path, data in plain.items() if data != base.get(path, data)}
-    free = {path for path in new if (path in plain if path in base else path not in inputs.disk)}
-    return replace(inputs, settings=carry(base, ours, new, renamed, free))
+    free = {path for path in new if (path in plain if path in base else path not in disk)}
+    return carry(base, ours, new, renamed, free)
 
 
 def plan_upgrade(inputs: UpgradeInputs) -> Plan:

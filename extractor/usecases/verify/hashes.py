@@ -76,14 +76,14 @@ def check_provenance(
 
 def _check_emitted(lock: Lock, made: Lock) -> Check:
     """Compare newly emitted files with those recorded in the lock."""
-    old, new = {file.path: file for file in lock.files}, {file.path: file for file in made.files}
+    old, new = ({file.path: asdict(file) for file in side.files} for side in (lock, made))
     lines = [f"{path}: only in vextract.lock" for path in old.keys() - new]
     lines += [f"{path}: only in the project as generated again" for path in new.keys() - old]
     for path in old.keys() & new:
         lines += [
-            f"{path}: {name} {one} in vextract.lock, {other} made anew"
-            for name, other in asdict(new[path]).items()
-            if (one := asdict(old[path])[name]) != other
+            f"{path}: {name} {old[path][name]} in vextract.lock, {other} made anew"
+            for name, other in new[path].items()
+            if old[path][name] != other
         ]
     if not lines:
         text = (

@@ -10,7 +10,7 @@ from unittest import mock
 import torch
 
 from .calling import capture_outcome
-from .inputs import PROTOCOL, config, make_actor_config, make_arrays_only, make_batch
+from .inputs import PROTOCOL, build_actor_config, config, make_arrays_only, make_batch
 from .inputs import tokenizer as make_tokenizer
 from .sides import Side
 
@@ -128,11 +128,11 @@ def resume_dataset(side: Side) -> Any:
     return len(made), made[1]
 
 
-def make_actor_fields(side: Side, engine: dict[str, Any] | None = None, **changes: Any) -> Any:
+def make_actor_config(side: Side, engine: dict[str, Any] | None = None, **changes: Any) -> Any:
     """Return an actor's settings, whose engine has settings of its own."""
     if engine:
         changes["fsdp_config"] = side.get("verl.workers.config.engine:FSDPEngineConfig")(**engine)
-    return make_actor_config(side, **changes)
+    return build_actor_config(side, **changes)
 
 
 def make_critic_config(side: Side, **changes: Any) -> Any:
@@ -142,8 +142,4 @@ def make_critic_config(side: Side, **changes: Any) -> Any:
     return cls(**({"model_config": SimpleNamespace()} if "model_config" in cls.__dataclass_fields__ else {}), **changes)
 
 
-MADE = {
-    "actor_config": make_actor_fields,
-    "critic_config": make_critic_config,
-    "items": lambda side: [_make_dataset(side)[index] for index in range(3)],
-}
+MADE = {"items": lambda side: [_make_dataset(side)[index] for index in range(3)]}

@@ -26,14 +26,6 @@ def capture_outcome(function: Callable[..., Any], /, *args: Any, **kwargs: Any) 
         return error
 
 
-def capture_output(function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
-    """Return a call's outcome, and what it printed."""
-    said = io.StringIO()
-    with contextlib.redirect_stdout(said):
-        result = capture_outcome(function, *args, **kwargs)
-    return result, said.getvalue().replace(str(Path.cwd()), ".")  # which each side has for itself
-
-
 def compute(
     function: Callable[..., Any], /, *, available: Mapping[str, Any] = MappingProxyType({}), **given: Any
 ) -> Any:
@@ -60,7 +52,9 @@ def compute(
         for name, value in named.items()
         if isinstance(value, torch.Tensor) and not value.is_nested
     }
-    result, text = capture_output(function, *holder, **named)
+    with contextlib.redirect_stdout(io.StringIO()) as said:
+        result = capture_outcome(function, *holder, **named)
+    text = said.getvalue().replace(str(Path.cwd()), ".")  # which each side has for itself
     if isinstance(result, Iterator):
         result = list(result)
     loss = result[0] if isinstance(result, tuple) and result else result

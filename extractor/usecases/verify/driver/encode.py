@@ -21,6 +21,7 @@ import torch
 
 Node = list[Any]
 _LARGE = 4000
+_PLAIN = (type(None), bool, int, float)
 _STEPS = 21  # of a schedule
 
 
@@ -44,7 +45,7 @@ def encode(value: Any) -> Node:
         if array.dtype == object:
             return _encode_sequence(f"array{list(array.shape)}", array.reshape(-1))
         return ["t", f"numpy.{array.dtype}", list(array.shape), array.reshape(-1).tolist()]
-    if value is None or isinstance(value, (bool, int, float, str)):
+    if isinstance(value, (*_PLAIN, str)):
         return ["v", value]
     return _encode_container(value, type(value).__name__)
 
@@ -89,13 +90,10 @@ def _encode_state(value: Any, name: str) -> Node:
         return encode([name, value.state_dict()])
     if isinstance(value, torch.optim.lr_scheduler.LambdaLR):
         return encode([[rate(step) for step in range(_STEPS)] for rate in value.lr_lambdas])
-    return encode({"class": name, **{key: _encode_field(field) for key, field in vars(value).items()}})
-
-
-def _encode_field(value: Any) -> Any:
-    """Return an object's field, or the type of one that may name the side that it is of."""
-    kinds = (bool, int, float, list, Enum, torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.amp.GradScaler)
-    return value if value is None or isinstance(value, kinds) else type(value).__name__
+    # Of other fields only the type, as they may name the side that they are of.
+    kinds = (*_PLAIN, list, Enum, torch.Tensor, torch.nn.Module, torch.optim.Optimizer, torch.amp.GradScaler)
+    fields = {key: item if isinstance(item, kinds) else type(item).__name__ for key, item in vars(value).items()}
+    return encode({"class": name, **fields})
 
 
 def _encode_sequence(kind: str, items: Iterable[Any]) -> Node:

@@ -57,11 +57,6 @@ def integers(*shape: int, seed: int, low: int = 0, high: int) -> torch.Tensor:
     return torch.randint(low, high, shape, generator=torch.Generator().manual_seed(seed))
 
 
-def prompt_mask() -> torch.Tensor:
-    """Return a mask of left-padded prompts, shape (BATCH, PROMPT)."""
-    return (torch.arange(PROMPT)[None, :] >= torch.tensor([0, 3, 1, 2, 0, 5, 4, 6])[:, None]).long()
-
-
 def response_mask(*, empty: bool = False, holes: bool = False) -> torch.Tensor:
     """Return a response mask, shape (BATCH, LENGTH), with varied lengths.
 
@@ -114,7 +109,7 @@ def config(**settings: Any) -> Any:
     return OmegaConf.create(settings)
 
 
-def make_actor_config(side: Side, form: str = "dataclass", *, losing: Any = None, **changes: Any) -> Any:
+def build_actor_config(side: Side, form: str = "dataclass", *, losing: Any = None, **changes: Any) -> Any:
     """Return the actor's settings for a CPU, as a mapping or as upstream's dataclass with what that knows.
 
     Args:
@@ -192,7 +187,8 @@ def make_step(
     """
     mask = response_mask(empty=aborted, holes=holes)
     mask[rows:] = 0
-    attention = torch.cat([prompt_mask(), (mask.flip(1).cumsum(1).flip(1) > 0).long()], dim=1)
+    prompt_mask = torch.arange(PROMPT)[None, :] >= torch.tensor([0, 3, 1, 2, 0, 5, 4, 6])[:, None]  # padded at the left
+    attention = torch.cat([prompt_mask.long(), (mask.flip(1).cumsum(1).flip(1) > 0).long()], dim=1)
     ids = integers(BATCH, PROMPT + LENGTH, seed=701, low=3, high=30) * attention
     tensors = {
         "prompts": ids[:, :PROMPT],
@@ -251,12 +247,12 @@ def make_arrays_only(side: Side, size: int = BATCH) -> Any:
     return side.get(PROTOCOL).from_dict(non_tensors=arrays, meta_info={"more": 1})
 
 
-def make(side: Side, of: str, **settings: Any) -> Any:
+def make_new(side: Side, of: str, **settings: Any) -> Any:
     """Return an object of one of verl's classes."""
     return side.get(of)(**settings)
 
 
-def _make_other(side: Side, **shapes: Sequence[int]) -> Any:
+def make_other(side: Side, **shapes: Sequence[int]) -> Any:
     """Return a DataProto with ones."""
     return side.get(PROTOCOL).from_dict(
         tensors={name: torch.ones(*shape) for name, shape in shapes.items()}, meta_info={"more": 2}
@@ -432,19 +428,13 @@ CHOICES: dict[str, Callable[[Side], dict[str, Any]]] = {
     "rejections": _list_rejections,
     "rejections_and_none": lambda side: _list_rejections(side, "none"),
 }
-# What is made with a side's own classes: "$name", or {$name: {argument: value}}.
+# What is made with a side's own classes, as by functions called `make_NAME`: "$name", or {$name: {argument: value}}.
 MADE: dict[str, Callable[..., Any]] = {
-    "arrays_only": make_arrays_only,
-    "balanced": make_balanced,
     "balanced_rows": lambda side: make_balanced(side).batch,
-    "batch": make_batch,
     "folded": lambda side: side.get("verl.protocol:fold_batch_dim")(make_batch(side), 4),
     "get": lambda side, of: side.get(of),
-    "new": make,
-    "other": _make_other,
     "settings": lambda side, **settings: settings,
     "sgd": lambda side: torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1),
-    "step": make_step,
     "tensordict_of_batch": lambda side: make_batch(side).to_tensordict(),
     "weights": lambda side: [torch.nn.Parameter(torch.arange(4.0))],
 }

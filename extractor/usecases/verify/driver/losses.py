@@ -7,7 +7,7 @@ import torch
 
 from . import inputs
 from .calling import capture_outcome
-from .inputs import BATCH, CORE, PROMPT, SETTINGS, find_estimators, make_actor_config, make_step
+from .inputs import BATCH, CORE, PROMPT, SETTINGS, build_actor_config, find_estimators, make_step
 from .sides import Side
 
 ENGINE_CONFIG = "verl.workers.config.engine:FSDPEngineConfig"
@@ -37,7 +37,7 @@ def make_losing_config(
             **settings.get("losing", {}),
         }
         settings["global_batch_info"] = {}
-    made = make_actor_config(side, form, **settings)
+    made = build_actor_config(side, form, **settings)
     if hasattr(made, "global_batch_info"):
         made.global_batch_info.update(known or {})
     return made
@@ -91,14 +91,14 @@ def make_nested_mask(side: Side) -> Any:
     return torch.nested.as_nested_tensor(rows, layout=torch.jagged)
 
 
-def make_losses_config(side: Side, **changes: Any) -> Any:
+def build_losses_config(side: Side, **changes: Any) -> Any:
     """Return the actor's section as upstream's dataclass."""
-    return make_actor_config(side, fsdp_config=side.get(ENGINE_CONFIG)(strategy="fsdp2"), **changes)
+    return build_actor_config(side, fsdp_config=side.get(ENGINE_CONFIG)(strategy="fsdp2"), **changes)
 
 
 def lose_unpadded(side: Side, known: dict[str, Any] | None = None, **changes: Any) -> Any:
     """Return the actor's loss and its gradients, by known sizes of the batch."""
-    config, batch = make_losses_config(side, **changes), make_unpadded(side)
+    config, batch = build_losses_config(side, **changes), make_unpadded(side)
     nothing = {"dp_size": 1, "batch_num_tokens": None, "global_batch_size": None}
     side.get(f"{TENSORS}:assign_non_tensor")(batch, **{**nothing, **(known or {})})
     offsets = batch["input_ids"].offsets()
@@ -121,7 +121,7 @@ def distill(side: Side, name: str, *, later: dict[str, Any] | None = None, **cha
     for key, value in (later or {}).items():
         object.__setattr__(settings, key, value)
     # "fsdp", and the sizes that are noted before: what named fixes give the project's side.
-    config, distillation = make_losses_config(side, strategy="fsdp"), SimpleNamespace(distillation_loss=settings)
+    config, distillation = build_losses_config(side, strategy="fsdp"), SimpleNamespace(distillation_loss=settings)
     config.global_batch_info.update({**NOTED, "loss_scale_factor": config.loss_scale_factor})
     batch = make_unpadded(side, by_topk=settings.loss_settings.use_topk, **NOTED)
     ids, offsets = batch["input_ids"].values(), batch["input_ids"].offsets()
@@ -139,10 +139,7 @@ def distill(side: Side, name: str, *, later: dict[str, Any] | None = None, **cha
 MADE = {
     "estimator": lambda side, name: find_estimators(side)[name],
     "ids": lambda side, column="input_ids": make_unpadded(side)[column],
-    "nested_mask": make_nested_mask,
-    "losing_config": make_losing_config,
     "padded": lambda side: make_step(side).to_tensordict(),
     "policy_loss": lambda side, name: side.get(f"{CORE}:get_policy_loss_fn")(name),
-    "unpadded": make_unpadded,
     "flat_ids": lambda side, count=None: make_unpadded(side)["input_ids"].values()[:count],
 }

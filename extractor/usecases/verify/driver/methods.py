@@ -3,7 +3,6 @@
 import importlib
 import os
 import sys
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from types import SimpleNamespace
@@ -63,7 +62,12 @@ def _compute_advantages(side: Side, method: dict[str, Any], config: Any, package
     """Return advantages and returns."""
     batch = _make_batch(side, method, values)
     now = SimpleNamespace(
-        batch=batch, config=config, step=3, total_steps=10, tokenizer=None, column=_choose_column(batch)
+        batch=batch,
+        config=config,
+        step=3,
+        total_steps=10,
+        tokenizer=None,
+        column=lambda name: (batch.non_tensor_batch if name in batch.non_tensor_batch else batch.batch)[name],
     )
     if side.is_upstream:
         given = eval(f"dict({', '.join(method['arguments'])})", {"now": now})  # by this package alone
@@ -160,7 +164,3 @@ def _make_batch(side: Side, method: dict[str, Any], values: str) -> Any:
         columns[name] = [texts[row % len(texts)] if values == "texts" else float(row) for row in range(rows)]
     batch.non_tensor_batch.update({name: np.array(column, dtype=object) for name, column in columns.items()})
     return batch
-
-
-def _choose_column(batch: Any) -> Callable[[str], Any]:
-    return lambda name: batch.batch[name] if name not in batch.non_tensor_batch else batch.non_tensor_batch[name]

@@ -136,7 +136,9 @@ def reward_each(
 # Loading
 
 
-def make_config(side: Side, path: str | None = None, function: str | None = "score", manager: str = "naive") -> Any:
+def make_scorer_config(
+    side: Side, path: str | None = None, function: str | None = "score", manager: str = "naive"
+) -> Any:
     """Write scorer files; return a config that selects one."""
     if manager != "naive":
         side.module(f"{MANAGERS}.{manager}")
@@ -166,7 +168,7 @@ def load_function(
     side: Side, path: str | None = None, function: str | None = "score", given: dict[str, Any] | None = None
 ) -> Any:
     """Return what a function of a file, or the mistake in naming it, says."""
-    found = capture_outcome(_load, side, make_config(side, path, function))
+    found = capture_outcome(_load, side, make_scorer_config(side, path, function))
     result = found("source", "abc", "g", **(given or {})) if callable(found) else ""
     return type(found).__name__, asyncio.run(result) if inspect.iscoroutine(result) else result
 
@@ -178,12 +180,9 @@ def _return_numbers(data: Any, return_dict: bool = False) -> Any:
 
 
 MADE = {
-    "answers": make_answers,
     "loaded_manager": lambda side, **chosen: side.get(f"{REWARD}:load_reward_manager")(
-        make_config(side, **chosen), inputs.tokenizer(), num_examine=1
+        make_scorer_config(side, **chosen), inputs.tokenizer(), num_examine=1
     ),
-    "manager": make_manager,
     "no_dictionary": lambda side: _return_numbers,
-    "scorer_config": make_config,
     "tokenizer": lambda side: inputs.tokenizer(),
 }

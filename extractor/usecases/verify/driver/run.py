@@ -56,7 +56,7 @@ def run_parity(job: Job) -> dict[str, Any]:
             results |= result
     trace.stop()
     lines = {file: sorted(lines) for file, lines in trace.lines.items()}
-    return {"results": results, "lines": lines, "stubbed": sorted(side.stubbed)}
+    return {"results": results, "lines": lines, "stubbed": sorted(side.stubber.names)}
 
 
 def open_side(job: Job) -> Side:

@@ -115,11 +115,6 @@ class Side:
             block(["ray", "verl"])
             sys.path.insert(0, str(root))
 
-    @property
-    def stubbed(self) -> set[str]:
-        """Return the packages that have stand-ins."""
-        return self.stubber.names
-
     def module(self, name: str) -> ModuleType:
         """Return the module that upstream calls `name`.
 

@@ -21,6 +21,7 @@ Thunk = Callable[[], Any]
 Cases = Iterator[tuple[Any, Any]]
 # Modules here, whose functions take a side and do what takes more than one call.
 _STEPS = {"batches": batches, "losses": losses, "rewards": rewards, "training": training}
+_MAKE = "make_"
 
 
 @dataclass(frozen=True)
@@ -47,13 +48,18 @@ def _make_objects(values: list[Any]) -> Any:
     return found
 
 
-# What is made for a case with a side's own classes.
+# What is made for a case with a side's own classes: by a function called so, or by what a module says.
 MADE: dict[str, Callable[..., Any]] = {
+    **{
+        name.removeprefix(_MAKE): made
+        for module in (inputs, *_STEPS.values())
+        for name, made in vars(module).items()
+        if name.startswith(_MAKE) and made.__module__ == module.__name__
+    },
     **inputs.MADE,
     **batches.MADE,
     **losses.MADE,
     **rewards.MADE,
-    **training.MADE,
 }
 # What a tag makes of what stands behind it.
 TAGS: dict[str, Callable[[Any], Any]] = {

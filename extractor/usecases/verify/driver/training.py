@@ -10,8 +10,8 @@ import torch
 
 from . import inputs
 from .calling import capture_outcome
-from .inputs import PROMPT, SETTINGS, config, make_actor_config, make_step
-from .losses import ENGINE_CONFIG, LOSSES, TENSORS, make_losses_config, make_unpadded
+from .inputs import PROMPT, SETTINGS, build_actor_config, config, make_step
+from .losses import ENGINE_CONFIG, LOSSES, TENSORS, build_losses_config, make_unpadded
 from .sides import NotVendored, Side
 
 LANGUAGE, VALUE = "Qwen2ForCausalLM", "Qwen2ForTokenClassification"
@@ -26,12 +26,6 @@ def _start_process_group() -> None:
 
 def _make_optimizer(module: Any) -> Any:
     return torch.optim.AdamW(module.parameters(), lr=1e-2, weight_decay=0.01)
-
-
-def _set_gradients(module: Any, gradient: float | None) -> None:
-    """Give weights made-up gradients, one of which is chosen."""
-    for index, parameter in enumerate(module.parameters() if gradient is not None else ()):
-        parameter.grad = torch.full_like(parameter, gradient if index == 1 else 0.01 * index)
 
 
 # Actor, critic and rollout of releases before the engine
@@ -55,11 +49,11 @@ def make_actor(
     corrected = loss_mode in ("rollout_correction", "bypass_mode")
     if form == "dataclass" and not corrected:
         with contextlib.suppress(NotVendored, TypeError):  # 0.6.0's has no dtype: there it is a mapping
-            settings = make_actor_config(side, fsdp_config=side.get(ENGINE_CONFIG)(dtype=dtype), **changes)
+            settings = build_actor_config(side, fsdp_config=side.get(ENGINE_CONFIG)(dtype=dtype), **changes)
     if settings is None:
         changes["losing"] |= {"rollout_correction": SETTINGS["rollout_correction"]} if corrected else {}
         changes |= {"fsdp_config": {"dtype": dtype}, "calculate_entropy": False}  # which 0.7.1 asks a mapping for
-        settings = make_actor_config(side, "mapping", **changes)
+        settings = build_actor_config(side, "mapping", **changes)
     cls = side.get("verl.workers.actor.dp_actor:DataParallelPPOActor")
     return cls(settings, module, _make_optimizer(module) if learns else None)
 
@@ -76,9 +70,11 @@ def make_critic(
 
 
 def _make_module(kind: str, dropout: float, gradient: float | None) -> Any:
+    """Return a model, whose weights have made-up gradients where one is chosen."""
     _start_process_group()
     module = inputs.model(kind, attention_dropout=dropout)
-    _set_gradients(module, gradient)
+    for index, parameter in enumerate(module.parameters() if gradient is not None else ()):
+        parameter.grad = torch.full_like(parameter, gradient if index == 1 else 0.01 * index)
     return module
 
 
@@ -171,7 +167,7 @@ def make_engine(
 
 def make_loss(side: Side, loss_mode: str = "vanilla", **changes: Any) -> Any:
     """Return a policy loss as an engine takes it."""
-    chosen = make_losses_config(side, losing={"loss_mode": loss_mode}, **changes)
+    chosen = build_losses_config(side, losing={"loss_mode": loss_mode}, **changes)
     return functools.partial(side.get(f"{LOSSES}:ppo_loss"), chosen)
 
 
@@ -235,15 +231,3 @@ def enter_mode(
     found = capture_outcome(inside), made.mode, moved, made.module, group()
     share(None)
     return found
-
-
-MADE = {
-    "actor": make_actor,
-    "critic": make_critic,
-    "engine": make_engine,
-    "loss": make_loss,
-    "moved_optimizer": make_moved_optimizer,
-    "prompts": make_prompts,
-    "rollout": make_rollout,
-    "value_loss": make_value_loss,
-}
