@@ -169,7 +169,7 @@ def graft(
     if not symbol:
         ideas = list(grafting.list_ideas(found))
         lines = [f"{idea.kind} {idea.name} ({idea.path}): {idea.about}" for idea in ideas]
-        return screen.Answer(output.pick_all(ideas, "kind name path about"), lines)
+        return screen.Answer([output.pick(idea, "kind name path about") for idea in ideas], lines)
     root, locked = unfinished.open_project(path)
     state, files, lacking = grafting.graft(found, symbol, root, locked, offline=offline)
     if lacking:

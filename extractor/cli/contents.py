@@ -216,6 +216,6 @@ def export(
     counts = ", ".join(f"{number} {status.value}" for status, number in found.items() if number)
     head = [f"made {target} for verl {release}: {counts}"]
     tail = [f"next:\n  cd {quote_for_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh"]
-    edits = output.pick_all(made.edits, "path upstream_path applies why")
+    edits = [output.pick(edit, "path upstream_path applies why") for edit in made.edits]
     data = output.pick(made, "overrides keys remarks", path=target, files=list(made.files), edits=edits)
     return screen.Answer(data, head, tail=tail, warnings=made.remarks)

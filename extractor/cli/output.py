@@ -4,7 +4,7 @@ import contextlib
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any, NoReturn, TextIO
@@ -56,11 +56,6 @@ def pick(item: object, names: str, **more: object) -> dict[str, Any]:
     """Return attributes of an object for JSON: "path why=reason", and more."""
     pairs = (name.partition("=") for name in names.split())
     return {**{name: getattr(item, source or name) for name, _, source in pairs}, **more}
-
-
-def pick_all(items: Iterable[object], names: str) -> list[dict[str, Any]]:
-    """Return attributes of each object by name, for JSON."""
-    return [pick(item, names) for item in items]
 
 
 def write_file(path: Path, text: str) -> None:

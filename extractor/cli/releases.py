@@ -116,7 +116,7 @@ def versions(
         lines = "\n\n".join("\n".join(_describe_release(manifest, default)) for manifest in manifests).split("\n")
     else:
         lines = _list_releases(manifests, default)
-    return screen.Answer(output.pick_all(manifests, "release engines algorithms features"), lines)
+    return screen.Answer([output.pick(item, "release engines algorithms features") for item in manifests], lines)
 
 
 def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:

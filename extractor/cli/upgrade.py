@@ -160,7 +160,7 @@ def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | 
     try:
         with output.show_progress(f"comparing with verl {found.old.options.verl}"):
             again = emitted_files.regenerate(found.old, origin=origin if same else None, offline=offline)
-            return report(again, found.generated, found.old.options.verl, found.new.options.verl)
+            return report(again, found.generated)
     except VextractError as error:
         output.print_warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None

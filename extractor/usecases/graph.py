@@ -89,7 +89,7 @@ def build(project: Path, lock: Lock) -> Graph:
     modules = []
     for path in dotted.values():
         entry = locked.get(path)
-        is_managed = entry is not None and entry.kind is not FileKind.HOOK
+        is_edited = entry is not None and sha256(files[path]).hexdigest() != entry.sha256
         _, *folders = PurePosixPath(path).parent.parts or (".",)
         modules.append(
             GraphModule(
@@ -99,7 +99,7 @@ def build(project: Path, lock: Lock) -> Graph:
                 lines=files[path].count(b"\n"),
                 upstream_path=entry.upstream_path if entry is not None else None,
                 imports=_find_imports(path, trees[path], dotted, package),
-                edited=entry is not None and is_managed and sha256(files[path]).hexdigest() != entry.sha256,
+                edited=entry is not None and entry.kind is not FileKind.HOOK and is_edited,
             )
         )
     modules.sort(key=lambda module: (module.group.startswith(VENDORED), module.group, module.path))

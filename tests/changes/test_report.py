@@ -31,7 +31,7 @@ def sides(verl: None) -> dict[str, Generated]:
 
 @pytest.fixture(scope="module")
 def forward(sides: dict[str, Generated]) -> Changes:
-    return report(sides["0.5.0"], sides["0.6.1"], "0.5.0", "0.6.1")
+    return report(sides["0.5.0"], sides["0.6.1"])
 
 
 def symbol(found: Changes, name: str) -> SymbolChange:
@@ -82,7 +82,7 @@ def test_keys_both_ways(sides: dict[str, Generated], forward: Changes) -> None:
     style, scheduler = (f"actor_rollout_ref.actor.optim.{name}" for name in ("warmup_style", "lr_scheduler_type"))
     assert LostKey(style, scheduler) in forward.project_keys.lost
     assert {scheduler, "actor_rollout_ref.actor.optim.optimizer"} <= set(forward.project_keys.gained)
-    back = report(sides["0.6.1"], sides["0.5.0"], "0.6.1", "0.5.0")
+    back = report(sides["0.6.1"], sides["0.5.0"])
     assert back.counts()[ChangeKind.NEW] == forward.counts()[ChangeKind.GONE]
     assert back.counts()[ChangeKind.UNCHANGED] == forward.counts()[ChangeKind.UNCHANGED]
     assert LostKey(scheduler, style) in back.project_keys.lost

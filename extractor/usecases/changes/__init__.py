@@ -20,11 +20,11 @@ from extractor.values.renames import Renames
 __all__ = ["ChangeKind", "Changes", "OwnerKey", "Place", "SymbolChange", "report", "report_releases"]
 
 
-def report(old: Generated, new: Generated, old_release: str, new_release: str) -> Changes:
+def report(old: Generated, new: Generated) -> Changes:
     """Compare what two projects vendor."""
-    before, after = (select_config(side.tree) for side in (old, new))
-    keys = compare_project_keys(before, after, Renames(old_release, new_release))
-    return Changes(old_release, new_release, tuple(_compare_symbols(old, new)), keys)
+    releases_of = old.options.verl, new.options.verl
+    keys = compare_project_keys(select_config(old.tree), select_config(new.tree), Renames(*releases_of))
+    return Changes(*releases_of, tuple(_compare_symbols(old, new)), keys)
 
 
 def report_releases(
@@ -50,7 +50,7 @@ def report_releases(
         chosen = tuple(sorted(features & {feature.name for feature in manifest.features}))
         options = pipeline.complete(Options("myproj", manifest.release, engine, algorithm, chosen), manifest)
         sides.append(pipeline.generate(options, open_source(manifest.pin, offline=offline), manifest))
-    return report(sides[0], sides[1], old, new)
+    return report(sides[0], sides[1])
 
 
 def find_places(generated: Generated) -> dict[str, Place]:

@@ -10,7 +10,8 @@ from extractor.usecases.yaml_edits import join_key, undo_edits
 from extractor.values import readers
 from extractor.values.config_files import FOLDER
 from extractor.values.configtree.settings import map_packages
-from extractor.values.configtree.yaml_text import Document, Entry, UnsupportedYaml
+from extractor.values.configtree.yaml_text import Document, Entry
+from extractor.values.reachable import find_reachable
 from extractor.values.tree import Tree
 
 # As workers/role_configs.py of a project hands them over.
@@ -33,10 +34,7 @@ def drop_lost_fields(generated: Generated, old: Source, new: Source) -> tuple[Ge
     lost: list[str] = []
     written: dict[str, bytes] = {}
     for path, text in files.items():
-        try:
-            document = Document.of(text)
-        except UnsupportedYaml:
-            continue
+        document = Document.of(text)
         gone: dict[Entry, str | None] = {}
         for place, entry in document.entries.items():
             for package in places.get(path.removeprefix(FOLDER), ()):
@@ -60,12 +58,10 @@ def map_fields(source: Source) -> dict[str, set[str]]:
             body = readers.parse_python_or_nothing(source.read(path)).body
             classes.update({node.name: node for node in body if isinstance(node, ast.ClassDef)} | classes)
 
-    def fields(name: str, above: tuple[str, ...] = ()) -> set[str]:
-        node = classes.get(name)
-        if node is None or name in above:
-            return set()
-        targets = [item.target for item in node.body if isinstance(item, ast.AnnAssign)]
-        own = {target.id for target in targets if isinstance(target, ast.Name)}
-        return own.union(*(fields(ast.unparse(base), (*above, name)) for base in node.bases))
-
-    return {name: fields(name) for name in classes}
+    bases = {name: [ast.unparse(base) for base in node.bases] for name, node in classes.items()}
+    fields = {
+        name: {ast.unparse(item.target) for item in node.body if isinstance(item, ast.AnnAssign)}
+        for name, node in classes.items()
+    }
+    families = {name: find_reachable([name], lambda one: bases.get(one, ())) for name in classes}
+    return {name: set().union(*(fields.get(one, ()) for one in family)) for name, family in families.items()}

@@ -86,10 +86,7 @@ def _find_last_and_best(points: dict[int, float]) -> tuple[str, str]:
 
 def _find_first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
     """Map steps to values of the first metric the run has."""
-    for name in names:
-        if points := run.points(name):
-            return points
-    return {}
+    return next(filter(None, map(run.points, names)), {})
 
 
 def _read_validation(run: RecordedRun) -> dict[int, float]:

@@ -192,12 +192,9 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
     rows = []
     # Lines end with \n and nothing else: str.splitlines would also break at the odd characters that models write.
     for line in path.read_text(encoding="utf-8", errors="replace").split("\n"):
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(row, dict):
-            rows.append(row)
+        with suppress(ValueError, RecursionError):
+            if isinstance(row := json.loads(line), dict):
+                rows.append(row)
     return rows
 
 

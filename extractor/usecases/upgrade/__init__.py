@@ -98,8 +98,7 @@ class Upgrade:
     def changes_requirements(self) -> bool:
         """Tell whether the project has to be set up again."""
         after = self.plan.writes()
-        there = [path for path in _REQUIREMENTS if path in after]
-        return any(_read_lines(after[path]) != _read_lines(self.seen.get(path) or b"") for path in there)
+        return any(path in after and after[path] != self.seen.get(path) for path in _REQUIREMENTS)
 
     @property
     def counts(self) -> dict[str, int]:
@@ -164,7 +163,6 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
     # Collect what the report says besides.
     uncommitted, git_error = list_uncommitted(project, old, emitted, found | own, own_config)
-    disk = {path: item.data for path, item in found.items()}
     config = _read_config_after(project, plan)
     return Upgrade(
         old=old,
@@ -185,7 +183,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         used_features=used_features,
         unused_features=unused_features,
         problems=find_broken_owner_code(
-            code, importers, emitted, disk, tree, plan, options.package, inputs.labels.theirs
+            code, importers, emitted, found, tree, plan, options.package, inputs.labels.theirs
         ),
     )
 
@@ -330,11 +328,6 @@ def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Map
                 f"{path}{BESIDE_SUFFIX} is left from an earlier conflict",
                 hint=f"take from it what you need for {path} and remove it, then upgrade",
             )
-
-
-def _read_lines(data: bytes) -> set[str]:
-    lines = (line.strip() for line in data.decode(errors="replace").splitlines())
-    return {line for line in lines if line and not line.startswith("#")}
 
 
 def check_committed(upgrade: Upgrade) -> None:

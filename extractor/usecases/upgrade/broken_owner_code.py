@@ -9,6 +9,7 @@ from functools import cache
 
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.usecases.owner_code import OwnerCode
+from extractor.usecases.upgrade.verdicts import FileOnDisk
 from extractor.usecases.verify.name_analysis import Analysis, ImportedName, ModuleNames
 from extractor.values import readers
 from extractor.values.modules import is_package, name_module
@@ -49,7 +50,7 @@ def find_broken_owner_code(
     code: Sequence[OwnerCode],
     users: Mapping[str, str],
     emitted: Mapping[str, bytes],
-    disk: Mapping[str, bytes | None],
+    disk: Mapping[str, FileOnDisk],
     tree: Tree,
     plan: Plan,
     package: str,
@@ -68,7 +69,7 @@ def find_broken_owner_code(
     """
     conflicts, emitted_now = plan.paths(Verdict.CONFLICT), {file.path: file.data for file in tree}
     theirs, writes = ({path: _decode(data) for path, data in side.items()} for side in (emitted_now, plan.writes()))
-    there = {path: _decode(data) for path, data in disk.items() if data is not None}
+    there = {path: _decode(item.data) for path, item in disk.items() if item.data is not None}
     losses, own = [], {path: there[path] for path in users if path in there}
     for item in code:
         text, was = item.text, item.emitted or ""

@@ -342,17 +342,16 @@ def rename_own_settings(
         # What stands in a section that takes anything, `reward_kwargs`, is no key of the release.
         return name if any(".".join(parts[:end]) in known for end in range(len(parts), 0, -1)) else None
 
-    decoded = {path: data.decode(errors="replace") for path, data in sorted(own.items()) if b"\r" not in data}
-    texts = {path: text for path, text in decoded.items() if text.encode() == own[path]}
+    documents = _parse_documents({path: data for path, data in sorted(own.items()) if b"\r" not in data})
+    texts = {path: document.text for path, document in documents.items()}
     places = map_packages(select_below_config({**before, **texts}), MAIN)
     files: dict[str, bytes] = {}
     moved: list[MovedSetting] = []
     for path, text in texts.items():
         found = places.get(path.removeprefix(FOLDER), ())
-        with suppress(UnsupportedYaml):
-            changed, told = _rename(path, text, found[0], name_of) if len(found) == 1 else (text, [])
-            files |= {path: changed.encode()} if changed != text else {}
-            moved += told
+        changed, told = _rename(path, text, found[0], name_of) if len(found) == 1 else (text, [])
+        files |= {path: changed.encode()} if changed != text else {}
+        moved += told
     return files, tuple(moved)
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from extractor.project import git
 from extractor.project.lock import NAME, Lock
 from extractor.usecases.upgrade.verdicts import FileOnDisk
-from extractor.values import readers
 from extractor.values.tree import FileKind
 
 
@@ -35,7 +34,10 @@ def list_uncommitted(
     last = {path: fields[2] for path, fields in _parse_entries(committed or b"").items()}
     found = []
     for path in managed:
-        data = _read_data(project, path, disk)
+        there = disk.get(path)
+        data = (project / path).read_bytes() if path == NAME else there.data if there is not None else None
+        if (project / path).is_symlink():  # Git has what it says, and not what lies there
+            data = os.fsencode((project / path).readlink())
         if path not in staged and path not in last:
             if data is not None and path != NAME and data != base.get(path):
                 found.append(path)
@@ -54,14 +56,3 @@ def _parse_entries(listed: bytes) -> dict[str, list[str]]:
     """Return path -> the fields before it, of what Git lists."""
     lines = [entry.partition(b"\t") for entry in listed.split(b"\0") if entry]
     return {os.fsdecode(path): fields.decode().split() for fields, _, path in lines}
-
-
-def _read_data(project: Path, path: str, disk: Mapping[str, FileOnDisk]) -> bytes | None:
-    if (project / path).is_symlink():  # Git has what it says, and not what lies there
-        return os.fsencode((project / path).readlink())
-    if path in disk:
-        return disk[path].data
-    try:
-        return readers.read_bytes(project / path)
-    except OSError:
-        return None

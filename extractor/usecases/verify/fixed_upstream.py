@@ -36,7 +36,11 @@ def write_upstream(subject: ProjectFiles, source: Source, fixes: Iterable[Fix], 
         text = fixed = path.read_text(encoding="utf-8")
         if fix.edits and fix.id in subject.fixes and all(_has(shims, item) for item in wanted):
             fixed = add_imports(apply_fix(text, fix, "", fix.module)[0], list_fix_imports(fix, package))
-        rebound = [_write_import(package, *pair) for pair in fix.replaced.items() if _has(shims, pair[1])]
+        rebound = [
+            f"from {package}.{target.replace(':', ' import ')} as {symbol.partition(':')[2]}"
+            for symbol, target in fix.replaced.items()
+            if _has(shims, target)
+        ]
         if fixed != text or rebound:
             path.write_text("\n".join((fixed, *rebound)) + "\n", encoding="utf-8")
             done.append(fix.id)
@@ -62,8 +66,3 @@ def _has(shims: Mapping[str, str], target: str) -> bool:
     """Tell whether a shim defines "module:name"."""
     home, _, name = target.partition(":")
     return re.search(rf"^\s*(?:def|class) {name}\b", shims.get(home, ""), re.MULTILINE) is not None
-
-
-def _write_import(package: str, symbol: str, target: str) -> str:
-    home, _, name = target.partition(":")
-    return f"from {package}.{home} import {name} as {symbol.partition(':')[2]}"

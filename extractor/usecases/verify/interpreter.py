@@ -31,9 +31,8 @@ def choose(project: Path, python: str | None) -> str:
         # The driver runs in a directory of its own; links stay, since an environment's Python is known by its place.
         named = os.path.abspath(python) if os.path.dirname(python) else python  # noqa: PTH100, PTH120
         return _require_torch(named, f"install the project for it, or name another with --python: {setup}")
-    uvs = os.environ.get("UV_PROJECT_ENVIRONMENT")
-    for folder in (*([project / uvs] if uvs else []), project / ".venv"):
-        own = _find_python(folder)
+    for name in (os.environ.get("UV_PROJECT_ENVIRONMENT", ""), ".venv"):
+        own = _find_python(project / name) if name else None
         if own is not None:
             return _require_torch(own, f"install the project into it: {setup}")
     for prefix in (os.environ.get("VIRTUAL_ENV"), os.environ.get("CONDA_PREFIX")):

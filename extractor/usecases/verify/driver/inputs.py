@@ -247,18 +247,6 @@ def make_arrays_only(side: Side, size: int = BATCH) -> Any:
     return side.get(PROTOCOL).from_dict(non_tensors=arrays, meta_info={"more": 1})
 
 
-def make_new(side: Side, of: str, **settings: Any) -> Any:
-    """Return an object of one of verl's classes."""
-    return side.get(of)(**settings)
-
-
-def make_other(side: Side, **shapes: Sequence[int]) -> Any:
-    """Return a DataProto with ones."""
-    return side.get(PROTOCOL).from_dict(
-        tensors={name: torch.ones(*shape) for name, shape in shapes.items()}, meta_info={"more": 2}
-    )
-
-
 def make_balanced(side: Side) -> Any:
     """Return a DataProto whose rows have different lengths."""
     mask = torch.cat([torch.ones(BATCH, 3, dtype=torch.long), response_mask()], dim=1)
@@ -433,6 +421,10 @@ MADE: dict[str, Callable[..., Any]] = {
     "balanced_rows": lambda side: make_balanced(side).batch,
     "folded": lambda side: side.get("verl.protocol:fold_batch_dim")(make_batch(side), 4),
     "get": lambda side, of: side.get(of),
+    "new": lambda side, of, **settings: side.get(of)(**settings),
+    "other": lambda side, **shapes: side.get(PROTOCOL).from_dict(
+        tensors={name: torch.ones(*shape) for name, shape in shapes.items()}, meta_info={"more": 2}
+    ),
     "settings": lambda side, **settings: settings,
     "sgd": lambda side: torch.optim.SGD([torch.nn.Parameter(torch.ones(1))], lr=0.1),
     "tensordict_of_batch": lambda side: make_batch(side).to_tensordict(),
