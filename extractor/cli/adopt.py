@@ -54,21 +54,21 @@ def adopt(
     name = package if package is not None else location.name_package(place.name) if place is not None else _PACKAGE
     location.check_package(name, "--package" if package is not None else "TARGET")
     with output.show_progress("adopting") as say:
-        found = adopting.recognise(fork, verl, offline=offline, say=say)
-        manifest = releases.load(found.source.release)
+        recognised = adopting.recognise(fork, verl, offline=offline, say=say)
+        manifest = releases.load(recognised.source.release)
         asked = Options(name, manifest.release, engine, algorithm, tuple(sorted(set(with_ or ()))))
         if run is None:
-            adoption = adopting.adopt(found, complete(asked, manifest), manifest, say)
+            adoption = adopting.adopt(recognised, complete(asked, manifest), manifest, say)
         else:
             chosen = frozenset(item for item in ("engine", "algorithm") if options.is_given(context, item))
-            adoption = adopting.adopt_with_run(found, asked, chosen, run, manifest, say)
+            adoption = adopting.adopt_with_run(recognised, asked, chosen, run, manifest, say)
         if place is not None:
             say(f"writing {target}")
             write(place, adoption.plan, adoption.generated)
-    return _answer(found, adoption, target, place)
+    return _answer(recognised, adoption, target, place)
 
 
-def _answer(found: "Recognised", adoption: "Adoption", target: Path | None, place: Path | None) -> screen.Answer:
+def _answer(recognised: "Recognised", adoption: "Adoption", target: Path | None, place: Path | None) -> screen.Answer:
     from extractor.importers.adopt import Outcome
     from extractor.importers.adopt.method_states import Runs, judge_overall
 
@@ -77,9 +77,9 @@ def _answer(found: "Recognised", adoption: "Adoption", target: Path | None, plac
     data = {
         "path": place,
         "written": place is not None,
-        "release": found.source.release,
+        "release": recognised.source.release,
         "run": aside and aside.data,
-        **output.pick(found, "fork=copy newer scores made_from=older"),
+        **output.pick(recognised, "fork=copy newer scores made_from=older"),
         **output.pick(adoption, "options edits methods own outside", carried=adoption.symbols._asdict()),
     }
     titles = {
@@ -94,21 +94,21 @@ def _answer(found: "Recognised", adoption: "Adoption", target: Path | None, plac
     made = [f"made {target}{', without your method' * is_parked}", "next:", *(f"  {step}" for step in steps)]
     return screen.Answer(
         data,
-        _write_head(found, adoption, len(edits[Outcome.UPSTREAM])),
+        _write_head(recognised, adoption, len(edits[Outcome.UPSTREAM])),
         [*sections[:2], screen.Section(own, "files of your own:"), *sections[2:]],
         made if steps else [],
         notes=[] if steps else ["nothing was written; name a TARGET to make the project"],
-        warnings=[*found.warnings, *adoption.generated.warnings],
+        warnings=[*recognised.warnings, *adoption.generated.warnings],
         code=int(is_parked),
         aside=aside,
     )
 
 
-def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
+def _write_head(recognised: "Recognised", adoption: "Adoption", drifted: int) -> list[str]:
     """Return report lines on methods, copied release and edits carried over."""
     from extractor.importers.adopt.method_states import Runs, summarize
 
-    copy, score, older = found.copy, found.score, found.older
+    copy, score, older = recognised.copy, recognised.score, recognised.older
     head = [summarize(adoption.methods, adoption.edits)]
     for item in adoption.methods:
         place = f" ({item.why})" if item.why else f" -> {item.where}"
@@ -121,13 +121,15 @@ def _write_head(found: "Recognised", adoption: "Adoption", drifted: int) -> list
         f"nearest release: verl {score.release} ({score.similarity:.1%}): {score.identical} files identical,"
         f" {score.edited} edited, {score.missing} missing"
     )
-    if found.source.release != score.release:
+    if recognised.source.release != score.release:
         why = f"verl {score.release} has one policy loss, which no setting replaces"
-        head.append(f"the project is of verl {found.source.release}: {why} (--verl {score.release} makes it of that)")
+        head.append(
+            f"the project is of verl {recognised.source.release}: {why} (--verl {score.release} makes it of that)"
+        )
     if older is not None:
         head.append(f"made from verl {older.release}, which is too old for a project ({older.similarity:.1%})")
-    behind = f"behind by {count_noun(len(found.newer), 'supported release')}: {', '.join(found.newer)}"
-    head.append(behind if found.newer else "that is the newest supported release")
+    behind = f"behind by {count_noun(len(recognised.newer), 'supported release')}: {', '.join(recognised.newer)}"
+    head.append(behind if recognised.newer else "that is the newest supported release")
     carried, total = adoption.symbols
     head.append(f"carried over: {carried} of {total} symbols ({adoption.symbols.percent:.0f} %)")
     if drifted:
@@ -165,17 +167,17 @@ def graft(
 
     directory, _, symbol = fork.partition("::")
     with output.show_progress("reading the fork") as say:
-        found = recognise(Path(directory), None, offline=offline, say=say)
+        recognised = recognise(Path(directory), None, offline=offline, say=say)
     if not symbol:
-        ideas = list(grafting.list_ideas(found))
+        ideas = list(grafting.list_ideas(recognised))
         lines = [f"{idea.kind} {idea.name} ({idea.path}): {idea.about}" for idea in ideas]
         return screen.Answer([output.pick(idea, "kind name path about") for idea in ideas], lines)
     root, locked = unfinished.open_project(path)
-    state, files, lacking = grafting.graft(found, symbol, root, locked, offline=offline)
+    state, files, lacking = grafting.graft(recognised, symbol, root, locked, offline=offline)
     if lacking:
         change_project(root, UpgradeRequest(added=lacking), None, offline, dry_run=False, allow_dirty=allow_dirty)
         root, locked = unfinished.open_project(path)
-        state, files, _ = grafting.graft(found, symbol, root, locked, offline=offline)
+        state, files, _ = grafting.graft(recognised, symbol, root, locked, offline=offline)
     for name, data in files.items():
         target = disk.gate(root, name)
         target.parent.mkdir(parents=True, exist_ok=True)

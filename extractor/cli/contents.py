@@ -48,18 +48,18 @@ def explain(
             name = place.resolve().relative_to(root).as_posix()
             break
     # What a template makes is explained without verl, and without what was inferred of a release.
-    ours = explaining.TemplateFiles(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
-    found = tuple(filter(None, (ours.file(name),)))
-    if not found:
+    templates = explaining.TemplateFiles(root, locked, releases.load(locked.borrowed_from or locked.options.verl))
+    explanations = tuple(filter(None, (templates.file(name),)))
+    if not explanations:
         with output.show_progress(f"reading verl {locked.options.verl}"):
             again = emitted_files.regenerate(locked, origin=from_, offline=offline)
-            found = explaining.explain(again, ours, name)
+            explanations = explaining.explain(again, templates, name)
         if emitted_files.list_differences(locked, base.collect_from_tree(again.tree)):
             output.print_warning(
                 f"vextract {locked.vextract} wrote this project from another verl or with other rules:"
                 " what follows is what would be emitted now"
             )
-    return screen.Answer(found, sections=[screen.Section(item.lines()) for item in found])
+    return screen.Answer(explanations, sections=[screen.Section(item.lines()) for item in explanations])
 
 
 @screen.answers
@@ -212,8 +212,8 @@ def export(
         _, source = emitted_files.open_upstream(locked, origin=from_, offline=offline)
     made = exporting.export(folder, locked, source, tuple(settings or ()), tuple(include or ()))
     exporting.write(target, made.files)
-    found = {status: sum(key.status is status for key in made.keys) for status in exporting.KeyStatus}
-    counts = ", ".join(f"{number} {status.value}" for status, number in found.items() if number)
+    numbers = {status: sum(key.status is status for key in made.keys) for status in exporting.KeyStatus}
+    counts = ", ".join(f"{number} {status.value}" for status, number in numbers.items() if number)
     head = [f"made {target} for verl {release}: {counts}"]
     tail = [f"next:\n  cd {quote_for_shell(target)}\n  pip install -r requirements.txt\n  bash run.sh"]
     edits = [output.pick(edit, "path upstream_path applies why") for edit in made.edits]

@@ -71,27 +71,27 @@ def status(
     from extractor.usecases.status import State, read_status
 
     root = location.find(path, half_way=True)
-    found = read_status(root, lock.read(root))
-    options, borrowed = found.lock.options, found.lock.borrowed_from
+    current = read_status(root, lock.read(root))
+    options, borrowed = current.lock.options, current.lock.borrowed_from
     head = [describe(options)]
     if borrowed:
         head.append(f"experimental: made without a manifest of verl {options.verl}, from that of {borrowed}")
-    if found.phase:
-        head.append(f"upgrade {_PHASES[found.phase.value]}: {found.upgrade}")
-    head.append(", ".join(f"{len(found.paths(state))} {state.value}" for state in State if found.paths(state)))
-    head += [f"{'damaged':10}  {found.base}"] if found.base else []
+    if current.phase:
+        head.append(f"upgrade {_PHASES[current.phase.value]}: {current.upgrade}")
+    head.append(", ".join(f"{len(current.paths(state))} {state.value}" for state in State if current.paths(state)))
+    head += [f"{'damaged':10}  {current.base}"] if current.base else []
     sections = []
     for state in (State.CONFLICTED, State.MISSING, State.EDITED, State.ORPHANED, State.YOURS):
-        label, files = f"{state.value:10}  ", [file for file in found.files if file.state is state]
+        label, files = f"{state.value:10}  ", [file for file in current.files if file.state is state]
         lines = [f"{label}{file.path}{f'  ({file.note})' if file.note else ''}" for file in files]
         sections.append(screen.Section(lines))
-    tail = [f"newer verl: {', '.join(found.newer)}"] if found.newer else []
-    if found.vextract:
-        tail.append(f"newer templates: vextract {found.lock.vextract} wrote this project, this is {found.vextract}")
+    tail = [f"newer verl: {', '.join(current.newer)}"] if current.newer else []
+    if current.vextract:
+        tail.append(f"newer templates: vextract {current.lock.vextract} wrote this project, this is {current.vextract}")
     data = output.pick(options, "verl package engine algorithm recipe features", path=root, manifest_of=borrowed)
-    data |= output.pick(found, "drift base files upgrade phase newer newer_vextract=vextract")
-    code = int(check and found.drift)
-    return screen.Answer(data, head, sections, tail, notes=found.say_next_steps(), code=code)
+    data |= output.pick(current, "drift base files upgrade phase newer newer_vextract=vextract")
+    code = int(check and current.drift)
+    return screen.Answer(data, head, sections, tail, notes=current.say_next_steps(), code=code)
 
 
 _CODES = (("+++", "1"), ("---", "1"), ("@@", "36"), ("+", "32"), ("-", "31"), ("\\", "2"))
@@ -117,11 +117,11 @@ def diff(
     inside = next((name.relative_to(root).as_posix() for name in names if name.is_relative_to(root)), None)
     if inside is None:
         raise UsageError(f"{asked}: not in the project {root}", hint="name a file of the project")
-    found = list_edits(root, locked, base.read(root, locked), ["." if path is None else inside])
+    edits = list_edits(root, locked, base.read(root, locked), ["." if path is None else inside])
     if json:
-        output.print_json([{"path": name, "diff": diff.decode(errors="replace")} for name, diff in found.items()])
-    elif found:
-        _show_diff(b"".join(found.values()))
+        output.print_json([{"path": name, "diff": diff.decode(errors="replace")} for name, diff in edits.items()])
+    elif edits:
+        _show_diff(b"".join(edits.values()))
     else:
         output.print_note("no edits")
 

@@ -213,11 +213,11 @@ def _answer(path: Path, target: Path, made: "NewProject", dry_run: bool) -> scre
 
 
 def _describe_size(made: "NewProject") -> str:
-    (files, theirs), (more, ours), (_, tests) = made.sizes.values()
+    (files, theirs), (more, own), (_, tests) = made.sizes.values()
     source = made.generated.source
     share = f"{theirs / max(source.lines, 1):.0%} of verl {source.release}"
     return (
-        f"{files + more} files, {theirs + ours:,} lines of Python: {theirs:,} of verl's ({share}) and {ours:,} around"
+        f"{files + more} files, {theirs + own:,} lines of Python: {theirs:,} of verl's ({share}) and {own:,} around"
         f" it; {tests:,} of tests"
     )
 

@@ -17,7 +17,7 @@ _OBEYED = re.compile("[^\\n\\t -~\u00a0-\U0010ffff]|[\u061c\u200e\u200f\u2028-\u
 
 def make_plain(text: str) -> str:
     r"""Make control characters visible, as in a file named `\x1b[2J`."""
-    return _OBEYED.sub(lambda found: found.group().encode("unicode_escape").decode("ascii"), text)
+    return _OBEYED.sub(lambda match: match.group().encode("unicode_escape").decode("ascii"), text)
 
 
 def print_data(text: str, *, styled: bool = False) -> None:

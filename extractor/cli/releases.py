@@ -41,35 +41,35 @@ def changes(
     with output.show_progress(f"reading verl {old} and {new}"):
         from extractor.usecases.changes import report_releases
 
-        found = report_releases(old, new, engine, algorithm, set(with_ or ()), offline=offline)
-    head, chosen = f"verl {found.old} -> {found.new}", found.named(tuple(names or ()))
+        compared = report_releases(old, new, engine, algorithm, set(with_ or ()), offline=offline)
+    head, chosen = f"verl {compared.old} -> {compared.new}", compared.named(tuple(names or ()))
     if names:  # who names them wants to see them whole
-        return screen.Answer(chosen, [head], [screen.Section(_write_symbols(found, chosen, diff))], whole=True)
-    head, more = f"{head}: {count_kinds(found)}", ["-v shows each function"]
-    return screen.Answer(found, [head], write_sections(found, diff), more=more, whole=diff)
+        return screen.Answer(chosen, [head], [screen.Section(_write_symbols(compared, chosen, diff))], whole=True)
+    head, more = f"{head}: {count_kinds(compared)}", ["-v shows each function"]
+    return screen.Answer(compared, [head], write_sections(compared, diff), more=more, whole=diff)
 
 
-def count_kinds(found: "Changes") -> str:
+def count_kinds(compared: "Changes") -> str:
     """Write "12 changed, 3 added"."""
-    counts = {change.value: number for change, number in found.counts().items() if number}
+    counts = {change.value: number for change, number in compared.counts().items() if number}
     return ", ".join(f"{number} {_SAID.get(change, change)}" for change, number in counts.items()) or "nothing vendored"
 
 
-def write_sections(found: "Changes", diff: bool = False) -> list[screen.Section]:
+def write_sections(compared: "Changes", diff: bool = False) -> list[screen.Section]:
     """Return report sections: numeric changes first, the rest only with `-v`."""
-    told = [item for item in found.symbols if item.change.value != "unchanged"]
-    config = found.project_keys
+    told = [item for item in compared.symbols if item.change.value != "unchanged"]
+    config = compared.project_keys
     keys = [f"  ~ {item.key}: {item.old} -> {item.new}" for item in config.defaults]
     keys += [f"  + {key}" for key in config.gained]
     keys += [f"  - {item.key}{f'  (now {item.renamed_to})' if item.renamed_to else ''}" for item in config.lost]
     return [
         screen.Section(_name_computing(told), "may change numbers"),
         screen.Section(keys, "config of the project"),
-        screen.Section(_write_symbols(found, told, diff), "functions and classes", rest=True),
+        screen.Section(_write_symbols(compared, told, diff), "functions and classes", rest=True),
     ]
 
 
-def _write_symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[str]:
+def _write_symbols(compared: "Changes", chosen: "Sequence[SymbolChange]", diff: bool) -> list[str]:
     """Return the symbols by file."""
     lines: list[str] = []
     file = None
@@ -80,7 +80,7 @@ def _write_symbols(found: "Changes", chosen: "Sequence[SymbolChange]", diff: boo
         lines.append(f"    {item.change.value:9}  {item.place.name}")
         lines += [f"               {detail}" for detail in item.details]
         if diff:
-            lines += [f"      {line}" for line in item.diff(found.old, found.new).splitlines()]
+            lines += [f"      {line}" for line in item.diff(compared.old, compared.new).splitlines()]
     return lines
 
 
@@ -141,8 +141,8 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
     for feature in (item for item in newest.features if item.name == name):
         what, adds = f"a feature: {feature.summary}", ""
         with suppress(VextractError):  # verl is not in the cache
-            ours, theirs = measure_feature(newest, name)
-            adds = f"adds {ours:,} lines of ours and {theirs:,} of verl's in a project of {newest.release}; "
+            own, theirs = measure_feature(newest, name)
+            adds = f"adds {own:,} lines of own and {theirs:,} of verl's in a project of {newest.release}; "
         more = [f"  {adds}{_say_needs(feature)}"]
     return [f"{name}  {what}", *more, f"  in verl {', '.join(one.release for one in having)}"]
 

@@ -21,12 +21,12 @@ def report(
     from extractor.usecases.report.page import render
     from extractor.usecases.report.runs import find_runs, read_runs
 
-    found = read_runs(runs or find_runs(Path("checkpoints")))
-    for run in found:
+    recorded = read_runs(runs or find_runs(Path("checkpoints")))
+    for run in recorded:
         if not run.rows:
             output.print_note(f"note: {run.path} has no metrics yet")
-    page = file or (found[0].directory if len(found) == 1 else Path()) / "report.html"
-    output.write_file(page, render(found))
+    page = file or (recorded[0].directory if len(recorded) == 1 else Path()) / "report.html"
+    output.write_file(page, render(recorded))
     output.print_data(str(page))
 
 

@@ -42,16 +42,16 @@ def _describe_open(root: Path) -> str:
     """Return the open conflicts; empty without one."""
     from extractor.project import journal
 
-    entry = journal.read(root)
-    if entry is None or journal.read_phase(root, entry) is not journal.Phase.CONFLICTS:
+    pending = journal.read(root)
+    if pending is None or journal.read_phase(root, pending) is not journal.Phase.CONFLICTS:
         return ""
     from extractor.usecases.upgrade.unresolved import find_unresolved
 
-    left = find_unresolved(root, entry)
+    left = find_unresolved(root, pending)
     if not left:
         output.print_note(
-            f"the conflicts of {entry.title} are resolved: `vextract upgrade --continue` ends the upgrade"
+            f"the conflicts of {pending.title} are resolved: `vextract upgrade --continue` ends the upgrade"
         )
         return ""
     more = f" and {len(left) - _MOST} more" if len(left) > _MOST else ""
-    return f"{entry.title} has open conflicts: {'; '.join(left[:_MOST])}{more}"
+    return f"{pending.title} has open conflicts: {'; '.join(left[:_MOST])}{more}"

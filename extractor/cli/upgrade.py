@@ -131,52 +131,52 @@ def change_project(
         if pending is not None and phase is journal.Phase.HALF_WAY:
             raise journal.explain_interrupted(pending)
         with output.show_progress("working out the upgrade"):
-            found = upgrade.prepare(root, request, origin=origin, offline=offline)
-        for text in found.generated.warnings:
+            planned = upgrade.prepare(root, request, origin=origin, offline=offline)
+        for text in planned.generated.warnings:
             output.print_warning(text)
-        if not found.changes_anything:
-            return root, found, None
-        about = compare(found, origin, offline) if dry_run or page else None
-        moved = _compare_numbers(root, found, offline) if numbers else []
+        if not planned.changes_anything:
+            return root, planned, None
+        about = compare(planned, origin, offline) if dry_run or page else None
+        moved = _compare_numbers(root, planned, offline) if numbers else []
         if not dry_run:
             if not allow_dirty:
-                upgrade.check_committed(found)
+                upgrade.check_committed(planned)
             journal.discard(root)  # only leftovers: an unfinished upgrade was refused above
             with output.show_progress("writing"):
-                upgrade.write(root, found)
+                upgrade.write(root, planned)
         if page is not None:
             from extractor.usecases.upgrade.review import review
 
-            page(review(root, found, about, moved))
-    return root, found, about
+            page(review(root, planned, about, moved))
+    return root, planned, about
 
 
-def compare(found: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
+def compare(planned: "Upgrade", origin: Path | None, offline: bool) -> "Changes | None":
     """Return changes in the vendored code; None without the old release."""
     from extractor.usecases import emitted_files
     from extractor.usecases.changes import report
 
-    same = found.old.options.verl == found.new.options.verl
+    same = planned.old.options.verl == planned.new.options.verl
     try:
-        with output.show_progress(f"comparing with verl {found.old.options.verl}"):
-            again = emitted_files.regenerate(found.old, origin=origin if same else None, offline=offline)
-            return report(again, found.generated)
+        with output.show_progress(f"comparing with verl {planned.old.options.verl}"):
+            again = emitted_files.regenerate(planned.old, origin=origin if same else None, offline=offline)
+            return report(again, planned.generated)
     except VextractError as error:
         output.print_warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
 
 
-def _compare_numbers(root: Path, found: "Upgrade", offline: bool) -> list[str]:
+def _compare_numbers(root: Path, planned: "Upgrade", offline: bool) -> list[str]:
     """Say which results of upstream's differ between the two releases."""
     from extractor.usecases import emitted_files
     from extractor.usecases.upgrade.review import compare_releases
 
     with output.show_progress("computing upstream's cases in both releases"):
-        old = emitted_files.open_upstream(found.old, offline=offline)[1]
-        return compare_releases(root, old, found.generated.source)
+        old = emitted_files.open_upstream(planned.old, offline=offline)[1]
+        return compare_releases(root, old, planned.generated.source)
 
 
-def _answer(root: Path, found: "Upgrade", about: "Changes | None", dry_run: bool) -> screen.Answer:
+def _answer(root: Path, planned: "Upgrade", about: "Changes | None", dry_run: bool) -> screen.Answer:
     """Report an upgrade: the verdict, what needs thought, then the rest.
 
     Args:
@@ -189,29 +189,29 @@ def _answer(root: Path, found: "Upgrade", about: "Changes | None", dry_run: bool
             "path verdict kind reason note",
             writes=[action.path] * (action.data is not None) + [path for path, _ in action.side_files],
         )
-        for action in found.plan.actions
+        for action in planned.plan.actions
     ]
     data = {
         "path": root,
-        "written": found.changes_anything and not dry_run,
-        **output.pick(found, "setup=changes_requirements counts hooks=problems uncommitted"),
-        "from": found.old.options,
-        "to": found.new.options,
+        "written": planned.changes_anything and not dry_run,
+        **output.pick(planned, "setup=changes_requirements counts hooks=problems uncommitted"),
+        "from": planned.old.options,
+        "to": planned.new.options,
         "verdicts": verdicts,
-        "settings": output.pick(found.settings, "moved lost", to_change=found.stale),
+        "settings": output.pick(planned.settings, "moved lost", to_change=planned.stale),
         "changes": about,
     }
-    if not found.changes_anything:
+    if not planned.changes_anything:
         return screen.Answer(
-            data, [f"up to date: {describe(found.new.options)}"], notes=_list_next_steps(found, dry_run)
+            data, [f"up to date: {describe(planned.new.options)}"], notes=_list_next_steps(planned, dry_run)
         )
-    head = _write_head(found, dry_run)
-    problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in found.problems]
+    head = _write_head(planned, dry_run)
+    problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in planned.problems]
     sections = [
-        *_select_by_verdict(found, list(_FIRST)),
+        *_select_by_verdict(planned, list(_FIRST)),
         screen.Section(problems, "your code"),
-        screen.Section(_describe_settings(found), "your settings"),
-        *_select_by_verdict(found, list(_REST)),
+        screen.Section(_describe_settings(planned), "your settings"),
+        *_select_by_verdict(planned, list(_REST)),
     ]
     if about is not None:
         head.append(f"verl's code that you use: {releases.count_kinds(about)}")
@@ -221,76 +221,76 @@ def _answer(root: Path, found: "Upgrade", about: "Changes | None", dry_run: bool
         head,
         sections,
         more=["-v shows verl's code"] if about is not None else [],
-        notes=_list_next_steps(found, dry_run),
-        code=int(found.counts["conflict"] > 0 and not dry_run),
+        notes=_list_next_steps(planned, dry_run),
+        code=int(planned.counts["conflict"] > 0 and not dry_run),
     )
 
 
-def _write_head(found: "Upgrade", dry_run: bool) -> list[str]:
+def _write_head(planned: "Upgrade", dry_run: bool) -> list[str]:
     from extractor.usecases.upgrade.choices import find_gone
     from extractor.values import releases
 
-    counts, moved = dict(found.counts), len(found.left_places)
+    counts, moved = dict(planned.counts), len(planned.left_places)
     counts["delete"] -= moved
     told = [f"{counts[verdict]} {said}" for verdict, said in (_FIRST | _REST).items() if counts[verdict]]
     told += [f"{moved} of them moved"] if moved else []
     told = told if counts["conflict"] else ["no conflicts", *told]
-    head = [f"{found.title}: {', '.join(told)}{' (nothing was written)' if dry_run else ''}"]
-    if found.used_features:
-        used = ", ".join(f"{name} ({path})" for name, path in sorted(found.used_features.items()))
+    head = [f"{planned.title}: {', '.join(told)}{' (nothing was written)' if dry_run else ''}"]
+    if planned.used_features:
+        used = ", ".join(f"{name} ({path})" for name, path in sorted(planned.used_features.items()))
         head.append(f"now optional features, kept because your files use them: {used}")
-    if gone := find_gone(found.old.options, releases.load(found.new.options.verl)):
+    if gone := find_gone(planned.old.options, releases.load(planned.new.options.verl)):
         head.append(f"features that vextract no longer has: {', '.join(gone)}")
     # One that nothing uses may still come along with one that needs it.
-    if left := [name for name in found.unused_features if name not in found.new.options.features]:
+    if left := [name for name in planned.unused_features if name not in planned.new.options.features]:
         head.append(
             f"now optional features, left out as unused (`vextract add {left[0]}` brings one back): {', '.join(left)}"
         )
     return head
 
 
-def _select_by_verdict(found: "Upgrade", verdicts: list[str]) -> list[screen.Section]:
+def _select_by_verdict(planned: "Upgrade", verdicts: list[str]) -> list[screen.Section]:
     """Return the files by verdict, without those that are only counted."""
     lines: dict[str, list[str]] = {verdict: [] for verdict in verdicts}
-    for action in found.plan.actions:
+    for action in planned.plan.actions:
         verdict, reason = action.verdict.value, action.reason.value
         counted = verdict == "keep" and not action.note and action.reason.name != "EDITED"
-        if verdict in lines and not counted and action not in found.left_places:
+        if verdict in lines and not counted and action not in planned.left_places:
             why = f"{reason}; {action.note}" if action.note else reason
             lines[verdict].append(f"{verdict:8}  {action.path}  ({why})")
     return [screen.Section(told) for told in lines.values()]
 
 
-def _describe_settings(found: "Upgrade") -> list[str]:
+def _describe_settings(planned: "Upgrade") -> list[str]:
     """Say what became of the owner's settings."""
     lines = []
-    for item in found.settings.moved:
+    for item in planned.settings.moved:
         where = f"now in {item.new_file}" if item.new_file != item.file else "refers to keys by their new names"
         where = f"now {item.new_key}" if item.new_key != item.key else where
         lines.append(f"  moved     {item.key}: {item.value}  ({where})")
-    for lost in found.settings.lost:
-        lines.append(f"  lost      {lost.key}: {lost.value}  ({found.labels.theirs} has no such setting)")
-    return [*lines, *(f"  to change {key.file}:{key.line}  ({key.problem})" for key in found.stale)]
+    for lost in planned.settings.lost:
+        lines.append(f"  lost      {lost.key}: {lost.value}  ({planned.labels.theirs} has no such setting)")
+    return [*lines, *(f"  to change {key.file}:{key.line}  ({key.problem})" for key in planned.stale)]
 
 
-def _list_next_steps(found: "Upgrade", dry_run: bool) -> list[str]:
+def _list_next_steps(planned: "Upgrade", dry_run: bool) -> list[str]:
     """Return one line per thing a user should know or do."""
     lines = []
-    if dry_run and found.git_error:
+    if dry_run and planned.git_error:
         lines.append(
-            f"Git does not say whether all is committed ({found.git_error}): see `git status`, or --allow-dirty"
+            f"Git does not say whether all is committed ({planned.git_error}): see `git status`, or --allow-dirty"
         )
-    if dry_run and found.uncommitted:
-        lines.append(f"{found.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
-    if found.counts["conflict"] and not dry_run:
+    if dry_run and planned.uncommitted:
+        lines.append(f"{planned.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
+    if planned.counts["conflict"] and not dry_run:
         lines.append(RESOLVE)
-    if found.counts["orphan"]:
+    if planned.counts["orphan"]:
         lines.append("orphans lie below orphaned/, each with a note")
-    if found.stale:
+    if planned.stale:
         lines.append("delete the keys listed as `to change` under `your settings`: they no longer exist, or count")
-    if any(action.reason.name == "REMOVED" and action.note for action in found.plan.actions):
+    if any(action.reason.name == "REMOVED" and action.note for action in planned.plan.actions):
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
-    if found.changes_requirements:
+    if planned.changes_requirements:
         would = "would change: `make setup` would install it" if dry_run else "has changed: run `make setup`"
         lines.append(f"what the project requires {would}")
     return lines
@@ -301,30 +301,30 @@ def _continue(root: Path) -> screen.Answer:
     from extractor.project import journal
     from extractor.usecases.upgrade import unresolved
 
-    entry = _read_pending(root, "continue")
-    if journal.read_phase(root, entry) is journal.Phase.HALF_WAY:
-        apply.resume(root, entry)
-        if conflicts := [item.path for item in entry.conflicts]:
-            data = {"upgrade": entry.title, "finished": False, "conflicts": conflicts}
+    pending = _read_pending(root, "continue")
+    if journal.read_phase(root, pending) is journal.Phase.HALF_WAY:
+        apply.resume(root, pending)
+        if conflicts := [item.path for item in pending.conflicts]:
+            data = {"upgrade": pending.title, "finished": False, "conflicts": conflicts}
             return screen.Answer(data, [f"conflict  {path}" for path in conflicts], notes=[RESOLVE], code=1)
-    if left := unresolved.find_unresolved(root, entry):
+    if left := unresolved.find_unresolved(root, pending):
         is_beside = any(" lies in " in line for line in left)
         todo = "take from it what you need and remove it" if is_beside else "edit the file and remove the markers"
         raise CheckFailed("; ".join(left), hint=f"{todo}, then run `vextract upgrade --continue`")
-    oddities = unresolved.describe_doubtful_resolutions(root, entry)
+    oddities = unresolved.describe_doubtful_resolutions(root, pending)
     journal.discard(root)
-    data = {"path": root, "upgrade": entry.title, "finished": True}
-    return screen.Answer(data, [f"finished: {entry.title}"], warnings=oddities)
+    data = {"path": root, "upgrade": pending.title, "finished": True}
+    return screen.Answer(data, [f"finished: {pending.title}"], warnings=oddities)
 
 
 def _abort(root: Path) -> screen.Answer:
     from extractor.pipeline import apply
 
-    entry = _read_pending(root, "abort")
-    saved = apply.undo(root, entry)
+    pending = _read_pending(root, "abort")
+    saved = apply.undo(root, pending)
     return screen.Answer(
-        {"path": root, "upgrade": entry.title, "aborted": True, "saved": saved},
-        [f"undone: {entry.title}; every file is as it was"],
+        {"path": root, "upgrade": pending.title, "aborted": True, "saved": saved},
+        [f"undone: {pending.title}; every file is as it was"],
         notes=[f"what you have written since is in {path}" for path in saved],
     )
 
@@ -333,8 +333,8 @@ def _read_pending(root: Path, what: str) -> "Journal":
     """Return the journal of the pending upgrade; without one, remove leftovers and refuse."""
     from extractor.project import journal
 
-    if (entry := journal.read(root)) is not None:
-        return entry
+    if (pending := journal.read(root)) is not None:
+        return pending
     why = "no upgrade is going on"
     if journal.discard(root):
         why = "an upgrade was interrupted, before it changed anything or after all was done"
@@ -354,7 +354,7 @@ def outdated(
     """
     from extractor.usecases.upgrade.choices import UpgradeRequest
 
-    _, found, _ = change_project(
+    _, planned, _ = change_project(
         path,
         UpgradeRequest(to),
         from_,
@@ -363,9 +363,9 @@ def outdated(
         page=lambda text: output.print_data(text.rstrip("\n")),
         numbers=numbers,
     )
-    if not found.changes_anything:
+    if not planned.changes_anything:
         output.print_data("up to date")
-    return int(found.changes_anything)
+    return int(planned.changes_anything)
 
 
 @screen.answers
@@ -391,17 +391,17 @@ def merge(
     try:
         with journal.lock_upgrades(root):
             with output.show_progress("taking both branches to one release"):
-                found = merge_branches.merge_in_memory(root, branch, origin=from_, offline=offline)
-            merge_branches.write(root, found, branch)
+                merged = merge_branches.merge_in_memory(root, branch, origin=from_, offline=offline)
+            merge_branches.write(root, merged, branch)
     except GitError as error:
         raise CheckFailed(f"git: {error}", hint="`git status` says what is in the way") from None
-    lines = [f"merged {found.sides[2].name} at verl {found.options.verl}: {len(found.conflicts)} in conflict"]
-    for path, numbers in found.conflicts.items():
+    lines = [f"merged {merged.sides[2].name} at verl {merged.options.verl}: {len(merged.conflicts)} in conflict"]
+    for path, numbers in merged.conflicts.items():
         where = f"line{'s'[: len(numbers) > 1]} {', '.join(map(str, numbers))}" if numbers else "changed and removed"
         lines.append(f"conflict  {path}  ({where})")
     return screen.Answer(
-        {"path": root, "verl": found.options.verl, "conflicts": dict(found.conflicts)},
+        {"path": root, "verl": merged.options.verl, "conflicts": dict(merged.conflicts)},
         lines,
         notes=["`git commit` concludes the merge once nothing is in conflict, and `git merge --abort` undoes it"],
-        code=int(bool(found.conflicts)),
+        code=int(bool(merged.conflicts)),
     )

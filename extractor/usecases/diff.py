@@ -35,17 +35,17 @@ def list_edits(project: Path, lock: Lock, base: Mapping[str, bytes], only: Colle
             hint = "`vextract status` lists the files that are edited"
             raise UsageError(f"{name}: not a file that vextract manages", hint=hint)
         chosen = [path for path in chosen if path in set().union(*below.values())]
-    found = {}
+    diffs = {}
     for path in chosen:
         try:
-            ours: bytes | None = readers.read_bytes(project / path)
+            current: bytes | None = readers.read_bytes(project / path)
         except (FileNotFoundError, NotADirectoryError, readers.NotAFile):
-            ours = None
+            current = None
         except OSError as error:
             raise explain_unreadable(path, error) from None
-        if ours != base[path]:
-            found[path] = write_unified_diff(path, base[path], ours)
-    return found
+        if current != base[path]:
+            diffs[path] = write_unified_diff(path, base[path], current)
+    return diffs
 
 
 def explain_unreadable(path: str, error: OSError) -> CheckFailed:
@@ -77,8 +77,8 @@ def undo_unified(new: bytes, text: bytes) -> bytes | None:
     lines, old, done = _split_lines(new), list[bytes](), 0
     for hunk in re.split(rb"^(?=@@ )", text, flags=re.MULTILINE)[1:]:
         head, *body = _split_lines(hunk)
-        found = re.match(rb"@@ -\S+ \+(\d+)(?:,\d+)? @@", head)
-        if found is None:
+        match = re.match(rb"@@ -\S+ \+(\d+)(?:,\d+)? @@", head)
+        if match is None:
             return None
         body = [
             line[:-1] if after.startswith(b"\\") else line
@@ -86,7 +86,7 @@ def undo_unified(new: bytes, text: bytes) -> bytes | None:
             if not line.startswith(b"\\")
         ]
         mine = [line[1:] for line in body if line[:1] in b" +"]
-        start = int(found[1]) - bool(mine)
+        start = int(match[1]) - bool(mine)
         if lines[start : start + len(mine)] != mine:
             return None
         old += [*lines[done:start], *(line[1:] for line in body if line[:1] in b" -")]

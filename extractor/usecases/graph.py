@@ -54,10 +54,10 @@ class Graph:
     @property
     def groups(self) -> dict[str, list[GraphModule]]:
         """Return the modules of each group: ours first, then upstream's."""
-        found: dict[str, list[GraphModule]] = {}
+        groups: dict[str, list[GraphModule]] = {}
         for module in self.modules:
-            found.setdefault(module.group, []).append(module)
-        return found
+            groups.setdefault(module.group, []).append(module)
+        return groups
 
     def importers(self, path: str) -> list[str]:
         """Return the paths of the modules that import a module."""
@@ -88,18 +88,18 @@ def build(project: Path, lock: Lock) -> Graph:
     }
     modules = []
     for path in dotted.values():
-        entry = locked.get(path)
-        is_edited = entry is not None and sha256(files[path]).hexdigest() != entry.sha256
+        file = locked.get(path)
+        is_edited = file is not None and sha256(files[path]).hexdigest() != file.sha256
         _, *folders = PurePosixPath(path).parent.parts or (".",)
         modules.append(
             GraphModule(
                 path=path,
-                kind=entry.kind.value if entry is not None else "owner",
+                kind=file.kind.value if file is not None else "owner",
                 group="/".join(folders[: 2 if folders[:1] == [VENDORED] else 1]) or ".",
                 lines=files[path].count(b"\n"),
-                upstream_path=entry.upstream_path if entry is not None else None,
+                upstream_path=file.upstream_path if file is not None else None,
                 imports=_find_imports(path, trees[path], dotted, package),
-                edited=entry is not None and entry.kind is not FileKind.HOOK and is_edited,
+                edited=file is not None and file.kind is not FileKind.HOOK and is_edited,
             )
         )
     modules.sort(key=lambda module: (module.group.startswith(VENDORED), module.group, module.path))
@@ -110,6 +110,6 @@ def build(project: Path, lock: Lock) -> Graph:
 
 def _find_imports(path: str, tree: ast.Module, modules: Mapping[str, str], package: str) -> tuple[str, ...]:
     names = {(module, f"{module}.{name}") for module, name, _ in list_imports(ast.walk(tree), path)}
-    found = {whole if rename_dotted_name(whole, package) in modules else module for module, whole in names}
-    today = {name if name in modules else rename_dotted_name(name, package) for name in found}
+    imported = {whole if rename_dotted_name(whole, package) in modules else module for module, whole in names}
+    today = {name if name in modules else rename_dotted_name(name, package) for name in imported}
     return tuple(sorted(modules[name] for name in today if name in modules and modules[name] != path))

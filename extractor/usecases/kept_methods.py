@@ -42,21 +42,21 @@ class MethodDemand:
         words = MemberNames(mine.any | theirs.any, mine.own | theirs.own, mine.put_together | theirs.put_together)
         return MethodDemand(words, self.edited | other.edited, self.imported | other.imported)
 
-    def methods(self, found: Slice) -> frozenset[str]:
+    def methods(self, sliced: Slice) -> frozenset[str]:
         """Return the dropped methods that are needed, as "module:Class.method"."""
         return frozenset(
             f"{holder}.{name}"
-            for holder, names in found.dropped.items()
+            for holder, names in sliced.dropped.items()
             for name in names
             if self._names(name) or f"{holder.partition(':')[2]}.{name}" in self.edited
         )
 
-    def roots(self, found: Slice, source: Source) -> frozenset[str]:
+    def roots(self, sliced: Slice, source: Source) -> frozenset[str]:
         """Return imported symbols that the release has but the slice lacks."""
         if not self.imported:
             return frozenset()
-        wanted = self.imported - (found.edges.keys() - {stub.symbol for stub in found.stubs})
-        index, modules = Index(source), {module.module for module in found.modules}
+        wanted = self.imported - (sliced.edges.keys() - {stub.symbol for stub in sliced.stubs})
+        index, modules = Index(source), {module.module for module in sliced.modules}
         return frozenset(
             symbol
             for symbol in wanted
@@ -118,10 +118,10 @@ def read_owner_demands(code: Sequence[OwnerCode], lock: Lock) -> MethodDemand:
     Args:
         code: All of it, as `read_owner_code` gives it.
     """
-    package, found = lock.options.package, MethodDemand(imported=frozenset(list_imported(code, lock)))
+    package, demand = lock.options.package, MethodDemand(imported=frozenset(list_imported(code, lock)))
     for file in code:
-        found |= read_edit_demands(file.emitted or "", file.text, package)
-    return found
+        demand |= read_edit_demands(file.emitted or "", file.text, package)
+    return demand
 
 
 def _list_parts(tree: ast.Module) -> Iterator[ast.AST]:

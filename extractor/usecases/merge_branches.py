@@ -83,28 +83,28 @@ def merge_in_memory(project: Path, branch: str | None, *, origin: Path | None, o
     return _merge(was, mine, _read(project, theirs, branch or begun[:10]), origin, offline)
 
 
-def write(project: Path, found: BranchMerge, branch: str | None) -> None:
+def write(project: Path, merged: BranchMerge, branch: str | None) -> None:
     """Start the Git merge, then write merged files and index entries.
 
     Raises:
         CheckFailed: a file that Git does not know is in the way; nothing is written then.
     """
     listed = _ask(project, "ls-files", "-z").split("\0")
-    for path in sorted(found.files.keys() - set(listed) - found.sides[2].files.keys()):
+    for path in sorted(merged.files.keys() - set(listed) - merged.sides[2].files.keys()):
         if os.path.lexists(disk.gate(project, path)):
             raise CheckFailed(f"{path}: Git does not know it, and it is in the way", hint="move it, or commit it")
     if branch:
         git.ask(project, "merge", "--no-commit", "--no-ff", branch, none_found=1)
-    everything = sorted(found.files.keys() | {path for side in found.sides for path in side.files})
+    everything = sorted(merged.files.keys() | {path for side in merged.sides for path in side.files})
     index = []
 
     def store(data: bytes) -> str:
         return os.fsdecode(git.ask(project, "hash-object", "-w", "--no-filters", "--stdin", given=data) or b"").strip()
 
     for path in everything:
-        place, data = disk.gate(project, path), found.files.get(path)
+        place, data = disk.gate(project, path), merged.files.get(path)
         index.append(f"0 {'0' * 40}\t{path}")
-        modes = [side.modes.get(path) for side in found.sides]
+        modes = [side.modes.get(path) for side in merged.sides]
         mode = (modes[2] if modes[0] == modes[1] else modes[1]) or modes[1] or "100644"
         if data is None:
             place.unlink(missing_ok=True)
@@ -112,10 +112,10 @@ def write(project: Path, found: BranchMerge, branch: str | None) -> None:
         if not place.is_file() or place.is_symlink() or place.read_bytes() != data:
             place.parent.mkdir(parents=True, exist_ok=True)
             disk.replace(place, data, 0o755 if mode == "100755" else 0o644)
-        if path not in found.conflicts:
+        if path not in merged.conflicts:
             index.append(f"{mode} {store(data)} 0\t{path}")
             continue
-        for stage, side in enumerate(found.sides, 1):
+        for stage, side in enumerate(merged.sides, 1):
             if path in side.files:
                 index.append(f"{side.modes[path]} {store(side.files[path])} {stage}\t{path}")
     prefix = _ask(project, "rev-parse", "--show-prefix")
@@ -185,14 +185,14 @@ def _take(side: Revision, options: Options, manifest: bytes, origin: Path | None
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(data)
         try:
-            found = upgrade.prepare(folder, request, origin=origin, offline=offline)
-            if found.changes_anything:
-                upgrade.write(folder, found)
+            prepared = upgrade.prepare(folder, request, origin=origin, offline=offline)
+            if prepared.changes_anything:
+                upgrade.write(folder, prepared)
         except VextractError as error:
             raise CheckFailed(f"{side.name}: {error.message}", hint=error.hint, details=error.details) from None
         left = (path.relative_to(folder).as_posix() for path in readers.list_files_below(folder))
         kept = {path for path in left if not path.startswith(".vextract/") or path in _OURS or path in files}
-        emitted = {file.path: file.data for file in found.generated.tree}
+        emitted = {file.path: file.data for file in prepared.generated.tree}
         return {path: (folder / path).read_bytes() for path in sorted(kept)}, emitted
 
 
@@ -221,7 +221,7 @@ def _merge_files(
 def _read(project: Path, revision: str, name: str) -> Revision:
     """Read a commit's files of a project."""
     listed = git.ask(project, "ls-tree", "-r", "-z", revision) or b""
-    entries = [os.fsdecode(entry).partition("\t") for entry in listed.split(b"\0") if entry]
+    entries = [os.fsdecode(line).partition("\t") for line in listed.split(b"\0") if line]
     fields = {path: head.split() for head, _, path in entries if head.startswith("100")}
     given = "".join(f"{field[2]}\n" for field in fields.values()).encode()
     data, files, done = git.ask(project, "cat-file", "--batch", given=given) or b"", {}, 0
@@ -233,15 +233,15 @@ def _read(project: Path, revision: str, name: str) -> Revision:
 
 
 def _resolve_revision(project: Path, name: str) -> str:
-    found = _ask(project, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
-    if not found:
+    commit = _ask(project, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+    if not commit:
         raise UsageError(f"{name}: Git knows no such commit", hint="`git branch --all` lists the branches")
-    return found
+    return commit
 
 
 def _ask(project: Path, *arguments: str) -> str:
     """Return what Git says, as text; "" where it has nothing."""
-    found = git.ask(project, *arguments, none_found=1)
-    if found is None:
+    answer = git.ask(project, *arguments, none_found=1)
+    if answer is None:
         raise UsageError(f"{project}: not in a Git work tree", hint="branches are Git's: `git init` makes one")
-    return os.fsdecode(found).removesuffix("\n")
+    return os.fsdecode(answer).removesuffix("\n")

@@ -80,14 +80,14 @@ class NewProject:
     @property
     def sizes(self) -> dict[str, tuple[int, int]]:
         """Return files and lines of Python: "vendored", "ours" and "tests"."""
-        found = {"vendored": (0, 0), "ours": (0, 0), "tests": (0, 0)}
+        sizes = {"vendored": (0, 0), "ours": (0, 0), "tests": (0, 0)}
         for file in self.generated.tree:
             if file.path.endswith(".py"):
                 part = "tests" if file.path.startswith("tests/") else "ours"
                 part = "vendored" if file.kind is FileKind.VENDORED else part
-                files, lines = found[part]
-                found[part] = files + 1, lines + file.data.count(b"\n")
-        return found
+                files, lines = sizes[part]
+                sizes[part] = files + 1, lines + file.data.count(b"\n")
+        return sizes
 
 
 def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProject:
@@ -111,10 +111,10 @@ def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProje
         ]
     else:
         manifest = releases.load(release)
-    found, asked = None, request.options
+    matched, asked = None, request.options
     if request.run is not None:
-        found = request.run.read(release, manifest, asked.engine if "engine" in request.chosen else None, step)
-        asked = found.options(asked, request.chosen, request.without)
+        matched = request.run.read(release, manifest, asked.engine if "engine" in request.chosen else None, step)
+        asked = matched.options(asked, request.chosen, request.without)
     if request.environment:
         asked = _choose_environment(asked, request.environment, manifest)
     options = complete_options(asked, request.without, manifest)
@@ -133,8 +133,8 @@ def make_in_memory(request: NewRequest, step: Callable[[str], None]) -> NewProje
         warnings += [f"{item}: it was taken out" for item in lost]
         warnings += _find_unrequired(generated)
     settled, tree = None, generated.tree
-    if found is not None:
-        settled = found.apply_to_project(tree, options, source)
+    if matched is not None:
+        settled = matched.apply_to_project(tree, options, source)
         tree = settled.tree
     tree = _add_owners_part(tree, options, request)
     warnings += generated.warnings

@@ -65,8 +65,8 @@ def _list_code_files(project: Path) -> Iterator[str]:
             and name not in _NOT_CODE
             and not any((place / name / sign).exists() for sign in _OF_OTHERS)
         )
-        found = (place / name for name in sorted(files) if name.endswith((".py", ".ipynb")))
-        yield from (path.relative_to(project).as_posix() for path in found)
+        paths = (place / name for name in sorted(files) if name.endswith((".py", ".ipynb")))
+        yield from (path.relative_to(project).as_posix() for path in paths)
 
 
 def read_owner_code(project: Path, lock: Lock, base: Mapping[str, bytes]) -> Iterator[OwnerCode]:
@@ -111,15 +111,15 @@ def map_removed_to_importers(
         and file.path.endswith(".py")
         and new.isdisjoint((file.path, rename_project_path(file.path, lock.options.package)))
     }
-    found: dict[str, str] = {}
+    importers: dict[str, str] = {}
     left = [(file.path, *item) for file in code for item in file.imports]
     for user, module, name in left:
         whole = f"{module}.{name}".split(".")  # what is imported, and the packages that it is in
         for path in filter(None, (gone.get(".".join(whole[:end])) for end in range(1, len(whole) + 1))):
-            if path not in found:
-                found[path] = user
+            if path not in importers:
+                importers[path] = user
                 left += [(path, *item) for item in _find_imports(path, _read_text(project, path) or "")]
-    return found
+    return importers
 
 
 def _find_imports(path: str, text: str) -> Iterator[tuple[str, str]]:

@@ -103,27 +103,27 @@ def _read_pins(path: Path) -> Iterator[_Element]:
     for line in text.splitlines():
         wanted, *digests = re.split(r"\s--hash=sha256:", line)
         try:
-            found = Requirement(wanted.strip())
+            requirement = Requirement(wanted.strip())
         except InvalidRequirement:
             continue
-        for version in [item.version for item in found.specifier if item.operator in ("==", "===")][:1]:
-            where = f" Installed where {found.marker}." if found.marker else ""
+        for version in [item.version for item in requirement.specifier if item.operator in ("==", "===")][:1]:
+            where = f" Installed where {requirement.marker}." if requirement.marker else ""
             yield _make_package(
-                f"SPDXRef-Pin-{_identify(f'{found.name}-{version}', str(found.marker or ''))}",
-                found.name,
+                f"SPDXRef-Pin-{_identify(f'{requirement.name}-{version}', str(requirement.marker or ''))}",
+                requirement.name,
                 version,
                 checksums=[_make_checksum("SHA256", digest.strip()) for digest in digests],
                 comment=f"Pinned in requirements.lock, with {len(digests)} digests of files that pip may take.{where}",
-                externalRefs=[_write_purl(found.name, version)],
+                externalRefs=[_write_purl(requirement.name, version)],
             )
 
 
 def _make_file(project: Path, item: FileStatus, lock: Lock) -> _Element:
-    data, entry = (project / item.path).read_bytes(), lock.file(item.path)
+    data, locked = (project / item.path).read_bytes(), lock.file(item.path)
     said, licence = _WHOSE.get(item.kind, ""), "NOASSERTION"
-    if entry is not None and item.kind is FileKind.VENDORED:
-        changes = "; ".join(entry.changes)
-        upstream = f"{entry.upstream_path}" + (f" (sha256 {entry.upstream_sha256})" if entry.upstream_sha256 else "")
+    if locked is not None and item.kind is FileKind.VENDORED:
+        changes = "; ".join(locked.changes)
+        upstream = f"{locked.upstream_path}" + (f" (sha256 {locked.upstream_sha256})" if locked.upstream_sha256 else "")
         done = f"Changed by vextract: {changes}." if changes else "Not changed by vextract."
         said, licence = f"Vendored from verl {lock.options.verl}: {upstream}. {done}", APACHE
     sha256 = hashlib.sha256(data).hexdigest()
@@ -133,7 +133,7 @@ def _make_file(project: Path, item: FileStatus, lock: Lock) -> _Element:
         "fileName": f"./{item.path}",
         "checksums": [_make_checksum("SHA1", sha1), _make_checksum("SHA256", sha256)],
         "licenseConcluded": licence,
-        "comment": said + (" Changed since by the owner." if entry is not None and entry.sha256 != sha256 else ""),
+        "comment": said + (" Changed since by the owner." if locked is not None and locked.sha256 != sha256 else ""),
     }
 
 
@@ -142,10 +142,10 @@ def _relate_all(lock: Lock, files: dict[FileStatus, _Element], pins: list[_Eleme
     yield _relate(PROJECT, "GENERATED_FROM", VERL)
     yield _relate(VEXTRACT, "BUILD_TOOL_OF", PROJECT)
     for item, file in files.items():
-        entry = lock.file(item.path)
+        locked = lock.file(item.path)
         yield _relate(PROJECT, "CONTAINS", file["SPDXID"])
         if item.kind is FileKind.VENDORED:
-            origin = entry.upstream_path if entry is not None else None
+            origin = locked.upstream_path if locked is not None else None
             yield {**_relate(file["SPDXID"], "GENERATED_FROM", VERL), **({"comment": origin} if origin else {})}
         elif item.kind is not None:
             yield _relate(file["SPDXID"], "GENERATED_FROM", VEXTRACT)

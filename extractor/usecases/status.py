@@ -101,12 +101,14 @@ class Status:
 
 def read_status(project: Path, lock: Lock) -> Status:
     """Look at every file of a project."""
-    entry = journal.read(project)
-    phase = None if entry is None else journal.read_phase(project, entry)
+    pending = journal.read(project)
+    phase = None if pending is None else journal.read_phase(project, pending)
     if phase is Phase.DONE:
-        entry = phase = None
-    found = read_digests_on_disk(lock, project)
-    files = [_read_file_state(project, file.path, file.kind, found.get(file.path), file.sha256) for file in lock.files]
+        pending = phase = None
+    digests = read_digests_on_disk(lock, project)
+    files = [
+        _read_file_state(project, file.path, file.kind, digests.get(file.path), file.sha256) for file in lock.files
+    ]
     below = readers.list_files_below(project / ORPHANED) if (project / ORPHANED).is_dir() else ()
     parked = {path.relative_to(project).as_posix() for path in below}
     for path in sorted(parked - {f"{path}{NOTE_SUFFIX}" for path in parked}):
@@ -130,21 +132,21 @@ def read_status(project: Path, lock: Lock) -> Status:
         lock=lock,
         files=tuple(sorted(files, key=lambda file: file.path)),
         base="" if (project / base.PATH).is_file() else f"{base.PATH} is missing",
-        upgrade=entry.title if entry is not None else None,
+        upgrade=pending.title if pending is not None else None,
         phase=phase,
         newer=supported[supported.index(before) + 1 :] if before is not None else supported,
         vextract=__version__ if lock.vextract != __version__ else None,
     )
 
 
-def _read_file_state(project: Path, path: str, kind: FileKind, found: str | None, emitted: str) -> FileStatus:
+def _read_file_state(project: Path, path: str, kind: FileKind, digest: str | None, emitted: str) -> FileStatus:
     if kind is FileKind.HOOK:
         return FileStatus(path, State.YOURS, kind)
     if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):  # also where its owner has moved the file away
         return FileStatus(path, State.CONFLICTED, kind, f"the new version is {path}{BESIDE_SUFFIX}")
-    if found is None:
+    if digest is None:
         return FileStatus(path, State.MISSING, kind)
-    if found == emitted:
+    if digest == emitted:
         return FileStatus(path, State.CLEAN, kind)
     with contextlib.suppress(OSError):
         data = readers.read_bytes(project / path)

@@ -74,7 +74,7 @@ def find_own_remarks(mine: Document, entry: Entry, before: Document) -> list[str
 
 def rename_references(raw: str, named: Callable[[str], str | None]) -> str:
     """Rename keys in a value's references; None from `named` keeps one."""
-    return _REFERENCE.sub(lambda found: found.group(1) + (named(found.group(2)) or found.group(2)), raw)
+    return _REFERENCE.sub(lambda match: match.group(1) + (named(match.group(2)) or match.group(2)), raw)
 
 
 def join_key(package: str, path: Key) -> str:

@@ -55,7 +55,7 @@ def report_releases(
 
 def find_places(generated: Generated) -> dict[str, Place]:
     """Return all vendored symbols with their places, in upstream's order."""
-    found: dict[str, Place] = {}
+    places: dict[str, Place] = {}
     for module in generated.sliced.modules:
         substituted = {item.statement for item in module.substitutes}
         lines = readers.split_lines(module.source)
@@ -67,10 +67,10 @@ def find_places(generated: Generated) -> dict[str, Place]:
                 symbol, first = f"{module.module}:{name}", find_first_line(body[index])
                 text = "".join(lines[first : body[index].end_lineno])
                 # A second definition of a name (a version check, say) belongs to the first.
-                if (known := found.get(symbol)) is not None:
+                if (known := places.get(symbol)) is not None:
                     kind, first, text = "value", known.line - 1, known.text + text
-                found[symbol] = Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
-    return found
+                places[symbol] = Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
+    return places
 
 
 def _compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
@@ -78,22 +78,22 @@ def _compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
     before, after = find_places(old), find_places(new)
     moved = _find_moves(before, after)
     origin = {new_symbol: old_symbol for old_symbol, new_symbol in moved.items()}
-    found = []
+    changes = []
     for symbol, place in after.items():
         was = before.get(origin.get(symbol, symbol))
         if was is None:
-            found.append(SymbolChange(ChangeKind.NEW, None, place))
+            changes.append(SymbolChange(ChangeKind.NEW, None, place))
             continue
         change, details, computing = compare(was.text, place.text)
         if was.kind != place.kind:
             change, details, computing = ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",), (place.name,)
         details = details if was.symbol == place.symbol else (f"was {was.symbol}", *details)
-        found.append(SymbolChange(change, was, place, details, computing))
+        changes.append(SymbolChange(change, was, place, details, computing))
     for symbol, place in before.items():
         if symbol not in after and symbol not in moved:
             why = "ours instead of upstream's" if symbol in new.sliced.replaced else ""
-            found.append(SymbolChange(ChangeKind.GONE, place, None, (why,) * bool(why)))
-    return sorted(found, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
+            changes.append(SymbolChange(ChangeKind.GONE, place, None, (why,) * bool(why)))
+    return sorted(changes, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
 
 
 def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:

@@ -66,9 +66,9 @@ class SymbolChange:
     @property
     def place(self) -> Place:
         """Return the symbol's place in the new release, else the old."""
-        found = self.new or self.old
-        assert found is not None
-        return found
+        place = self.new or self.old
+        assert place is not None
+        return place
 
     @property
     def names(self) -> set[str]:

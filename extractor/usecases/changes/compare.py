@@ -62,10 +62,10 @@ def compare(old: str, new: str) -> tuple[ChangeKind, tuple[str, ...], tuple[str,
     alike = any(isinstance(one, kinds) and isinstance(other, kinds) for kinds in (_FUNCTIONS, ast.ClassDef))
     if not alike or len(before.body) + len(after.body) > 2:
         return _BODY, (), (name,) * bool(name)
-    found = sorted(_compare_parts(one, other), key=lambda item: item.kind is not _SIGNATURE)
-    change = _SIGNATURE if found[0].kind is _SIGNATURE else _BODY
-    details = (item.text for item in found if change is _SIGNATURE or item.text != _CHANGED)
-    members = dict.fromkeys(item.member for item in found if item.member is not None)
+    differences = sorted(_compare_parts(one, other), key=lambda item: item.kind is not _SIGNATURE)
+    change = _SIGNATURE if differences[0].kind is _SIGNATURE else _BODY
+    details = (item.text for item in differences if change is _SIGNATURE or item.text != _CHANGED)
+    members = dict.fromkeys(item.member for item in differences if item.member is not None)
     return change, tuple(details), tuple(f"{name}.{member}".removesuffix(".") for member in members)
 
 
@@ -101,7 +101,7 @@ def _compare_parts(old: ast.stmt, new: ast.stmt) -> Iterator[_Detail]:
 
 def _list_parts(node: _Function) -> dict[str, _Part]:
     """Map the parts of a function, by what they are called."""
-    given, found = node.args, dict[str, _Part]()
+    given, parts = node.args, dict[str, _Part]()
     positional = [*given.posonlyargs, *given.args]
     defaults = [*[None] * (len(positional) - len(given.defaults)), *given.defaults]
     kinds = ["positional only "] * len(given.posonlyargs) + [""] * len(given.args)
@@ -114,29 +114,29 @@ def _list_parts(node: _Function) -> dict[str, _Part]:
     for kind, item, default in parameters:
         if item is not None:
             text = " = ".join(filter(None, (_write(item.annotation) or "any" * bool(default), _write(default))))
-            found[f"parameter {item.arg}"] = _Part(_SIGNATURE, f"{kind}{text}".strip(), _write(default))
-    found["returns"] = _Part(_SIGNATURE, _write(node.returns))
+            parts[f"parameter {item.arg}"] = _Part(_SIGNATURE, f"{kind}{text}".strip(), _write(default))
+    parts["returns"] = _Part(_SIGNATURE, _write(node.returns))
     if isinstance(node, ast.AsyncFunctionDef):
-        found["async"] = _Part(_SIGNATURE)
-    found |= {f"@{_write(item)}": _Part(_BODY) for item in node.decorator_list}
-    return {**found, _CHANGED: _Part(_BODY, computed=ast.dump(ast.Module(node.body, [])))}
+        parts["async"] = _Part(_SIGNATURE)
+    parts |= {f"@{_write(item)}": _Part(_BODY) for item in node.decorator_list}
+    return {**parts, _CHANGED: _Part(_BODY, computed=ast.dump(ast.Module(node.body, [])))}
 
 
 def _list_members(node: ast.stmt) -> dict[str, _Part]:
     """Map the parts of a class, by what they are called."""
     assert isinstance(node, ast.ClassDef)
     bases = ", ".join(map(_write, (*node.bases, *(item.value for item in node.keywords))))
-    found = {"bases": _Part(_SIGNATURE, bases), **{f"@{_write(item)}": _Part(_BODY) for item in node.decorator_list}}
+    members = {"bases": _Part(_SIGNATURE, bases), **{f"@{_write(item)}": _Part(_BODY) for item in node.decorator_list}}
     for item in node.body:
         if isinstance(item, ast.AnnAssign):
             text = " = ".join(filter(None, (_write(item.annotation), _write(item.value))))
-            found[f"field {_write(item.target)}"] = _Part(_SIGNATURE, text, text)
+            members[f"field {_write(item.target)}"] = _Part(_SIGNATURE, text, text)
         elif isinstance(item, ast.Assign):
-            found |= {_write(target): _Part(_BODY, _write(item.value)) for target in item.targets}
+            members |= {_write(target): _Part(_BODY, _write(item.value)) for target in item.targets}
         elif isinstance(item, _FUNCTIONS):
             is_public = not item.name.startswith("_") or item.name in ("__init__", "__call__")
-            found[f"{item.name}()"] = _Part(_SIGNATURE if is_public else _BODY, method=item)
-    return found
+            members[f"{item.name}()"] = _Part(_SIGNATURE if is_public else _BODY, method=item)
+    return members
 
 
 def _write(node: ast.expr | None) -> str:

@@ -86,7 +86,7 @@ def find_gone_keys(
         that neither knows are the owner's own.
     """
     before, after = collect_keys(old), collect_keys(new)
-    found: dict[tuple[str, int, str, bool], OwnerKey] = {}
+    uses: dict[tuple[str, int, str, bool], OwnerKey] = {}
     sections: dict[tuple[str, str], int] = {}
     for item in list_every_setting(select_below_config(owner), MAIN):
         file = f"{FOLDER}{item.file}" if f"{FOLDER}{item.file}" in owner else item.file
@@ -104,8 +104,8 @@ def find_gone_keys(
             head = next((part for part in [gone[0], *inner] if _find_existing(renames(part), after)), gone[0])
             line = item.line if reference else sections.get((file, head), item.line)
             new_name = _find_existing(renames(head), after)
-            found.setdefault((file, line, head, reference), OwnerKey(file, line, head, new_name, reference))
-    return tuple(sorted(found.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
+            uses.setdefault((file, line, head, reference), OwnerKey(file, line, head, new_name, reference))
+    return tuple(sorted(uses.values(), key=lambda item: (item.file, item.line, item.key, item.reference)))
 
 
 def _find_existing(name: str | None, known: Iterable[str]) -> str | None:
@@ -114,11 +114,11 @@ def _find_existing(name: str | None, known: Iterable[str]) -> str | None:
 
 def _keep_outermost(keys: Iterable[str]) -> tuple[str, ...]:
     """Drop private keys such as `_target_` and keys inside listed sections."""
-    found: list[str] = []
+    outermost: list[str] = []
     wanted = sorted(key for key in keys if not key.rpartition(".")[2].startswith("_"))
     listed = set(wanted)
     for key in wanted:
         parts = key.split(".")
         if not any(".".join(parts[:end]) in listed for end in range(1, len(parts))):
-            found.append(key)
-    return tuple(found)
+            outermost.append(key)
+    return tuple(outermost)

@@ -91,11 +91,11 @@ def fit(base: str, old: Source, new: Source) -> ManifestFit:
 
 def list_choices(manifest: Manifest) -> list[Options]:
     """Return options for each engine: with no features and with all."""
-    found = []
+    choices = []
     for engine in manifest.engines:
         every = sorted(item.name for item in manifest.features if not item.engines or engine in item.engines)
-        found += [Options("trial", manifest.release, engine, features=names) for names in ((), tuple(every))]
-    return found
+        choices += [Options("trial", manifest.release, engine, features=names) for names in ((), tuple(every))]
+    return choices
 
 
 def amend(data: _Data, findings: Iterable[Finding]) -> _Data:
@@ -134,7 +134,7 @@ def _move(value: Any, old: str, new: str | None) -> Any:
 
 def _amend_fix(data: _Data, fix_id: str, items: list[Finding]) -> None:
     """Correct a fix, or remove it if nothing of it applies."""
-    fix = next(entry for entry in data["fixes"] if entry["id"] == fix_id)
+    fix = next(stated for stated in data["fixes"] if stated["id"] == fix_id)
     dropped = [item.edit for item in items if item.kind is Kind.FIX_EDIT and item.count == 0]
     for item in items:
         if item.kind is Kind.FIX_SWAP:

@@ -111,8 +111,10 @@ class _Check:
             if holds(path, self._files[0]) and (is_empty or not holds(path, self._files[1])):
                 moved = self._module(module) if module else ()
                 paths = (self._new[item.place].path.removeprefix("verl/") for item in moved)
-                found = tuple(replace(item, place=place) for item, place in zip(moved, paths, strict=True))
-                yield Finding(Kind.LAYOUT, "layout", path, "is not in the source", found, _choose_module(found))
+                suggestions = tuple(replace(item, place=place) for item, place in zip(moved, paths, strict=True))
+                yield Finding(
+                    Kind.LAYOUT, "layout", path, "is not in the source", suggestions, _choose_module(suggestions)
+                )
 
     def _check_roles(self) -> Iterator[Finding]:
         for role in self._manifest.roles:
@@ -121,10 +123,10 @@ class _Check:
                 if name not in ("", "*"):
                     yield from [self._report_gone(Kind.ROOT, f"roles.{role.name}", subject)] * self._is_missing(subject)
                 elif module not in self._new:
-                    found = self._module(module)
-                    moved, kind = _choose_module(found), Kind.ROOT if colon else Kind.MODULE
+                    suggestions = self._module(module)
+                    moved, kind = _choose_module(suggestions), Kind.ROOT if colon else Kind.MODULE
                     yield Finding(
-                        kind, f"roles.{role.name}", subject, "is gone", found, moved and f"{moved}{colon}{name}"
+                        kind, f"roles.{role.name}", subject, "is gone", suggestions, moved and f"{moved}{colon}{name}"
                     )
 
     def _check_swapped(self, symbol: str, kind: Kind, where: str) -> Iterator[Finding]:
@@ -146,11 +148,11 @@ class _Check:
         if module not in self._old:
             return  # left over from an earlier release
         if module not in self._new:
-            found, counts = self._module(module), [edit.count for edit in fix.edits]
-            fitting = (item.place for item in found if count_matches(self._new[item.place].source, fix) == counts)
+            suggestions, counts = self._module(module), [edit.count for edit in fix.edits]
+            fitting = (item.place for item in suggestions if count_matches(self._new[item.place].source, fix) == counts)
             moved = next(fitting, None) if counts else None
-            moved = moved or _choose_module(found)
-            yield Finding(Kind.FIX_MODULE, where, module, "is gone", found, moved)
+            moved = moved or _choose_module(suggestions)
+            yield Finding(Kind.FIX_MODULE, where, module, "is gone", suggestions, moved)
             if moved is None:
                 return
             module = moved
@@ -180,9 +182,9 @@ class _Check:
         if was.kind == "local" and was.module != module and not self._is_missing(place):
             still = Suggestion(place, 1.0, "where it was defined before")
             return Finding(kind, where, symbol, "is gone", (still,), place)
-        found = self._catalogue.find(name, find_definition(self._old, place) if was.kind == "local" else None)
+        suggestions = self._catalogue.find(name, find_definition(self._old, place) if was.kind == "local" else None)
         problem = "is gone: no such module" if module not in self._new else "is gone"
-        return Finding(kind, where, symbol, problem, found, choose(found))
+        return Finding(kind, where, symbol, problem, suggestions, choose(suggestions))
 
     def _module(self, module: str) -> tuple[Suggestion, ...]:
         if module not in self._modules:
@@ -213,6 +215,6 @@ def has_binding(index: Index, symbol: str) -> bool:
     return name in index[module].bindings or (item is not None and item.module.partition(".")[0] != "verl")
 
 
-def _choose_module(found: tuple[Suggestion, ...]) -> str | None:
+def _choose_module(suggestions: tuple[Suggestion, ...]) -> str | None:
     """Return the best module if its score suffices, else None."""
-    return found[0].place if found and (found[0].score or 0) >= _MODULE_ENOUGH else None
+    return suggestions[0].place if suggestions and (suggestions[0].score or 0) >= _MODULE_ENOUGH else None

@@ -64,7 +64,7 @@ class Catalogue:
     @cached_property
     def _places(self) -> dict[str, dict[str, _Definition]]:
         """Return name -> symbol "module:name" -> definition."""
-        found: dict[str, dict[str, _Definition]] = {}
+        places: dict[str, dict[str, _Definition]] = {}
         for module in sorted(self._index.names):
             try:
                 statements = self._index[module].statements
@@ -72,8 +72,8 @@ class Catalogue:
                 continue
             for statement in statements:
                 for node in _list_definitions(statement.node):
-                    found.setdefault(node.name, {}).setdefault(f"{module}:{node.name}", node)
-        return found
+                    places.setdefault(node.name, {}).setdefault(f"{module}:{node.name}", node)
+        return places
 
     def find(self, name: str, old: _Definition | None) -> tuple[Suggestion, ...]:
         """Return possible new places of a definition, best first.
@@ -84,20 +84,20 @@ class Catalogue:
         named = self._places.get(name, {})
         if old is None:
             return tuple(Suggestion(place, None, "has the same name") for place in list(named)[:_MOST])
-        found = sorted((-score(old, node), place) for place, node in named.items())[:_MOST]
+        scored = sorted((-score(old, node), place) for place, node in named.items())[:_MOST]
         return tuple(
             Suggestion(place, round(-ratio, 3), f"the same name, {-ratio:.0%} of the body in common")
-            for ratio, place in found
+            for ratio, place in scored
         )
 
 
-def choose(found: tuple[Suggestion, ...]) -> str | None:
+def choose(suggestions: tuple[Suggestion, ...]) -> str | None:
     """Return the suggestion that clearly scores best, or None."""
-    if not found or found[0].score is None:
+    if not suggestions or suggestions[0].score is None:
         return None
-    best, second = found[0].score, found[1].score if len(found) > 1 else None
+    best, second = suggestions[0].score, suggestions[1].score if len(suggestions) > 1 else None
     is_clear = best >= _ALONE_ENOUGH if second is None else best >= _ENOUGH and best - second >= _AHEAD
-    return found[0].place if is_clear else None
+    return suggestions[0].place if is_clear else None
 
 
 def find_definition(index: Index, symbol: str) -> _Definition | None:

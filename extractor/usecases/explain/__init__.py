@@ -29,14 +29,14 @@ from extractor.values.nearest import find_nearest
 __all__ = ["Explanation", "TemplateFiles", "explain"]
 
 
-def explain(again: Generated, ours: TemplateFiles, name: str) -> tuple[Explanation, ...]:
+def explain(again: Generated, templates: TemplateFiles, name: str) -> tuple[Explanation, ...]:
     """Explain a file or a symbol.
 
     Args:
         again: The project as its lock would make it again.
-        ours: The files that verl has no part in.
+        templates: The files that verl has no part in.
         name: A path in the project or in verl, a module, "module:symbol", or just a symbol's name. A method that a
-            class inherits is found where it is defined.
+            class inherits is explanations where it is defined.
 
     Returns:
         One explanation for each thing of that name.
@@ -44,11 +44,11 @@ def explain(again: Generated, ours: TemplateFiles, name: str) -> tuple[Explanati
     Raises:
         UsageError: nothing here is called that; the message says whether verl has it, the hint names what is near.
     """
-    vendored = Vendored(again, ours)
+    vendored = Vendored(again, templates)
     holder, _, method = name.replace(":", ".").rpartition(".")
-    for subject in (name, *(f"{base}.{method}" for base in ours.bases(holder))):
-        if found := (*vendored.named(subject), *ours.named(subject)):
-            return found
+    for subject in (name, *(f"{base}.{method}" for base in templates.bases(holder))):
+        if explanations := (*vendored.named(subject), *templates.named(subject)):
+            return explanations
     source, plain = again.source, name.rpartition(":")[2].rpartition(".")[2]
     defined = re.compile(rf"^(?:(?:async )?def|class) {re.escape(plain)}\b", re.MULTILINE)
     code = [path for path in source.files if path.endswith(".py")] if plain.isidentifier() else []
@@ -59,7 +59,7 @@ def explain(again: Generated, ours: TemplateFiles, name: str) -> tuple[Explanati
         symbol = f"{name_module(where[0])}:{'*' if name == where[0] else plain}"
         hint = _find_command(again, symbol)
         raise UsageError(f"{said}, and nothing that the project needs leads to it", hint=hint)
-    near = find_nearest(name, vendored.names() | ours.names(), 3)
+    near = find_nearest(name, vendored.names() | templates.names(), 3)
     hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
     said = f"nothing here is called {name!r}, neither in the project nor in verl {source.release}"
     raise UsageError(said, hint=hint)
@@ -93,11 +93,11 @@ class Vendored:
 
     Args:
         again: The project as its lock would make it again.
-        ours: Knows which files were edited.
+        templates: Knows which files were edited.
     """
 
-    def __init__(self, again: Generated, ours: TemplateFiles) -> None:
-        self._ours = ours
+    def __init__(self, again: Generated, templates: TemplateFiles) -> None:
+        self._ours = templates
         self._manifest, self._options = again.manifest, again.options
         self._found = again.sliced
         self._modules = {module.module: module for module in self._found.modules}
@@ -130,12 +130,12 @@ class Vendored:
     def _find_called(self, name: str, symbols: Iterable[str]) -> list[str]:
         """Return symbols of this name; methods where no function or class has it."""
         parted = ((symbol, *symbol.split(":")) for symbol in symbols)
-        found = [
+        called = [
             (symbol, "." in item and "." not in name)
             for symbol, module, item in parted
             if any(is_called(name, f"{place}.{item}") for place in self._list_places(module))
         ]
-        return [symbol for symbol, _ in found if (symbol, False) in found or all(inside for _, inside in found)]
+        return [symbol for symbol, _ in called if (symbol, False) in called or all(inside for _, inside in called)]
 
     def _list_places(self, module: str) -> list[str]:
         """Return the names of a module in verl and in the project."""
@@ -224,22 +224,22 @@ class Vendored:
         reasons += [
             f" while the feature `{known.name}` is off" for known in manifest.features if symbol in known.replaced
         ]
-        return f"ours instead of upstream's{next(iter(reasons), '')}"
+        return f"templates instead of upstream's{next(iter(reasons), '')}"
 
 
 def _read_text_of(source: str, name: str) -> str:
     """Return a definition's text; for "Class.method" only that method."""
     top, _, member = name.partition(".")
     lines = readers.split_lines(source)
-    found = []
+    pieces = []
     for node in readers.parse_python_or_nothing(source).body:
         if top not in list_bound_names(node):
             continue
         if member and isinstance(node, ast.ClassDef):
-            found.append(f"class {top}:\n")
+            pieces.append(f"class {top}:\n")
             for item in node.body:
                 if getattr(item, "name", "") == member:
-                    found += lines[find_first_line(item) : item.end_lineno]
+                    pieces += lines[find_first_line(item) : item.end_lineno]
         else:
-            found += lines[find_first_line(node) : node.end_lineno]
-    return "".join(found)
+            pieces += lines[find_first_line(node) : node.end_lineno]
+    return "".join(pieces)

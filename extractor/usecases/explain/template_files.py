@@ -118,22 +118,22 @@ class TemplateFiles:
     def file(self, name: str) -> Explanation | None:
         """Explain the file at this path; None for a vendored module."""
         path = posixpath.normpath(name)
-        entry = self._files.get(path)
+        locked = self._files.get(path)
         if path in (lock.NAME, base.PATH):
             return Explanation(path, path, RECORD)
-        if entry is None:
+        if locked is None:
             return Explanation(path, path, OWNER, symbols=tuple(self._names(path))) if path in self._own else None
-        if entry.kind is FileKind.VENDORED and path.endswith(".py"):
+        if locked.kind is FileKind.VENDORED and path.endswith(".py"):
             return None
         note = self.describe_state(path)
-        if entry.kind is not FileKind.VENDORED and path not in self._templates:
+        if locked.kind is not FileKind.VENDORED and path not in self._templates:
             note += "\nwritten without a template: it makes its folder a package"
         return Explanation(
             subject=path,
             path=path,
-            whose=_WHOSE[entry.kind],
-            upstream_path=entry.upstream_path or "",
-            release=self._release if entry.upstream_path else "",
+            whose=_WHOSE[locked.kind],
+            upstream_path=locked.upstream_path or "",
+            release=self._release if locked.upstream_path else "",
             templates=self._templates.get(path, ()),
             symbols=tuple(self._names(path)),
             note=note,
@@ -142,8 +142,8 @@ class TemplateFiles:
     def named(self, name: str) -> tuple[Explanation, ...]:
         """Explain files matching a path ending or module, else matching symbols."""
         files = (path for path, dotted in self._dotted.items() if path.endswith(f"/{name}") or is_called(name, dotted))
-        if found := tuple(filter(None, map(self.file, files))):
-            return found
+        if explanations := tuple(filter(None, map(self.file, files))):
+            return explanations
         return tuple(
             replace(holder, subject=f"{dotted}:{symbol}", symbols=())
             for path, dotted in self._dotted.items()
@@ -154,11 +154,11 @@ class TemplateFiles:
     def bases(self, name: str) -> list[str]:
         """Return base classes of a class name, nearest first."""
         classes = [node for path in self._dotted for node in self._parse_body(path) if isinstance(node, ast.ClassDef)]
-        found = [name.rpartition(".")[2]]
-        for known in found:
+        names = [name.rpartition(".")[2]]
+        for known in names:
             parents = [ast.unparse(parent) for node in classes if node.name == known for parent in node.bases]
-            found += [last for parent in parents if (last := parent.rpartition(".")[2]) not in found]
-        return found[1:]
+            names += [last for parent in parents if (last := parent.rpartition(".")[2]) not in names]
+        return names[1:]
 
     def names(self) -> set[str]:
         """Return what can be explained: paths, file names and symbols."""
@@ -170,15 +170,15 @@ class TemplateFiles:
 
     def describe_state(self, path: str) -> str:
         """Say whether an emitted file is there, and whether it was edited."""
-        entry = self._files[path]
+        locked = self._files[path]
         try:
             data = readers.read_bytes(self._project / path)
         except OSError:
             return MISSING
-        same = sha256(data).hexdigest() == entry.sha256
-        if entry.kind is FileKind.HOOK:
+        same = sha256(data).hexdigest() == locked.sha256
+        if locked.kind is FileKind.HOOK:
             return "as it was written" if same else "changed since it was written"
-        return AS_EMITTED if same else f"edited: `vextract diff {entry.path}` shows how"
+        return AS_EMITTED if same else f"edited: `vextract diff {locked.path}` shows how"
 
     def _names(self, path: str) -> Iterator[str]:
         """Yield functions, classes and methods that a non-vendored Python file defines."""
@@ -186,8 +186,8 @@ class TemplateFiles:
 
     def _parse_body(self, path: str) -> list[ast.stmt]:
         """Parse a non-vendored Python file; return no statements if impossible."""
-        entry = self._files.get(path)
-        if not path.endswith(".py") or (entry is not None and entry.kind is FileKind.VENDORED):
+        locked = self._files.get(path)
+        if not path.endswith(".py") or (locked is not None and locked.kind is FileKind.VENDORED):
             return []
         with contextlib.suppress(OSError):
             return readers.parse_python_or_nothing(readers.read_bytes(self._project / path)).body

@@ -73,16 +73,16 @@ def shorten(value: float | None, digits: int = 5) -> float | int | None:
 
 def _list_charts(known: AbstractSet[str]) -> list[tuple[str, tuple[str, ...]]]:
     """Return charts as (title, metrics): one metric or mean, min, max."""
-    found: dict[str, tuple[str, ...]] = {}
+    charts: dict[str, tuple[str, ...]] = {}
     for name in sorted(known):
         base, _, last = name.rpartition("/")
         triple = (f"{base}/mean", f"{base}/min", f"{base}/max")
         if last in ("mean", "min", "max") and known >= {*triple}:
-            found[base] = triple
+            charts[base] = triple
         else:
-            found[name] = (name,)
+            charts[name] = (name,)
     prefixes = [prefix for _, starts in GROUPS for prefix in starts]
-    return sorted(found.items(), key=lambda item: [not item[1][0].startswith(prefix) for prefix in prefixes])
+    return sorted(charts.items(), key=lambda item: [not item[1][0].startswith(prefix) for prefix in prefixes])
 
 
 def _describe_gaps(runs: Sequence[RecordedRun], parts: Sequence[str]) -> list[str]:

@@ -66,8 +66,8 @@ def _make_summary(runs: Sequence[RecordedRun]) -> dict[str, Any]:
         ("time per step", ("timing_s/step", "perf/time_per_step"), _write_duration),
         ("tokens per second", ("perf/throughput",), "{:,.0f}".format),
     ):
-        found = [_find_first(run, names) for run in runs]
-        columns.append((title, [(form(median(points.values())), "") if points else _NOTHING for points in found]))
+        series = [_find_first(run, names) for run in runs]
+        columns.append((title, [(form(median(points.values())), "") if points else _NOTHING for points in series]))
     columns = [column for column in columns if set(column[1]) != {_NOTHING}]
     ran = [run.elapsed[-1] if run.rows else None for run in runs]
     return {
@@ -91,12 +91,12 @@ def _find_first(run: RecordedRun, names: Sequence[str]) -> dict[int, float]:
 
 def _read_validation(run: RecordedRun) -> dict[int, float]:
     """Map validation steps to the mean score over data sources."""
-    found: dict[int, list[float]] = {}
+    scores: dict[int, list[float]] = {}
     for name in run.metrics:
         if name.startswith("val-core/") and "/mean@" in name:
             for step, value in run.points(name).items():
-                found.setdefault(step, []).append(value)
-    return {step: fmean(found[step]) for step in sorted(found)}
+                scores.setdefault(step, []).append(value)
+    return {step: fmean(scores[step]) for step in sorted(scores)}
 
 
 def _describe_surroundings(run: RecordedRun) -> dict[str, str]:

@@ -112,10 +112,10 @@ def find_runs(folder: Path) -> list[Path]:
     Raises:
         UsageError: there are none.
     """
-    found = sorted(path.parent for path in folder.glob(f"*/*/{METRICS}"))
-    if not found:
+    folders = sorted(path.parent for path in folder.glob(f"*/*/{METRICS}"))
+    if not folders:
         raise UsageError(f"there is no run under {folder}/", hint="train first, or name a run's directory")
-    return found
+    return folders
 
 
 def find_files(path: Path) -> dict[str, Path]:
@@ -140,12 +140,12 @@ def number(value: Any) -> float | None:
 
 
 def _name_runs_in(folder: Path) -> str:
-    found: list[str] = []
+    near: list[str] = []
     with suppress(OSError):  # a folder near it may go in the meantime
-        found += sorted(str(file.parent) for end in ("*", "*/*", "*/*/*") for file in folder.glob(f"{end}/{METRICS}"))
-    if not found:
+        near += sorted(str(file.parent) for end in ("*", "*/*", "*/*/*") for file in folder.glob(f"{end}/{METRICS}"))
+    if not near:
         return "a run's directory is trainer.default_local_dir: checkpoints/PROJECT/EXPERIMENT if it was not set"
-    return f"runs near it: {', '.join(found[:5])}" + (f" and {len(found) - 5} more" if len(found) > 5 else "")
+    return f"runs near it: {', '.join(near[:5])}" + (f" and {len(near) - 5} more" if len(near) > 5 else "")
 
 
 def _name_runs(paths: Sequence[Path]) -> list[str]:

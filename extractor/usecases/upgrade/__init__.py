@@ -139,13 +139,13 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     generated = _generate(project, options, verl, manifest, code, old)
     tree, new, options = generated.tree, make_lock(generated), generated.options
     # Look at the project on disk.
-    found = read_files_on_disk(project, {file.path for file in old.files} | {file.path for file in tree})
-    _check_resolved(project, found, emitted)
+    on_disk = read_files_on_disk(project, {file.path for file in old.files} | {file.path for file in tree})
+    _check_resolved(project, on_disk, emitted)
     parked, own, plain = _read_parked_and_config(project, old, tree)
     # Decide on each file: those that vextract manages, then vextract.toml and the owner's config files.
     importers = map_removed_to_importers(project, old, code, {file.path for file in tree})
     renamed = Renames(old.options.verl, options.verl)
-    layout = follow_moved_code(relocate(old, emitted, found, {file.path for file in tree}), tree, options.package)
+    layout = follow_moved_code(relocate(old, emitted, on_disk, {file.path for file in tree}), tree, options.package)
     inputs = UpgradeInputs(
         lock=layout.lock,
         base=layout.base,
@@ -162,13 +162,13 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
     # Collect what the report says besides.
-    uncommitted, git_error = list_uncommitted(project, old, emitted, found | own, own_config)
+    uncommitted, git_error = list_uncommitted(project, old, emitted, on_disk | own, own_config)
     config = _read_config_after(project, plan)
     return Upgrade(
         old=old,
         new=new,
         plan=plan,
-        seen={path: item.data for path, item in (found | own | parked).items()},
+        seen={path: item.data for path, item in (on_disk | own | parked).items()},
         generated=generated,
         code=code,
         labels=inputs.labels,
@@ -183,7 +183,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         used_features=used_features,
         unused_features=unused_features,
         problems=find_broken_owner_code(
-            code, importers, emitted, found, tree, plan, options.package, inputs.labels.theirs
+            code, importers, emitted, on_disk, tree, plan, options.package, inputs.labels.theirs
         ),
     )
 
@@ -311,8 +311,8 @@ def name_sides(old: Options, new: Options, vextract: str) -> Labels:
     return Labels(f"yours, on {before}", before, after)
 
 
-def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Mapping[str, bytes]) -> None:
-    for path, side in found.items():
+def _check_resolved(project: Path, on_disk: Mapping[str, FileOnDisk], emitted: Mapping[str, bytes]) -> None:
+    for path, side in on_disk.items():
         was = emitted.get(path)
         if was is None or side.data is None or side.data == was:
             continue
@@ -322,7 +322,7 @@ def _check_resolved(project: Path, found: Mapping[str, FileOnDisk], emitted: Map
                 f"{path}:{line}: a marker of an earlier conflict is left",
                 hint="edit the file and remove the markers, then upgrade",
             )
-    for path in sorted(found):
+    for path in sorted(on_disk):
         if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):
             raise CheckFailed(
                 f"{path}{BESIDE_SUFFIX} is left from an earlier conflict",

@@ -42,7 +42,7 @@ class _Modules(ModuleNames):
         return sorted(
             module
             for module in self.modules
-            if name in (found := self.analyse(module)).names and all(item.name != name for item in found.imports)
+            if name in (analysis := self.analyse(module)).names and all(item.name != name for item in analysis.imports)
         )
 
 
@@ -142,20 +142,20 @@ def find_outdated_losses(
         for path, text, emitted in own
     ]
     helpers = {node.name: node for _, tree, _ in parsed for node in _list_functions(tree)}
-    found = []
+    outdated = []
     for path, tree, emitted in parsed:
         known = {ast.dump(node) for node in _list_functions(emitted)}
         for node in _list_functions(tree):
             decorators = {_name_called(item) for item in node.decorator_list if ast.dump(node) not in known}
             for kind in (kind for kind in _KINDS if kind in decorators):
                 problems = list(_compare(node, old.get(kind), new.get(kind), helpers, release))
-                found += [OwnerCodeProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
-    return tuple(found)
+                outdated += [OwnerCodeProblem(path, node.lineno, node.name, "; ".join(problems))] if problems else []
+    return tuple(outdated)
 
 
 def _find_callers(files: Mapping[str, bytes]) -> dict[str, Caller]:
     """Map decorators to how the vendored code calls what they register."""
-    found: dict[str, Caller] = {}
+    callers: dict[str, Caller] = {}
     for path, data in files.items():
         if "/vendored/" not in path or not any(f"{name}(".encode() in data for name in _KINDS.values()):
             continue
@@ -163,8 +163,8 @@ def _find_callers(files: Mapping[str, bytes]) -> dict[str, Caller]:
             for kind, getter in _KINDS.items():
                 caller = _describe_caller(node, getter)
                 if caller is not None:
-                    found[kind] = caller
-    return found
+                    callers[kind] = caller
+    return callers
 
 
 def _describe_caller(function: _Function, getter: str) -> Caller | None:

@@ -72,27 +72,27 @@ def find_former_features(
 
 def _make_pattern(modules: list[str], keys: list[str], words: tuple[str, ...], package: str) -> re.Pattern[str]:
     """Match mentions of a module, a setting or a word."""
-    found = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words]
+    patterns = [rf"(?<![\w-]){re.escape(word)}(?![\w-])" for word in words]
     for key in keys:
         section, _, leaf = key.rpartition(".")
-        found.append(rf"\b{re.escape(section.rpartition('.')[2])}\.{leaf}\b" if section else rf"\b{leaf}\b")
-        found.append(rf"(?m:^\s*{leaf}:\s)")
+        patterns.append(rf"\b{re.escape(section.rpartition('.')[2])}\.{leaf}\b" if section else rf"\b{leaf}\b")
+        patterns.append(rf"(?m:^\s*{leaf}:\s)")
     for module in modules:
         above, _, leaf = f"{package}.{module}".rpartition(".")
-        found.append(rf"\b{above.rpartition('.')[2]}(?:\.| import (?:[^\n]*\b)?){leaf}\b")
-        found.append(rf"from \.+(?:{module}| import (?:[^\n]*\b)?{leaf})\b")
-    return re.compile("|".join(found))
+        patterns.append(rf"\b{above.rpartition('.')[2]}(?:\.| import (?:[^\n]*\b)?){leaf}\b")
+        patterns.append(rf"from \.+(?:{module}| import (?:[^\n]*\b)?{leaf})\b")
+    return re.compile("|".join(patterns))
 
 
 def _match_former_imports(package: str) -> re.Pattern[str]:
     """Build a pattern for imports of modules under former names."""
-    found = []
+    patterns = []
     for module in map_former_modules():
         above, _, leaf = module.rpartition(".")
-        found.append(rf"(?:\b{package}\.|from \.\.+){re.escape(module)}\b")
+        patterns.append(rf"(?:\b{package}\.|from \.\.+){re.escape(module)}\b")
         if above:
-            found.append(rf"from (?:{package}\.|\.\.+){re.escape(above)} import [^\n]*\b{leaf}\b")
-    return re.compile("|".join(found))
+            patterns.append(rf"from (?:{package}\.|\.\.+){re.escape(above)} import [^\n]*\b{leaf}\b")
+    return re.compile("|".join(patterns))
 
 
 def _list_owner_texts(project: Path, old: Lock, base: Mapping[str, bytes]) -> Iterator[tuple[str, str]]:

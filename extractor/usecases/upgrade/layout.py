@@ -59,21 +59,21 @@ class Relocated:
         return Plan(tuple(sorted(actions, key=lambda action: action.path)))
 
     def _place_action(self, action: Action) -> Iterator[Action]:
-        found, origin = self.disk.get(action.path), self.origins.get(action.path)
+        here, origin = self.disk.get(action.path), self.origins.get(action.path)
         if origin is None:
-            if action.verdict is Verdict.KEEP and action.path in self.renamed and found is not None:
+            if action.verdict is Verdict.KEEP and action.path in self.renamed and here is not None:
                 note = "code or modules that it names have moved"
-                action = replace(action, verdict=Verdict.MERGE, reason=Reason.CARRIED, data=found.data, note=note)
+                action = replace(action, verdict=Verdict.MERGE, reason=Reason.CARRIED, data=here.data, note=note)
             yield action
         elif action.verdict in (Verdict.DELETE, Verdict.ORPHAN):
             yield replace(action, path=origin)
-        elif found is None:
+        elif here is None:
             yield action
         else:
             if action.verdict is Verdict.KEEP:
                 edited = action.reason is Reason.EDITED
                 verdict, reason = (Verdict.MERGE, Reason.CARRIED) if edited else (Verdict.UPDATE, Reason.MOVED)
-                action = replace(action, verdict=verdict, reason=reason, data=found.data)
+                action = replace(action, verdict=verdict, reason=reason, data=here.data)
             note = "; ".join(filter(None, (action.note, f"was {origin}")))
             yield replace(action, note=note)
             yield Action(origin, Verdict.DELETE, action.kind, Reason.MOVED, note=f"now {action.path}")
@@ -95,11 +95,11 @@ def relocate(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDis
     places = {path: place if place not in shared else path for path, place in places.items()}
     if all(path == place for path, place in places.items()):
         return Relocated(lock, base, disk, {})
-    files, emitted, found, changed = [], {}, dict(disk), set[str]()
+    files, emitted, relocated, changed = [], {}, dict(disk), set[str]()
     for file in lock.files:
         path, place = file.path, places[file.path]
         files.append(replace(file, path=place))
-        here = found.pop(path, None)
+        here = relocated.pop(path, None)
         if file.kind is not FileKind.HOOK:
             emitted[place] = base[path]
             if here is not None and here.plain and here.data is not None and here.data != base[path]:
@@ -108,11 +108,11 @@ def relocate(lock: Lock, base: Mapping[str, bytes], disk: Mapping[str, FileOnDis
                 changed |= {path} if mine != here.data and path == place else set()
                 here = FileOnDisk(mine)
         if here is not None:
-            found[place] = here
+            relocated[place] = here
     return Relocated(
         replace(lock, files=tuple(sorted(files, key=lambda file: file.path))),
         emitted,
-        found,
+        relocated,
         {place: path for path, place in places.items() if path != place},
         frozenset(changed),
     )
@@ -197,11 +197,11 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
     """
     modules = {file.path: file.data for file in new if file.kind is FileKind.TEMPLATE and file.path.endswith(".py")}
     edited = {
-        file.path: found.data
+        file.path: here.data
         for file in layout.lock.files
         if file.kind is FileKind.TEMPLATE and file.path.endswith(".py")
-        for found in [layout.disk.get(file.path)]
-        if found is not None and found.plain and found.data not in (None, layout.base[file.path])
+        for here in [layout.disk.get(file.path)]
+        if here is not None and here.plain and here.data not in (None, layout.base[file.path])
     }
     if not edited:
         return layout
@@ -226,10 +226,10 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
             gone.add(path)
             del disk[path]
     for place, codes in arriving.items():
-        found = disk.get(place)
+        here = disk.get(place)
         was, mine, imports = zip(*codes, strict=True)
         base[place] = _join_data(base.get(place), was)
-        disk[place] = FileOnDisk(_join_data(found.data if found is not None else None, (*mine, *imports)))
+        disk[place] = FileOnDisk(_join_data(here.data if here is not None else None, (*mine, *imports)))
     changed = {path for path in modules if disk.get(path) != layout.disk.get(path)}
     return replace(
         layout,
@@ -243,14 +243,14 @@ def follow_moved_code(layout: Relocated, new: Tree, package: str) -> Relocated:
 
 def _map_homes(layout: Relocated, today: Mapping[str, Mapping[str, Piece]]) -> dict[str, list[str]]:
     """Map symbols to the modules that newly define them."""
-    found: dict[str, list[str]] = {}
+    homes: dict[str, list[str]] = {}
     for path, symbols in today.items():
         here, was = layout.disk.get(path), layout.base.get(path)
         if (here is None) != (was is None) or (here is not None and (not here.plain or here.data is None)):
             continue  # its owner removed it, or has another file there
         for symbol in symbols.keys() - (_list_definitions(path, was).keys() if was is not None else set()):
-            found.setdefault(symbol, []).append(path)
-    return found
+            homes.setdefault(symbol, []).append(path)
+    return homes
 
 
 def _list_definitions(path: str, data: bytes) -> dict[str, Piece]:
@@ -267,13 +267,13 @@ def _list_pieces(path: str, data: bytes) -> Sequence[Piece] | None:
 
 def _map_moving(path: str, base: bytes, here: Iterable[str], homes: Mapping[str, list[str]]) -> dict[str, str]:
     """Map symbols that left a module to their new module."""
-    found = {}
+    moving = {}
     taken_in = rename_project_path(path, path.partition("/")[0])
     for symbol in sorted(_list_definitions(path, base).keys() - set(here)):
         places = [place for place in homes.get(symbol, ()) if place != path]
         if taken_in in places or len(places) == 1:
-            found[symbol] = taken_in if taken_in in places else places[0]
-    return found
+            moving[symbol] = taken_in if taken_in in places else places[0]
+    return moving
 
 
 def _split(

@@ -38,12 +38,12 @@ def find_moved_files(
     known = {file.upstream_path for file in lock.files}
     before = _map_symbols(old, lock.options) if old is not None else {}
     after = _map_symbols(manifest, options)
-    found = {}
+    successors = {}
     for file in lock.files:
         if file.kind is not FileKind.VENDORED or file.path in paths or file.upstream_path is None:
             continue
         if file.upstream_path in by_upstream:
-            found[file.path] = Successor((by_upstream[file.upstream_path],), same=True)
+            successors[file.path] = Successor((by_upstream[file.upstream_path],), same=True)
             continue
         roles = [role for role, modules in before.items() if file.upstream_path in modules]
         names = {name for role in roles for name in before[role][file.upstream_path]}
@@ -57,17 +57,17 @@ def find_moved_files(
         name = PurePosixPath(file.upstream_path).name
         chosen = moved[:1] or sorted(come, key=lambda path: PurePosixPath(path).name != name)
         if chosen:
-            found[file.path] = Successor(tuple(by_upstream[path] for path in chosen), bool(moved))
-    return found
+            successors[file.path] = Successor(tuple(by_upstream[path] for path in chosen), bool(moved))
+    return successors
 
 
 def _map_symbols(manifest: Manifest, options: Options) -> Mapping[str, Mapping[str, set[str]]]:
     """Map roles (without engine) to upstream paths and their symbols."""
-    found: dict[str, dict[str, set[str]]] = {}
+    roles: dict[str, dict[str, set[str]]] = {}
     for role in manifest.list_active_roles(options):
-        modules = found.setdefault(role.name.removesuffix(f"_{role.engine}"), {})
+        modules = roles.setdefault(role.name.removesuffix(f"_{role.engine}"), {})
         for symbol in (*role.symbols, *role.modules):
             module, _, name = symbol.partition(":")
             for path in (f"{module.replace('.', '/')}.py", f"{module.replace('.', '/')}/__init__.py"):
                 modules.setdefault(path, set()).update({name} - {"", "*"})
-    return found
+    return roles

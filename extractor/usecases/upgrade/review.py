@@ -29,7 +29,7 @@ _SHOWN = 40
 _COMPUTES = ("body", "signature")
 
 
-def review(project: Path, found: Upgrade, about: Changes | None, numbers: Sequence[str] = ()) -> str:
+def review(project: Path, planned: Upgrade, about: Changes | None, numbers: Sequence[str] = ()) -> str:
     """Return the upgrade as Markdown.
 
     Args:
@@ -37,13 +37,13 @@ def review(project: Path, found: Upgrade, about: Changes | None, numbers: Sequen
         about: What upstream changed; None where that cannot be told.
         numbers: From `compare_releases`; empty where that was not asked for.
     """
-    rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in _make_rows(found, about)]
+    rows = [[cell.replace("|", "\\|").replace("\n", " ") for cell in row] for row in _make_rows(planned, about)]
     table = [
         "| what | where | why |",
         "|---|---|---|",
         *(f"| {what} | `{where}` | {why} |" for what, where, why in rows),
     ]
-    lines = [f"# {found.title}", "", *(table if rows else ["Nothing of yours is touched."])]
+    lines = [f"# {planned.title}", "", *(table if rows else ["Nothing of yours is touched."])]
     if about is not None:
         computing = [item.place for item in about.symbols if item.change.value in _COMPUTES]
         first = [f"`{place.name}`" for place in computing if "/algorithms/" in place.path and place.kind == "function"]
@@ -52,11 +52,11 @@ def review(project: Path, found: Upgrade, about: Changes | None, numbers: Sequen
         keys = [f"`{item.key}` {item.old} -> {item.new}" for item in about.project_keys.defaults]
         lines += [f"Other defaults: {', '.join(keys)}."] if keys else []
     lines += ["", *(numbers or ["Numbers of the two releases: not compared (`--numbers` does it)."])]
-    lines += ["", f"Checked, without running any of the project: {_check(project, found)}."]
+    lines += ["", f"Checked, without running any of the project: {_check(project, planned)}."]
     lines += [
         "Next: `make setup`, `make test` and `vextract verify`, which compares numbers with upstream's.",
         "To undo: close this before the merge; after it, `git revert -m 1 MERGE_COMMIT`, or"
-        f" `vextract upgrade --to {found.old.options.verl}`.",
+        f" `vextract upgrade --to {planned.old.options.verl}`.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -65,21 +65,21 @@ def _find_touched(code: Sequence[OwnerCode], lock: Lock) -> dict[str, str]:
     """Map symbols that the owner edited or imports to the reason."""
     emitted_hooks = {file.path: file.sha256 for file in lock.files if file.kind is FileKind.HOOK}
     own = [item for item in code if sha256(item.text.encode()).hexdigest() != emitted_hooks.get(item.path)]
-    found = dict.fromkeys(list_imported(own, lock), "you import it")
+    touched = dict.fromkeys(list_imported(own, lock), "you import it")
     for item in code:
         with suppress(Unsupported):
             pieces = [split_pieces(item.path, text) for text in (item.emitted, item.text) if text is not None]
             names = {name.partition(" / ")[0] for name in find_changed(*pieces)} if len(pieces) > 1 else ()
-            found |= {f"{item.path}: {name}": "you edited it" for name in sorted(names)}
-    return found
+            touched |= {f"{item.path}: {name}": "you edited it" for name in sorted(names)}
+    return touched
 
 
-def _make_rows(found: Upgrade, about: Changes | None) -> Iterator[tuple[str, str, str]]:
-    mine = _find_touched(found.code, found.old)
+def _make_rows(planned: Upgrade, about: Changes | None) -> Iterator[tuple[str, str, str]]:
+    mine = _find_touched(planned.code, planned.old)
     for item in about.symbols if about is not None else ():
         places = [place for place in (item.old, item.new) if place is not None]
         names = [(f"{place.path}: {place.name}", place.symbol) for place in places]
-        keys = [key for name, symbol in names for key in (symbol, f"{found.old.options.package}/{name}", name)]
+        keys = [key for name, symbol in names for key in (symbol, f"{planned.old.options.package}/{name}", name)]
         why = next((mine[key] for key in keys if key in mine), None)
         if why is not None and item.change.value not in ("unchanged", "wording"):
             yield (
@@ -87,26 +87,26 @@ def _make_rows(found: Upgrade, about: Changes | None) -> Iterator[tuple[str, str
                 f"{item.place.path}: {item.place.name}",
                 "; ".join((why, *item.details[:3])),
             )
-    for problem in found.problems:
+    for problem in planned.problems:
         yield "to change", f"{problem.file}:{problem.line} {problem.name}", problem.problem
-    for key in found.stale:
+    for key in planned.stale:
         yield "to change", f"{key.file}:{key.line}", key.problem
-    for moved in found.settings.moved:
+    for moved in planned.settings.moved:
         yield "setting moved", moved.key, f"now {moved.new_key} in {moved.new_file}"
-    for lost in found.settings.lost:
-        yield "setting lost", lost.key, f"{lost.value}: {found.labels.theirs} has no such setting"
+    for lost in planned.settings.lost:
+        yield "setting lost", lost.key, f"{lost.value}: {planned.labels.theirs} has no such setting"
     for verdict, said in _EDITS.items():
-        for action in found.plan.actions:
+        for action in planned.plan.actions:
             if action.verdict is verdict:
                 yield said, action.path, action.note or action.reason.value
 
 
-def _check(project: Path, found: Upgrade) -> str:
+def _check(project: Path, planned: Upgrade) -> str:
     """Describe quick check results for the project on disk."""
-    if found.counts["conflict"]:
+    if planned.counts["conflict"]:
         return "not yet, there are conflicts to resolve"
     made = project_files.read_project(project)
-    if made.lock != found.new:
+    if made.lock != planned.new:
         return "not yet, nothing was written"
     checks = [closed_imports.check_imports(made, None), closed_imports.check_ray_free(made), hashes.check_base(made)]
     return "; ".join(f"{check.name} {check.status.value}" for check in checks)
@@ -121,9 +121,9 @@ def compare_releases(project: Path, old: Source, new: Source) -> list[str]:
     Raises:
         CheckFailed: the project has no Python with its requirements, or upstream's code does not run there.
     """
-    found = project_files.read_project(project)
+    subject = project_files.read_project(project)
     python = interpreter.choose(project, None)
-    before, after = (_compute(found, source, python) for source in (old, new))
+    before, after = (_compute(subject, source, python) for source in (old, new))
     both = [name for name, case in before.items() if _is_computed(case) and _is_computed(after.get(name, {}))]
     first: dict[str, tuple[str, str]] = {}
     for name in both:
@@ -145,10 +145,10 @@ def _is_computed(case: Mapping[str, Any]) -> bool:
     return value is not None and not (value[0] == "d" and "raises" in dict(map(tuple, value[1])))
 
 
-def _compute(found: project_files.ProjectFiles, source: Source, python: str) -> dict[str, Any]:
+def _compute(subject: project_files.ProjectFiles, source: Source, python: str) -> dict[str, Any]:
     """Return the cases of the vendored modules, by name."""
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         fixes = releases.load(source.release).fixes
-        results = parity.run_sides(found, source, fixes, python, Path(folder), ("upstream",))["upstream"]["results"]
-    vendored = {file.upstream for file in found.vendored}
+        results = parity.run_sides(subject, source, fixes, python, Path(folder), ("upstream",))["upstream"]["results"]
+    vendored = {file.upstream for file in subject.vendored}
     return {name: case for name, case in results.items() if case["module"] in vendored}

@@ -309,11 +309,11 @@ class _Carrier:
 
 
 def _parse_documents(files: Mapping[str, bytes]) -> dict[str, Document]:
-    found = {}
+    documents = {}
     for path, data in files.items():
         with suppress(UnicodeDecodeError, UnsupportedYaml):
-            found[path] = Document.of(data.decode())
-    return found
+            documents[path] = Document.of(data.decode())
+    return documents
 
 
 def rename_own_settings(
@@ -348,8 +348,8 @@ def rename_own_settings(
     files: dict[str, bytes] = {}
     moved: list[MovedSetting] = []
     for path, text in texts.items():
-        found = places.get(path.removeprefix(FOLDER), ())
-        changed, told = _rename(path, text, found[0], name_of) if len(found) == 1 else (text, [])
+        packages = places.get(path.removeprefix(FOLDER), ())
+        changed, told = _rename(path, text, packages[0], name_of) if len(packages) == 1 else (text, [])
         files |= {path: changed.encode()} if changed != text else {}
         moved += told
     return files, tuple(moved)

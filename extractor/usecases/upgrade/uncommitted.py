@@ -32,7 +32,7 @@ def list_uncommitted(
         return (), ""
     staged = {path: fields[1] for path, fields in _parse_entries(index).items()}
     last = {path: fields[2] for path, fields in _parse_entries(committed or b"").items()}
-    found = []
+    changed = []
     for path in managed:
         there = disk.get(path)
         data = (project / path).read_bytes() if path == NAME else there.data if there is not None else None
@@ -40,10 +40,10 @@ def list_uncommitted(
             data = os.fsencode((project / path).readlink())
         if path not in staged and path not in last:
             if data is not None and path != NAME and data != base.get(path):
-                found.append(path)
+                changed.append(path)
         elif staged.get(path) != last.get(path) or staged.get(path, "") not in _name_blobs(data, staged.get(path, "")):
-            found.append(path)
-    return tuple(found), ""
+            changed.append(path)
+    return tuple(changed), ""
 
 
 def _name_blobs(data: bytes | None, like: str) -> list[str]:
@@ -54,5 +54,5 @@ def _name_blobs(data: bytes | None, like: str) -> list[str]:
 
 def _parse_entries(listed: bytes) -> dict[str, list[str]]:
     """Return path -> the fields before it, of what Git lists."""
-    lines = [entry.partition(b"\t") for entry in listed.split(b"\0") if entry]
+    lines = [item.partition(b"\t") for item in listed.split(b"\0") if item]
     return {os.fsdecode(path): fields.decode().split() for fields, _, path in lines}

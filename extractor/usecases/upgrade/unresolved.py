@@ -9,42 +9,42 @@ from extractor.project.journal import Journal
 from extractor.values import readers
 
 
-def find_unresolved(project: Path, entry: Journal) -> list[str]:
+def find_unresolved(project: Path, journal: Journal) -> list[str]:
     """Return what is left to do, a line each: a file's first marker, or the new version beside it."""
-    found = []
-    for conflict in entry.conflicts:
+    left = []
+    for conflict in journal.conflicts:
         if conflict.beside is None:
-            lines = _find_marker_lines(project, entry, conflict.path)
-            found += [f"{conflict.path}:{line}: a marker is left" for line in lines[:1]]
+            lines = _find_marker_lines(project, journal, conflict.path)
+            left += [f"{conflict.path}:{line}: a marker is left" for line in lines[:1]]
         elif (project / conflict.beside).exists():
-            found.append(f"{conflict.path}: the new version lies in {conflict.beside}")
-    return found
+            left.append(f"{conflict.path}: the new version lies in {conflict.beside}")
+    return left
 
 
-def describe_doubtful_resolutions(project: Path, entry: Journal) -> list[str]:
+def describe_doubtful_resolutions(project: Path, journal: Journal) -> list[str]:
     """Return resolved files that are missing or no Python."""
-    found = []
-    for path in dict.fromkeys(conflict.path for conflict in entry.conflicts):
+    doubts = []
+    for path in dict.fromkeys(conflict.path for conflict in journal.conflicts):
         try:
             data = readers.read_bytes(project / path)
         except OSError:
-            found.append(f"{path} is not there: that counts as resolved, and the upgrade ends without it")
+            doubts.append(f"{path} is not there: that counts as resolved, and the upgrade ends without it")
             continue
         if path.endswith(".py"):
             try:
                 readers.parse_python(data)
             except SyntaxError as error:
-                found.append(f"{path}:{error.lineno}: no Python: {error.msg}")
-    return found
+                doubts.append(f"{path}:{error.lineno}: no Python: {error.msg}")
+    return doubts
 
 
-def _find_marker_lines(project: Path, entry: Journal, path: str) -> list[int]:
+def _find_marker_lines(project: Path, journal: Journal, path: str) -> list[int]:
     try:
         data = readers.read_bytes(project / path)
     except OSError:
         # Its owner has removed it, and that resolves it as well.
         return []
-    change, new_base = entry.change(path), entry.changes[-2].new
+    change, new_base = journal.change(path), journal.changes[-2].new
     sides = [] if change is None or change.old is None else [change.old]
     assert new_base is not None
     with zipfile.ZipFile(io.BytesIO(new_base)) as archive:

@@ -73,19 +73,19 @@ def read_files_on_disk(project: Path, paths: AbstractSet[str]) -> dict[str, File
     Raises:
         CheckFailed: a file cannot be read.
     """
-    found = {}
+    files = {}
     for name in sorted(paths):
         path = project / name
         plain = not path.is_symlink()
         try:
-            found[name] = FileOnDisk(readers.read_bytes(path), plain)
+            files[name] = FileOnDisk(readers.read_bytes(path), plain)
         except OSError as error:
             if plain and isinstance(error, (FileNotFoundError, NotADirectoryError)):
                 continue
             if plain and not isinstance(error, readers.NotAFile):
                 raise diff.explain_unreadable(name, error) from None
-            found[name] = FileOnDisk(None, plain=False)
-    return found
+            files[name] = FileOnDisk(None, plain=False)
+    return files
 
 
 def carry_settings(
@@ -99,7 +99,7 @@ def carry_settings(
     """
     new = {file.path: file.data for file in tree if is_config(file.path)}
     base = {path: data for path, data in emitted.items() if is_config(path)}
-    plain = {path: found.data for path, found in disk.items() if found.plain and found.data is not None}
+    plain = {path: file.data for path, file in disk.items() if file.plain and file.data is not None}
     ours = {path: data for path, data in plain.items() if data != base.get(path, data)}
     free = {path for path in new if (path in plain if path in base else path not in disk)}
     return carry(base, ours, new, renamed, free)
@@ -161,15 +161,15 @@ def _merge_returned(parked: str, inputs: UpgradeInputs, actions: Mapping[str, Ac
 
 
 def _decide_gone(
-    entry: LockedFile, inputs: UpgradeInputs, new: Mapping[str, File], decided: Mapping[str, Action]
+    locked: LockedFile, inputs: UpgradeInputs, new: Mapping[str, File], decided: Mapping[str, Action]
 ) -> list[Action]:
     """Decide on a file that is emitted no longer."""
-    path, kind, found = entry.path, entry.kind, inputs.disk.get(entry.path)
-    if found is None:
+    path, kind, here = locked.path, locked.kind, inputs.disk.get(locked.path)
+    if here is None:
         return [Action(path, Verdict.KEEP, kind, Reason.REMOVED)]
-    if kind is FileKind.HOOK or not found.plain or found.data is None:
+    if kind is FileKind.HOOK or not here.plain or here.data is None:
         return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note="no longer part of the project: yours to remove")]
-    base, ours = inputs.base[path], found.data
+    base, ours = inputs.base[path], here.data
     if path in inputs.importers:
         note = f"{inputs.labels.theirs} has it no longer, and {inputs.importers[path]} imports it: yours now"
         return [Action(path, Verdict.KEEP, kind, Reason.OWNED, note=note)]
@@ -192,7 +192,9 @@ def _decide_gone(
     places = ", ".join(file.path for file in come)
     lines = [
         f"{path} with your edits. {inputs.labels.base} had this file, {inputs.labels.theirs} does not.",
-        f"Its code came from upstream's {entry.upstream_path}." if entry.upstream_path else "It came from a template.",
+        f"Its code came from upstream's {locked.upstream_path}."
+        if locked.upstream_path
+        else "It came from a template.",
         f"Its part is now in {places}, but your edits cannot be merged automatically."
         if come
         else "No file is known to replace it.",
@@ -221,22 +223,22 @@ def _is_untouched(file: File, inputs: UpgradeInputs) -> bool:
     """Tell whether nothing of the owner's is at a file's path."""
     if file.kind is FileKind.HOOK:
         return False
-    found = inputs.disk.get(file.path)
-    if found is None:
+    here = inputs.disk.get(file.path)
+    if here is None:
         # A file that its owner removed stays removed.
         return file.path not in inputs.base
-    return found.plain and found.data in (file.data, inputs.base.get(file.path, file.data))
+    return here.plain and here.data in (file.data, inputs.base.get(file.path, file.data))
 
 
 def _decide_staying(
-    file: File, entry: LockedFile | None, inputs: UpgradeInputs, decided: Mapping[str, Action]
+    file: File, locked: LockedFile | None, inputs: UpgradeInputs, decided: Mapping[str, Action]
 ) -> Action:
     """Decide on a file that is emitted now."""
-    path, kind, found = file.path, file.kind, inputs.disk.get(file.path)
+    path, kind, here = file.path, file.kind, inputs.disk.get(file.path)
     if kind is FileKind.HOOK:
-        return _decide_hook(file, entry, found)
+        return _decide_hook(file, locked, here)
     base, theirs = inputs.base.get(path), inputs.settings.theirs.get(path, file.data)
-    if found is None:
+    if here is None:
         if base is None:
             if theirs != file.data:
                 return Action(path, Verdict.MERGE, kind, Reason.CARRIED, theirs, "with your settings")
@@ -244,22 +246,22 @@ def _decide_staying(
         changed = f"it has changed in {inputs.labels.theirs}" if base != file.data else ""
         restore = "`vextract sync` brings it back" if kind is FileKind.VENDORED else ""
         return Action(path, Verdict.KEEP, kind, Reason.REMOVED, note="; ".join(filter(None, (changed, restore))))
-    if found.data == theirs:
+    if here.data == theirs:
         return Action(path, Verdict.KEEP, kind, Reason.UNCHANGED if theirs == file.data else Reason.EDITED)
-    ours = inputs.settings.ours.get(path, found.data)
-    if base == theirs and ours == found.data:
+    ours = inputs.settings.ours.get(path, here.data)
+    if base == theirs and ours == here.data:
         return Action(path, Verdict.KEEP, kind, Reason.EDITED)
-    if base is not None and ours is not None and found.plain:
-        if ours == base and theirs == file.data and ours == found.data:
+    if base is not None and ours is not None and here.plain:
+        if ours == base and theirs == file.data and ours == here.data:
             return Action(path, Verdict.UPDATE, kind, Reason.CHANGED, file.data)
         merged = _merge_texts(path, base, ours, theirs, inputs.labels)
         if merged is not None:
-            note, beside = _list_lost(path, entry, inputs, decided)
+            note, beside = _list_lost(path, locked, inputs, decided)
             if merged.conflicts:
                 places = "1 place" if merged.conflicts == 1 else f"{merged.conflicts} places"
                 notes = "; ".join(filter(None, (f"{places} to resolve", note)))
                 return Action(path, Verdict.CONFLICT, kind, Reason.BOTH, merged.data, notes, beside)
-            if merged.data == found.data:
+            if merged.data == here.data:
                 return Action(path, Verdict.KEEP, kind, Reason.EDITED)
             return Action(path, Verdict.MERGE, kind, Reason.BOTH, merged.data, note, beside)
     beside_path = f"{path}{BESIDE_SUFFIX}"
@@ -274,12 +276,12 @@ def _decide_staying(
 
 
 def _list_lost(
-    path: str, entry: LockedFile | None, inputs: UpgradeInputs, decided: Mapping[str, Action]
+    path: str, locked: LockedFile | None, inputs: UpgradeInputs, decided: Mapping[str, Action]
 ) -> tuple[str, Files]:
     """Return notes and parked settings that have no place any more."""
     lost = [item for item in inputs.settings.lost if item.file == path]
     ours = inputs.disk[path].data
-    if not lost or entry is None or ours is None:
+    if not lost or locked is None or ours is None:
         return "", ()
     labels = inputs.labels
     lines = [
@@ -292,12 +294,12 @@ def _list_lost(
     return f"{what} no place; your version is {parked}", files
 
 
-def _decide_hook(file: File, entry: LockedFile | None, found: FileOnDisk | None) -> Action:
-    if found is not None:
-        changed = entry is not None and entry.kind is FileKind.HOOK and entry.sha256 != file.sha256
+def _decide_hook(file: File, locked: LockedFile | None, here: FileOnDisk | None) -> Action:
+    if here is not None:
+        changed = locked is not None and locked.kind is FileKind.HOOK and locked.sha256 != file.sha256
         note = "its example has changed; yours stays" if changed else ""
         return Action(file.path, Verdict.KEEP, file.kind, Reason.OWNED, note=note)
-    if entry is not None:
+    if locked is not None:
         return Action(file.path, Verdict.KEEP, file.kind, Reason.REMOVED)
     return Action(file.path, Verdict.ADD, file.kind, Reason.NEW, file.data)
 

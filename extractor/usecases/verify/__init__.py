@@ -40,19 +40,19 @@ def run_verify(
         UsageError: the project has no lock, or a damaged one.
     """
     progress("reading the project")
-    found = project_files.read_project(project)
+    subject = project_files.read_project(project)
     checks = [
-        check_imports(found, source),
-        check_ray_free(found),
-        check_dropped_methods(found),
-        check_hashes(found, strict=strict),
-        check_base(found),
+        check_imports(subject, source),
+        check_ray_free(subject),
+        check_dropped_methods(subject),
+        check_hashes(subject, strict=strict),
+        check_base(subject),
     ]
     skipped = ""
     try:
         chosen = interpreter.choose(project, python)
         progress("importing every vendored module")
-        checks.append(check_importable(found, chosen))
+        checks.append(check_importable(subject, chosen))
     except CheckFailed as error:
         checks.append(Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",)))
         skipped = "no Python for the project"
@@ -62,6 +62,6 @@ def run_verify(
         checks.append(Check("parity", CheckStatus.SKIPPED, skipped))
     elif parity and source is not None:
         progress("comparing numbers with upstream")
-        known = manifest or releases.load(found.lock.options.verl)
-        checks += check_parity(found, source, add_own(known, found.lock.options.manifest), chosen)
+        known = manifest or releases.load(subject.lock.options.verl)
+        checks += check_parity(subject, source, add_own(known, subject.lock.options.manifest), chosen)
     return tuple(checks)

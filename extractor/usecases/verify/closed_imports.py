@@ -103,12 +103,12 @@ def _take_top(module: str) -> str:
 
 def _find_unknown_names(file: PythonFile, analysis: Analysis, source: Source | None) -> list[str]:
     """Return undefined names, except those also undefined in upstream's file."""
-    found = analysis.find_unbound()
-    if found and source is not None and file.upstream_path in source.files:
+    unbound = analysis.find_unbound()
+    if unbound and source is not None and file.upstream_path in source.files:
         theirs = Analysis(source.read(file.upstream_path), file.upstream, is_package=file.is_package)
         for name in theirs.find_unbound():
-            found.pop(name, None)
-    lines = sorted((line, name) for name, line in found.items())
+            unbound.pop(name, None)
+    lines = sorted((line, name) for name, line in unbound.items())
     return [f"{file.path}:{line}: {name} is defined nowhere" for line, name in lines]
 
 
@@ -185,8 +185,8 @@ def check_importable(subject: ProjectFiles, python: str) -> Check:
 def _list_imported(subject: ProjectFiles) -> set[str]:
     """Return top-level packages that vendored files import, except local ones."""
     modules = (item[0] for file in subject.vendored for item in list_imports(ast.walk(file.tree), file.path))
-    found = {module.partition(".")[0] for module in modules}
-    return {name for name in found if not any((subject.root / path).exists() for path in (name, f"{name}.py"))}
+    imported = {module.partition(".")[0] for module in modules}
+    return {name for name in imported if not any((subject.root / path).exists() for path in (name, f"{name}.py"))}
 
 
 # What `pyproject.toml` requires
@@ -199,7 +199,7 @@ def read_requirements(project: Path) -> tuple[frozenset[str], frozenset[str], fr
     except (OSError, readers.TOMLDecodeError):
         data = {}
     section, build = (
-        found if isinstance(found := data.get(name), dict) else {} for name in ("project", "build-system")
+        table if isinstance(table := data.get(name), dict) else {} for name in ("project", "build-system")
     )
     extras = section.get("optional-dependencies")
     optional = [item for items in extras.values() for item in items] if isinstance(extras, dict) else []
@@ -207,11 +207,11 @@ def read_requirements(project: Path) -> tuple[frozenset[str], frozenset[str], fr
 
 
 def _read_names(items: object) -> frozenset[str]:
-    found = set()
+    names = set()
     for item in items if isinstance(items, list) else ():
         with contextlib.suppress(InvalidRequirement, TypeError):
-            found.add(name_import(Requirement(item).name))
-    return frozenset(found)
+            names.add(name_import(Requirement(item).name))
+    return frozenset(names)
 
 
 def name_import(distribution: str) -> str:

@@ -35,8 +35,8 @@ def check_dropped_methods(subject: ProjectFiles) -> Check:
     failures: list[str] = []
     remarks: list[str] = []
     for file in subject.files.values():
-        found = list(_uses(file, gone, related))
-        (remarks if file.kind is FileKind.HOOK else failures).extend(found)
+        uses = list(_uses(file, gone, related))
+        (remarks if file.kind is FileKind.HOOK else failures).extend(uses)
     if failures:
         summary = f"{count_noun(len(failures), 'line')} may call a dropped method"
         return Check(_NAME, CheckStatus.FAILED, summary, (*failures, *remarks, f"hint: {_HINT}"))
@@ -85,9 +85,9 @@ def _map_related(subject: ProjectFiles) -> dict[str, set[str]]:
             if isinstance(node, ast.ClassDef):
                 chains = (read_attribute_chain(base) for base in node.bases)
                 bases.setdefault(node.name, set()).update(chain[-1] for chain in chains if chain)
-    found: dict[str, set[str]] = {name: set() for name in bases}
+    related: dict[str, set[str]] = {name: set() for name in bases}
     for name in bases:
         family = find_reachable([name], lambda one: bases.get(one, ()))
         for item in family & set(bases):
-            found[item] |= family
-    return found
+            related[item] |= family
+    return related

@@ -49,7 +49,7 @@ def write_upstream(subject: ProjectFiles, source: Source, fixes: Iterable[Fix], 
 
 def _write_shims(subject: ProjectFiles, folder: Path) -> dict[str, str]:
     """Write the shims, which name upstream's modules there; return their texts by dotted name."""
-    package, found = subject.lock.options.package, {}
+    package, shims = subject.lock.options.package, {}
     places = {f"from ..{file.module.partition('.')[2]} ": f"from {file.upstream} " for file in subject.vendored}
     for path, data in base.read(subject.root, subject.lock).items():
         if path.startswith(f"{package}/shims/"):
@@ -58,8 +58,8 @@ def _write_shims(subject: ProjectFiles, folder: Path) -> dict[str, str]:
                 text = text.replace(here, there)
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).write_text(text, encoding="utf-8")
-            found[path.removeprefix(f"{package}/").removesuffix(".py").replace("/", ".")] = text
-    return found
+            shims[path.removeprefix(f"{package}/").removesuffix(".py").replace("/", ".")] = text
+    return shims
 
 
 def _has(shims: Mapping[str, str], target: str) -> bool:

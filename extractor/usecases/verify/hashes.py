@@ -20,11 +20,11 @@ from extractor.values.wording import count_noun
 
 def check_hashes(subject: ProjectFiles, *, strict: bool) -> Check:
     """Compare every file with the lock; edits fail only if `strict`."""
-    entries = [entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK]
+    entries = [file for file in subject.lock.files if file.kind is not FileKind.HOOK]
     edited = find_edited_paths(subject)
-    details = [f"missing: {entry.path}" for entry in entries if not os.path.lexists(subject.root / entry.path)]
+    details = [f"missing: {file.path}" for file in entries if not os.path.lexists(subject.root / file.path)]
     missing = len(details)
-    details += [f"edited: {entry.path} ({entry.kind.value})" for entry in entries if entry.path in edited]
+    details += [f"edited: {file.path} ({file.kind.value})" for file in entries if file.path in edited]
     same = len(entries) - len(details)
     if not details:
         return Check("hashes", CheckStatus.OK, f"{count_noun(same, 'file')} as emitted")
@@ -35,9 +35,9 @@ def check_hashes(subject: ProjectFiles, *, strict: bool) -> Check:
 
 def find_edited_paths(subject: ProjectFiles) -> frozenset[str]:
     """Return the paths of edited files, hooks apart."""
-    found = read_digests_on_disk(subject.lock, subject.root)
-    emitted = (entry for entry in subject.lock.files if entry.kind is not FileKind.HOOK)
-    return frozenset(entry.path for entry in emitted if found.get(entry.path, entry.sha256) != entry.sha256)
+    digests = read_digests_on_disk(subject.lock, subject.root)
+    emitted = (file for file in subject.lock.files if file.kind is not FileKind.HOOK)
+    return frozenset(file.path for file in emitted if digests.get(file.path, file.sha256) != file.sha256)
 
 
 def check_base(subject: ProjectFiles) -> Check:
@@ -62,7 +62,7 @@ def check_provenance(
         SourceError: verl is not available.
     """
     again = emitted_files.regenerate(lock, origin=origin, offline=offline)
-    found, read = project_files.read_project(project), again.source
+    subject, read = project_files.read_project(project), again.source
     source = Check("source", CheckStatus.OK, f"verl {read.release}, {read.kind}, sha256 {read.sha256}")
     if read.sha256 != lock.source_sha256:
         details = (
@@ -71,8 +71,8 @@ def check_provenance(
         )
         said = "not what the project was made from: --from names the right one"
         source = Check("source", CheckStatus.FAILED, said, details)
-    edits = replace(check_hashes(found, strict=strict), name="edits")
-    return source, _check_emitted(lock, emitted_files.make_lock(again)), check_base(found), edits
+    edits = replace(check_hashes(subject, strict=strict), name="edits")
+    return source, _check_emitted(lock, emitted_files.make_lock(again)), check_base(subject), edits
 
 
 def _check_emitted(lock: Lock, made: Lock) -> Check:

@@ -59,13 +59,13 @@ class Analysis:
         tree = ast.parse(text)
         self._nodes = list(ast.walk(tree))
         at_top = set(tree.body)
-        found = [
+        imports = [
             item
             for node in self._nodes
             if isinstance(node, (ast.Import, ast.ImportFrom))
             for item in _list_imported(node, module, is_package, node in at_top)
         ]
-        self.imports = sorted(found, key=lambda item: item.line)
+        self.imports = sorted(imports, key=lambda item: item.line)
         self.stars = [item for item in self.imports if item.name == "*"]
         bound = {symbol.get_name() for symbol in self._top if _is_bound(symbol) or symbol.is_imported()}
         bound |= {symbol.get_name() for symbol in self._inside if symbol.is_declared_global()}
@@ -130,10 +130,10 @@ class ModuleNames:
         """Tell whether a module has a name, its own or by `import *`."""
         if f"{module}.{name}" in self.known or module not in self.modules or module in seen:
             return f"{module}.{name}" in self.known
-        found = self.analyse(module)
-        if name in found.names or name in _ALWAYS_THERE:
+        analysis = self.analyse(module)
+        if name in analysis.names or name in _ALWAYS_THERE:
             return True
-        return any(self.has(star.module, name, seen | {module}) for star in found.stars)
+        return any(self.has(star.module, name, seen | {module}) for star in analysis.stars)
 
     def explain_missing(self, item: ImportedName) -> str:
         """Say what an import does not find; empty if it finds all."""

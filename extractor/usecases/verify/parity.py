@@ -111,12 +111,12 @@ def make_job(subject: ProjectFiles, source: Source, side: str, upstream: Path, s
 
 def find_declared_by_both(subject: ProjectFiles, source: Source) -> dict[str, list[str]]:
     """Map upstream modules to names ("Class.method") that both sides declare."""
-    found = {}
+    declared = {}
     for file in subject.vendored:
         if file.upstream_path in source.files:
             theirs = readers.parse_python(source.read(file.upstream_path))
-            found[file.upstream] = sorted({*_list_declared(file.tree.body)} & {*_list_declared(theirs.body)})
-    return {module: names for module, names in found.items() if names}
+            declared[file.upstream] = sorted({*_list_declared(file.tree.body)} & {*_list_declared(theirs.body)})
+    return {module: names for module, names in declared.items() if names}
 
 
 def _list_declared(body: Sequence[ast.stmt], above: str = "") -> Iterator[str]:
@@ -145,7 +145,7 @@ def compare(
     """
     whole = {name for name, result in vendored.items() if "absent" in result and "[" not in name}
     families = {name.partition("[")[0] for name, result in upstream.items() if "value" in result}
-    found = []
+    cases = []
     for name in {**upstream, **vendored}:
         theirs, ours = upstream.get(name), vendored.get(name)
         module = (ours or theirs or {}).get("module", "")
@@ -153,10 +153,10 @@ def compare(
             verdict, note = _compare_case(theirs, ours, ", ".join(unmet.get(module, ())))
             if theirs is None and "error" in ours and name in families:  # its module or its list of cases fails
                 verdict, note = ParityVerdict.FAILS_HERE, ours["error"]
-            found.append(Case(name, module, verdict, note))
+            cases.append(Case(name, module, verdict, note))
         elif name.partition("[")[0] not in whole:
-            found.append(Case(name, module, ParityVerdict.ABSENT, "upstream registers it, the project does not"))
-    return tuple(found)
+            cases.append(Case(name, module, ParityVerdict.ABSENT, "upstream registers it, the project does not"))
+    return tuple(cases)
 
 
 def _compare_case(theirs: Mapping[str, Any] | None, ours: Mapping[str, Any], fixes: str) -> tuple[ParityVerdict, str]:

@@ -83,28 +83,28 @@ def read_project(root: Path) -> ProjectFiles:
         UsageError: it has no lock, or a damaged one.
     """
     locked = lock.read(root)
-    known = {entry.path for entry in locked.files}
+    known = {file.path for file in locked.files}
     added = [path for path in readers.list_python_below(root, locked.options.package) if path not in known]
     files: dict[str, PythonFile] = {}
     broken: list[str] = []
     # What the owner has added to the package counts as hooks.
-    for entry in (*locked.files, *(LockedFile(path, FileKind.HOOK, sha256="") for path in added)):
-        path = root / entry.path
-        if not entry.path.endswith(".py") or not path.is_file():
+    for file in (*locked.files, *(LockedFile(path, FileKind.HOOK, sha256="") for path in added)):
+        path = root / file.path
+        if not file.path.endswith(".py") or not path.is_file():
             continue
         try:
             text = readers.decode_python(readers.read_bytes(path))
             tree = readers.parse_python(text)
         except OSError as error:
-            broken.append(f"{entry.path}: {error.strerror}")
+            broken.append(f"{file.path}: {error.strerror}")
             continue
         except SyntaxError as error:
             marker = merge.find_first_conflict(readers.read_bytes(path))
             line, why = (marker, "a marker of a conflict is left") if marker else (error.lineno, error.msg)
-            broken.append(f"{entry.path}{f':{line}' if line else ''}: {why}")
+            broken.append(f"{file.path}{f':{line}' if line else ''}: {why}")
             continue
-        name = name_module(entry.path)
-        changes = (entry.changes or read_former_changes(text)) if entry.kind is FileKind.VENDORED else ()
+        name = name_module(file.path)
+        changes = (file.changes or read_former_changes(text)) if file.kind is FileKind.VENDORED else ()
         fixes, dropped = read_named_fixes(changes), read_dropped_methods(changes)
-        files[name] = PythonFile(entry.path, name, entry.kind, entry.upstream_path or "", text, tree, fixes, dropped)
+        files[name] = PythonFile(file.path, name, file.kind, file.upstream_path or "", text, tree, fixes, dropped)
     return ProjectFiles(root, locked, dict(sorted(files.items())), tuple(broken))

@@ -30,13 +30,13 @@ def switch_padding(side: Side, variable: str | None = None) -> Any:
     """Return whether batches are padded, by an environment variable or by the setting."""
     settings = side.get("verl.protocol:DataProtoConfig")
     with mock.patch.dict(os.environ, {} if variable is None else {"VERL_AUTO_PADDING": variable}):
-        found = [make_batch(side).is_padding_enabled(), settings.auto_padding]
-        found.append(capture_outcome(make_batch(side, 7).chunk, 3))
+        outcomes = [make_batch(side).is_padding_enabled(), settings.auto_padding]
+        outcomes.append(capture_outcome(make_batch(side, 7).chunk, 3))
     if variable is None:
         settings.auto_padding = True
-        found += [make_batch(side).is_padding_enabled(), capture_outcome(setattr, settings, "auto_padding", 3)]
+        outcomes += [make_batch(side).is_padding_enabled(), capture_outcome(setattr, settings, "auto_padding", 3)]
         type(settings)._config.clear()  # as it was: other cases read it
-    return found
+    return outcomes
 
 
 def pickle_batches(side: Side, method: str) -> Any:
@@ -46,9 +46,9 @@ def pickle_batches(side: Side, method: str) -> Any:
     nested = cls.from_dict(tensors={"rows": ragged, "plain": torch.arange(2)})
     batches = [make_batch(side), make_arrays_only(side), make_batch(side).select(batch_keys=[]), nested]
     with mock.patch.dict(os.environ, {"VERL_DATAPROTO_SERIALIZATION_METHOD": method}):
-        found = [capture_outcome(lambda made=made: pickle.loads(pickle.dumps(made))) for made in batches]
+        outcomes = [capture_outcome(lambda made=made: pickle.loads(pickle.dumps(made))) for made in batches]
         make_batch(side).save_to_disk(path)
-        return found, cls.load_from_disk(path)
+        return outcomes, cls.load_from_disk(path)
 
 
 # Datasets
@@ -109,8 +109,8 @@ def read_items(side: Side, **changes: Any) -> Any:
 
 def split_dataset(side: Side, parts: Any) -> Any:
     """Return the rows of each part."""
-    found = side.get(f"{DATASET}:RLHFDataset.split")(_make_dataset(side, filter_overlong_prompts=True), parts)
-    return [([part[index]["index"] for index in range(len(part))], part.serialize_dataset) for part in found]
+    split = side.get(f"{DATASET}:RLHFDataset.split")(_make_dataset(side, filter_overlong_prompts=True), parts)
+    return [([part[index]["index"] for index in range(len(part))], part.serialize_dataset) for part in split]
 
 
 def read_files_again(side: Side) -> Any:

@@ -28,19 +28,19 @@ def _iterate_cases(module: str, names: Sequence[str], side: Side) -> Cases:
     yield "", lambda: {name: describe(side.module(module), name) for name in names}
 
 
-def describe(found: Any, name: str) -> Any:
+def describe(value: Any, name: str) -> Any:
     """Return the defaults of a function or class, or the value of a constant."""
     for part in name.split("."):
-        found = getattr(found, part, None)
-    if isinstance(found, _NOT_A_VALUE):
+        value = getattr(value, part, None)
+    if isinstance(value, _NOT_A_VALUE):
         return None
-    if dataclasses.is_dataclass(found) and isinstance(found, type):
-        fields = {field.name: _read_default(field) for field in dataclasses.fields(found)}
+    if dataclasses.is_dataclass(value) and isinstance(value, type):
+        fields = {field.name: _read_default(field) for field in dataclasses.fields(value)}
         # A class without fields of its own shares this set with others, which add theirs.
-        return fields, sorted(fields.keys() & getattr(found, "_mutable_fields", ()))
-    if callable(found) and not isinstance(found, type):
-        return _list_defaults(_unwrap(found, name.rpartition(".")[2]))
-    return _unpack(found)
+        return fields, sorted(fields.keys() & getattr(value, "_mutable_fields", ()))
+    if callable(value) and not isinstance(value, type):
+        return _list_defaults(_unwrap(value, name.rpartition(".")[2]))
+    return _unpack(value)
 
 
 def _unwrap(function: Any, name: str) -> Any:

@@ -84,10 +84,10 @@ def rewards(*, dense: bool, mask: torch.Tensor) -> torch.Tensor:
     if dense:
         return draw_per_token(11) * mask
     values = torch.tensor([1.0, 0.0, 0.25, 1.0, -0.5, 0.125, 0.7, 0.3])
-    found = torch.zeros(BATCH, LENGTH)
+    scores = torch.zeros(BATCH, LENGTH)
     last = (mask.sum(-1) - 1).clamp(min=0)
-    found[torch.arange(BATCH), last] = values
-    return found
+    scores[torch.arange(BATCH), last] = values
+    return scores
 
 
 def name_groups(kind: str = "fours") -> np.ndarray[Any, Any]:
@@ -137,16 +137,16 @@ def tokenizer() -> Any:
     raw.pre_tokenizer = pre_tokenizers.Split(Regex("[\\s\\S]"), behavior="isolated")
     raw.decoder = decoders.Fuse()
     names = {"pad_token": "<pad>", "eos_token": "<eos>", "unk_token": "<unk>"}
-    found = PreTrainedTokenizerFast(tokenizer_object=raw, padding_side="left", **names)
-    found.chat_template = TEMPLATE
-    return found
+    made = PreTrainedTokenizerFast(tokenizer_object=raw, padding_side="left", **names)
+    made.chat_template = TEMPLATE
+    return made
 
 
 def model(kind: str = "Qwen2ForCausalLM", **changes: Any) -> Any:
     """Return a small random float32 Qwen2; reset the random seed."""
-    found = copy.deepcopy(_build_model(kind, tuple(sorted(changes.items()))))
+    made = copy.deepcopy(_build_model(kind, tuple(sorted(changes.items()))))
     torch.manual_seed(7)
-    return found
+    return made
 
 
 @functools.cache
@@ -273,8 +273,8 @@ def find_estimators(side: Side) -> dict[str, Any]:
 
 def _list_registered(side: Side, module: str, registry: str, *more: Any, known: Sequence[str] = ()) -> Each:
     """Return the names in a registry, or those known where a release has none, after others."""
-    found = getattr(side.module(module), registry, known)
-    return label_by_value(*more, *sorted({*found} - {*more}))
+    names = getattr(side.module(module), registry, known)
+    return label_by_value(*more, *sorted({*names} - {*more}))
 
 
 def _list_rejections(side: Side, *more: str) -> Each:
@@ -294,11 +294,11 @@ def _list_managers(side: Side) -> Each:
 
 def _make_masks() -> Each:
     mask = response_mask()
-    found = Each({"ragged": mask, "empty row": response_mask(empty=True), "nothing": torch.zeros_like(mask)})
-    found["bool"] = response_mask(holes=True).bool()
+    masks = Each({"ragged": mask, "empty row": response_mask(empty=True), "nothing": torch.zeros_like(mask)})
+    masks["bool"] = response_mask(holes=True).bool()
     for count in (1, 2, 3):
-        found[f"{count} tokens"] = (torch.arange(BATCH * LENGTH) < count).reshape(BATCH, LENGTH).float()
-    return found
+        masks[f"{count} tokens"] = (torch.arange(BATCH * LENGTH) < count).reshape(BATCH, LENGTH).float()
+    return masks
 
 
 def _make_typed(*shape: int, seed: int, scale: float = 1.0, learned: bool = False) -> Each:

@@ -129,8 +129,8 @@ def distill(side: Side, name: str, *, later: dict[str, Any] | None = None, **cha
     following = logits.log_softmax(-1).gather(-1, ids.roll(-1).unsqueeze(-1)).squeeze(-1)
     output = {"log_probs": torch.nested.nested_tensor_from_jagged(following, offsets)}
     if settings.loss_settings.use_topk:
-        found = losses.distillation_ppo_loss(config, distillation, None, batch, student_logits=logits.unsqueeze(0))
-        output |= {key: torch.nested.nested_tensor_from_jagged(value[0], offsets) for key, value in found.items()}
+        learned = losses.distillation_ppo_loss(config, distillation, None, batch, student_logits=logits.unsqueeze(0))
+        output |= {key: torch.nested.nested_tensor_from_jagged(value[0], offsets) for key, value in learned.items()}
     loss, metrics = losses.distillation_ppo_loss(config, distillation, output, batch)
     loss.backward()
     return loss, metrics, logits.grad

@@ -71,8 +71,8 @@ def _compute_advantages(side: Side, method: dict[str, Any], config: Any, package
     )
     if side.is_upstream:
         given = eval(f"dict({', '.join(method['arguments'])})", {"now": now})  # by this package alone
-        found = side.get(method["symbol"])
-        result = found(batch, **given) if method["is_branch"] else found(**given)
+        function = side.get(method["symbol"])
+        result = function(batch, **given) if method["is_branch"] else function(**given)
         if not method["is_branch"]:
             return result[:2]
         data = result[0] if isinstance(result, tuple) else result

@@ -127,8 +127,8 @@ def reward_each(
 
     async def score_all() -> Any:
         made = cls(config=settings, tokenizer=inputs.tokenizer(), compute_score=_SCORERS.get(scorer), **more)
-        found = [await made.run_single(data[row : row + rows]) for row in range(0, len(data), rows)]
-        return found, made.config is settings, made._class_initialized
+        scored = [await made.run_single(data[row : row + rows]) for row in range(0, len(data), rows)]
+        return scored, made.config is settings, made._class_initialized
 
     return asyncio.run(score_all())
 
@@ -168,9 +168,9 @@ def load_function(
     side: Side, path: str | None = None, function: str | None = "score", given: dict[str, Any] | None = None
 ) -> Any:
     """Return what a function of a file, or the mistake in naming it, says."""
-    found = capture_outcome(_load, side, make_scorer_config(side, path, function))
-    result = found("source", "abc", "g", **(given or {})) if callable(found) else ""
-    return type(found).__name__, asyncio.run(result) if inspect.iscoroutine(result) else result
+    loaded = capture_outcome(_load, side, make_scorer_config(side, path, function))
+    result = loaded("source", "abc", "g", **(given or {})) if callable(loaded) else ""
+    return type(loaded).__name__, asyncio.run(result) if inspect.iscoroutine(result) else result
 
 
 def _return_numbers(data: Any, return_dict: bool = False) -> Any:

@@ -136,14 +136,14 @@ class Side:
         """Return the object that upstream calls `symbol` ("verl.protocol:DataProto.select")."""
         name, _, attribute = symbol.partition(":")
         first, *methods = attribute.split(".")
-        found = getattr(self.module(name), first, None)
-        if found is None or ".shims." in f"{getattr(found, '__module__', '')}.":
+        value = getattr(self.module(name), first, None)
+        if value is None or ".shims." in f"{getattr(value, '__module__', '')}.":
             raise NotVendored(symbol)
         for method in methods:
-            if self.is_upstream and not hasattr(found, method):
+            if self.is_upstream and not hasattr(value, method):
                 raise NotVendored(f"{symbol} does not exist in this release")
-            found = getattr(found, method)
-        return found
+            value = getattr(value, method)
+        return value
 
     def _set_platform(self) -> None:
         """Make upstream see only a CPU; 0.9.0 and later assume CUDA."""

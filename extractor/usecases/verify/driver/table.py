@@ -43,9 +43,9 @@ class CaseFamily:
 
 
 def _make_objects(values: list[Any]) -> Any:
-    found = np.empty(len(values), dtype=object)
-    found[:] = values
-    return found
+    objects = np.empty(len(values), dtype=object)
+    objects[:] = values
+    return objects
 
 
 # What is made for a case with a side's own classes: by a function called so, or by what a module says.
@@ -141,7 +141,7 @@ def _name_kind(case: Thunk) -> str:
 def _combine(given: dict[str, Any], side: Side) -> Cases:
     """Yield a label and arguments for each combination of choices."""
     choices = [_list_choices(value, side) for value in given.values()]
-    for chosen in product(*(found.items() for found in choices)):
+    for chosen in product(*(choice.items() for choice in choices)):
         yield [text for text, _ in chosen], dict(zip(given, (value for _, value in chosen), strict=True))
 
 
@@ -150,11 +150,11 @@ def _list_choices(value: Any, side: Side) -> dict[str, Any]:
     if isinstance(value, Each):
         return value
     if isinstance(value, list):
-        found = {}
+        choices = {}
         for item in value:
             items = {"": item} if isinstance(item, list) else _list_choices(item, side)
-            found.update({one or str(item).lstrip("$")[:60]: chosen for one, chosen in items.items()})
-        return found
+            choices.update({one or str(item).lstrip("$")[:60]: chosen for one, chosen in items.items()})
+        return choices
     if (name := _read_name(value)) and isinstance(value, dict):
         combined = _combine(value[f"${name}"], side)
         return {"/".join(filter(None, texts)): {f"${name}": chosen} for texts, chosen in combined}

@@ -186,8 +186,8 @@ def train_sharded(side: Side, **settings: Any) -> Any:
     made.optimizer = _make_optimizer(made.module)
     synchronise = made.module.set_requires_gradient_sync
     with mock.patch.object(made.module, "set_requires_gradient_sync", wraps=synchronise) as asked:
-        found = made.train_batch(make_unpadded(side, calculate_entropy=True), loss_function=make_loss(side))
-    return found, made.module, [call.args for call in asked.call_args_list]
+        trained = made.train_batch(make_unpadded(side, calculate_entropy=True), loss_function=make_loss(side))
+    return trained, made.module, [call.args for call in asked.call_args_list]
 
 
 def record_all_reduce(side: Side, dynamic: bool) -> Any:
@@ -223,11 +223,11 @@ def enter_mode(
 
     def inside() -> Any:
         with getattr(made, f"{mode}_mode")(**(options or {})):
-            found = made.mode, made.module.training, group()
+            state = made.mode, made.module.training, group()
             if fails:
                 raise ValueError("inside")
-        return found
+        return state
 
-    found = capture_outcome(inside), made.mode, moved, made.module, group()
+    state = capture_outcome(inside), made.mode, moved, made.module, group()
     share(None)
-    return found
+    return state
