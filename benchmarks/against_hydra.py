@@ -36,7 +36,7 @@ from extractor.values import releases
 from extractor.values.configtree import compose, flatten
 from extractor.values.errors import VextractError
 from extractor.values.options import Options
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 
 _KEY = re.compile(r"\b(?!oc\.)[A-Za-z_]\w*(?:\.\w+)+")
 _NOTHING = object()
@@ -194,13 +194,13 @@ def judged(
     return counts, silent
 
 
-def _renames(made: new.NewProject) -> tuple[Renames, Renames]:
+def _renames(made: new.NewProject) -> tuple[KeyRenames, KeyRenames]:
     assert made.run is not None
     run, project = made.run.release, made.generated.options.verl
-    return Renames(run, project), Renames(project, run)
+    return KeyRenames(run, project), KeyRenames(project, run)
 
 
-def _names(key: str, theirs: Mapping[str, Any], back: Renames) -> list[str]:
+def _names(key: str, theirs: Mapping[str, Any], back: KeyRenames) -> list[str]:
     names = (READ_BY_THE_ENGINE.get(key), *list_candidates(key, back))
     return [name for name in dict.fromkeys(names) if name is not None and name in theirs]
 

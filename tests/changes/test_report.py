@@ -17,7 +17,7 @@ from extractor.usecases.changes.config_keys import (
 from extractor.values import releases
 from extractor.values.configtree import flatten
 from extractor.values.configtree.settings import list_every_setting
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 from tests.lifecycle.releases import Configuration, generated
 from tests.releases import source_of
 
@@ -98,7 +98,7 @@ def test_the_owners_keys(sides: dict[str, Generated]) -> None:
         "config/broken.yaml": "a: [",
     }
     line = emitted["0.5.0"]["config/optim/adamw.yaml"].splitlines().index("warmup_style: constant") + 1
-    renames = Renames("0.5.0", "0.6.1")
+    renames = KeyRenames("0.5.0", "0.6.1")
     assert find_gone_keys({**emitted["0.5.0"], **mine}, *known, renames) == (
         *(
             OwnerKey("config/optim/adamw.yaml", line, f"{section}.warmup_style", f"{section}.lr_scheduler_type")
@@ -126,7 +126,7 @@ def test_renamed_keys_are_true(before: str, release: str) -> None:
             inside = [
                 item for item in old if item.startswith(f"{key}.") and not item.rpartition(".")[2].startswith("_")
             ]
-            assert [item for item in inside if Renames(before, release)(item) not in new] == []
+            assert [item for item in inside if KeyRenames(before, release)(item) not in new] == []
         left = [item for name, item in flatten(config).items() if name == key or name.startswith(f"{key}.")]
         assert all(item is None for item in left), key
 
@@ -138,14 +138,14 @@ def test_renames_go_both_ways_and_through_sections() -> None:
     found = releases.load("0.9.1").former_keys
     assert found["actor_rollout_ref.actor.optim.warmup_style"] == "actor_rollout_ref.actor.optim.lr_scheduler_type"
     assert found["reward_model.overlong_buffer"] == "reward.reward_kwargs.overlong_buffer_cfg"
-    forward, back = Renames("0.5.0", "0.6.1"), Renames("0.6.1", "0.5.0")
+    forward, back = KeyRenames("0.5.0", "0.6.1"), KeyRenames("0.6.1", "0.5.0")
     assert forward("ray_init.num_cpus") == "ray_kwargs.ray_init.num_cpus"
     assert forward("ray_init.timeline_json_file") == "ray_kwargs.timeline_json_file"
     assert back("ray_kwargs.ray_init.num_cpus") == "ray_init.num_cpus"
     assert forward("trainer.total_epochs") is None
-    assert Renames("0.6.1", "0.6.1")("ray_init") is None
+    assert KeyRenames("0.6.1", "0.6.1")("ray_init") is None
     # Two keys that became one go back to the first.
-    forward, back = Renames("0.7.0", "0.9.1"), Renames("0.9.1", "0.7.0")
+    forward, back = KeyRenames("0.7.0", "0.9.1"), KeyRenames("0.9.1", "0.7.0")
     assert forward("reward_manager.name") == forward("reward_model.reward_manager") == "reward.reward_manager.name"
     assert back("reward.reward_manager.name") == "reward_model.reward_manager"
 

@@ -17,7 +17,7 @@ from extractor.values import releases
 from extractor.values.config_files import is_config
 from extractor.values.configtree.settings import list_every_setting
 from extractor.values.configtree.yaml_text import Document, Value, put
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 from extractor.values.tree import FileKind, Tree
 from tests.lifecycle.releases import BREAKS, EVERY_STEP, LONGEST, NEW, VLLM, Configuration, generated, options_of
 from tests.lifecycle.worlds import create, expected, files_of, lock_of, own, picture, ready
@@ -206,7 +206,7 @@ def with_settings(project: Path, tree: Tree, seed: int) -> dict[str, str]:
 @pytest.mark.parametrize(("old", "new"), BREAKS, ids=lambda choice: str(choice))
 def test_no_setting_is_lost(old: Configuration, new: Configuration, tmp_path: Path) -> None:
     before, after = generated(old).tree, generated(new).tree
-    renamed = Renames(old.release, new.release)
+    renamed = KeyRenames(old.release, new.release)
     for number in range(ROUNDS):
         project = create(tmp_path / f"toy{number}", before, options_of(old))
         tokens = with_settings(project, before, zlib.crc32(f"{old} {new} {number}".encode()))

@@ -17,7 +17,7 @@ from extractor.project.lock import Lock
 from extractor.usecases.upgrade.moved_files import Successor
 from extractor.usecases.upgrade.verdicts import UpgradeInputs, carry_settings, plan_upgrade, read_files_on_disk
 from extractor.values.options import Options
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 from extractor.values.tree import File, FileKind, Tree
 
 OLD = Options("toy", "0.5.0")
@@ -149,7 +149,7 @@ def ready(
     below = [path for path in (project / "orphaned").rglob("*") if path.is_file()]
     parked = {path.relative_to(project).as_posix(): path.read_bytes() for path in below}
     sides = UpgradeInputs(old, base.read(project, old), new, found, successors or {}, LABELS, parked)
-    renamed = renamed or Renames(old.options.verl, options.verl)
+    renamed = renamed or KeyRenames(old.options.verl, options.verl)
     plan = plan_upgrade(replace(sides, settings=carry_settings(sides.base, found, new, renamed)))
     return Ready(
         project,

@@ -25,7 +25,7 @@ from extractor.values.configtree.compose import merge, read_yaml
 from extractor.values.configtree.written import dump_yaml, nest
 from extractor.values.errors import InternalError
 from extractor.values.options import Options
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 from extractor.values.tree import File, FileKind, Tree
 
 _ASIDE = f"no release of verl has it: {UNKNOWN} keeps it for code of your own"
@@ -144,7 +144,7 @@ class MatchedRun:
         self, project: TargetProject, before: Mapping[str, Any], adopted: Sequence[str]
     ) -> tuple[TargetProject, _Settings]:
         """Select the run's settings that the project has and reads."""
-        back = Renames(project.release, self.target.release)
+        back = KeyRenames(project.release, self.target.release)
         found, remarks, wanted = settings_of.choose_settings(self.experiment, self.run, before, self.target, back)
         found = {key: value for key, value in found.items() if key not in before or before[key] != value}
         lost = _Settings(wanted, remarks, dict(self.unknown)).list_without_place(before)
@@ -262,7 +262,7 @@ class MatchedRun:
         every += tuple(report_variables(replace(project, tree=tree), self.run.environment))
         stated = self._stated if self.run.resolved is None else {}
         usual = VerlDefaults.of(ReleaseConfig.of(source)).flat
-        renames = Renames(self.target.release, project.release), Renames(project.release, self.target.release)
+        renames = KeyRenames(self.target.release, project.release), KeyRenames(project.release, self.target.release)
         whole = {**flatten(self.run.defaults), **self.experiment.wanted}
         every += tuple(report.remark_on_defaults(whole, stated, config, usual, renames, every))
         data = config.get("data.train_files") or "data that it does not name (without them a toy task stands in)"

@@ -15,7 +15,7 @@ from extractor.values import releases
 from extractor.values.configtree import Override, Problem, flatten
 from extractor.values.configtree.compose import apply, merge
 from extractor.values.manifest import rename_key
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 
 _TABLE = read_table("keys")
 _UNRELEASED: Mapping[str, str] = _TABLE["unreleased"]
@@ -138,7 +138,7 @@ def _find_elsewhere(key: str, target: ReleaseConfig, others: Sequence[ReleaseCon
     if released != key:
         return released
     release = next((other.release for other in others if key in VerlDefaults.of(other)), None)
-    return None if release is None else Renames(release, target.release)(key) or key
+    return None if release is None else KeyRenames(release, target.release)(key) or key
 
 
 def add_earlier_defaults(run: Run) -> Run:

@@ -36,7 +36,7 @@ from extractor.values.errors import InternalError
 from extractor.values.manifest import Fix, Manifest
 from extractor.values.moved_modules import FORMER_NAMES, map_former_modules
 from extractor.values.options import Options
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 from extractor.values.tree import File, FileKind
 
 # One file per algorithm; a project gets those that its release has.
@@ -245,7 +245,7 @@ def _render_layers(
     sections_only: bool = False,
 ) -> dict[str, str]:
     """Render the files of some layers, by project path."""
-    names = lru_cache(lambda release: Renames(release, manifest.borrowed_from or manifest.release))
+    names = lru_cache(lambda release: KeyRenames(release, manifest.borrowed_from or manifest.release))
     texts: dict[str, str] = {}
     absent = map_absent_presets(manifest, cast("list[str]", context["features"]))
     offered = [name for name in manifest.algorithms if name not in absent]
@@ -286,7 +286,7 @@ def _fold_module(text: str, constants: tuple[tuple[str, bool], ...]) -> str:
 def _render_text(
     path: str,
     template: Template,
-    names: Callable[[str], Renames],
+    names: Callable[[str], KeyRenames],
     context: Mapping[str, object],
 ) -> str:
     """Render a template with its name and the release's config keys."""

@@ -15,7 +15,7 @@ from extractor.usecases.changes.config_keys import compare_project_keys, select_
 from extractor.values import readers, releases
 from extractor.values.errors import UsageError
 from extractor.values.options import Options
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 
 __all__ = ["ChangeKind", "Changes", "OwnerKey", "Place", "SymbolChange", "report", "report_releases"]
 
@@ -23,7 +23,7 @@ __all__ = ["ChangeKind", "Changes", "OwnerKey", "Place", "SymbolChange", "report
 def report(old: Generated, new: Generated) -> Changes:
     """Compare what two projects vendor."""
     releases_of = old.options.verl, new.options.verl
-    keys = compare_project_keys(select_config(old.tree), select_config(new.tree), Renames(*releases_of))
+    keys = compare_project_keys(select_config(old.tree), select_config(new.tree), KeyRenames(*releases_of))
     return Changes(*releases_of, tuple(_compare_symbols(old, new)), keys)
 
 

@@ -49,7 +49,7 @@ from extractor.values.config_files import FOLDER, is_config
 from extractor.values.errors import CheckFailed, MissingRoot, UsageError
 from extractor.values.manifest import OWN_MANIFEST, Manifest, edit_roots, list_own_roots, read_own_manifest
 from extractor.values.options import Options
-from extractor.values.renames import Renames
+from extractor.values.renamed_config_keys import KeyRenames
 from extractor.values.tree import FileKind, Tree, is_marked
 
 _REQUIREMENTS = ("requirements.lock", "pyproject.toml")
@@ -144,7 +144,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     parked, own, plain = _read_parked_and_config(project, old, tree)
     # Decide on each file: those that vextract manages, then vextract.toml and the owner's config files.
     importers = map_removed_to_importers(project, old, code, {file.path for file in tree})
-    renamed = Renames(old.options.verl, options.verl)
+    renamed = KeyRenames(old.options.verl, options.verl)
     layout = follow_moved_code(relocate(old, emitted, on_disk, {file.path for file in tree}), tree, options.package)
     inputs = UpgradeInputs(
         lock=layout.lock,

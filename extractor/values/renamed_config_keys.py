@@ -8,7 +8,7 @@ from extractor.values import releases
 from extractor.values.manifest import invert, rename_key
 
 
-class Renames:
+class KeyRenames:
     """Translates config keys from one release to another."""
 
     def __init__(self, old: str, new: str) -> None:
