@@ -3,7 +3,6 @@
 import os
 import re
 import sys
-from functools import cache
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -50,15 +49,17 @@ def _top(
         output.print_data(context.get_help(), styled=True)
 
 
+_command: Any = typer.main.get_command(app)  # as click has it
+
+
 def run(arguments: list[str]) -> int:
     """Run a command line; return its exit code. Only SystemExit escapes."""
     debug = os.environ.get("VEXTRACT_DEBUG", "") not in ("", "0")
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
-    command = _build_command()
     try:
-        result = command.main(args=arguments, prog_name="vextract", standalone_mode=False)
+        result = _command.main(args=arguments, prog_name="vextract", standalone_mode=False)
         code = result if isinstance(result, int) else 0
         if code == INTERRUPTED:
             output.print_error("interrupted", None)
@@ -67,7 +68,7 @@ def run(arguments: list[str]) -> int:
         output.print_error("interrupted", None)
         return INTERRUPTED
     except _ClickException as error:
-        output.print_error(*_explain_usage(error, list(getattr(command, "commands", {}))))
+        output.print_error(*_explain_usage(error, list(getattr(_command, "commands", {}))))
         return USAGE
     except Exception as error:
         if debug:
@@ -75,12 +76,6 @@ def run(arguments: list[str]) -> int:
 
             traceback.print_exc(file=sys.stderr)
         return _describe(error, debug)
-
-
-@cache
-def _build_command() -> Any:
-    """Return the commands as click has them, built once per process."""
-    return typer.main.get_command(app)
 
 
 def _describe(error: Exception, debug: bool) -> int:

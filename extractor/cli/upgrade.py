@@ -139,8 +139,8 @@ def change_project(
         about = compare(planned, origin, offline) if dry_run or page else None
         moved = _compare_numbers(root, planned, offline) if numbers else []
         if not dry_run:
-            if not allow_dirty:
-                upgrade.check_committed(planned)
+            if not allow_dirty and (error := upgrade.explain_uncommitted(planned)):
+                raise error
             journal.discard(root)  # only leftovers: an unfinished upgrade was refused above
             with output.show_progress("writing"):
                 upgrade.write(root, planned)
@@ -275,13 +275,11 @@ def _describe_settings(planned: "Upgrade") -> list[str]:
 
 def _list_next_steps(planned: "Upgrade", dry_run: bool) -> list[str]:
     """Return one line per thing a user should know or do."""
+    from extractor.usecases.upgrade import explain_uncommitted
+
     lines = []
-    if dry_run and planned.git_error:
-        lines.append(
-            f"Git does not say whether all is committed ({planned.git_error}): see `git status`, or --allow-dirty"
-        )
-    if dry_run and planned.uncommitted:
-        lines.append(f"{planned.uncommitted[0]} is not committed: commit first, or pass --allow-dirty")
+    if dry_run and (error := explain_uncommitted(planned)):
+        lines.append(f"{error.message}: {error.hint}")
     if planned.counts["conflict"] and not dry_run:
         lines.append(RESOLVE)
     if planned.counts["orphan"]:

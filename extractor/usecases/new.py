@@ -198,11 +198,8 @@ def _choose_environment(options: Options, name: str, manifest: Manifest) -> Opti
         UsageError: no adapter has that name, or it names nothing.
     """
     adapter, _, rest = name.partition(":")
-    for item in manifest.withheld:
-        if item.name == _ADAPTER + adapter:
-            text = f"--env {name} cannot be had with verl {manifest.release}: {item.withheld}"
-            raise UsageError(text, hint=f"`--verl {releases.find_default()}`")
-    adapters = [item.name.removeprefix(_ADAPTER) for item in manifest.features if item.name.startswith(_ADAPTER)]
+    known = [item.name for item in (*manifest.features, *manifest.withheld)]
+    adapters = [item.removeprefix(_ADAPTER) for item in known if item.startswith(_ADAPTER)]
     if adapter not in adapters or not rest:
         near = find_nearest(adapter, adapters)
         meant = f"did you mean `--env {near[0]}:{rest or 'NAME'}`? " if near else ""

@@ -48,7 +48,7 @@ def find_owner_files(project: Path, locked: Lock) -> Iterator[str]:
     known = {file.path for file in locked.files}
     for top in sorted({path.split("/")[0] for path in known if "/" in path}):
         below = readers.list_files_below(project / top, lambda folder: not folder.name.startswith((".", "__pycache__")))
-        for path in below if (project / top).is_dir() else ():
+        for path in below:
             relative = path.relative_to(project).as_posix()
             if path.is_file() and not path.name.startswith(".") and relative not in known:
                 yield relative

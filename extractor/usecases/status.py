@@ -11,7 +11,7 @@ from extractor.pipeline import merge
 from extractor.pipeline.plan import read_digests_on_disk
 from extractor.project import base, git, journal
 from extractor.project.journal import Phase
-from extractor.project.lock import NAME, Lock
+from extractor.project.lock import NAME, Lock, LockedFile
 from extractor.project.side_files import BESIDE_SUFFIX, NOTE_SUFFIX, ORPHANED
 from extractor.usecases.owner_code import find_owner_files
 from extractor.values import readers, releases
@@ -106,11 +106,8 @@ def read_status(project: Path, lock: Lock) -> Status:
     if phase is Phase.DONE:
         pending = phase = None
     digests = read_digests_on_disk(lock, project)
-    files = [
-        _read_file_state(project, file.path, file.kind, digests.get(file.path), file.sha256) for file in lock.files
-    ]
-    below = readers.list_files_below(project / ORPHANED) if (project / ORPHANED).is_dir() else ()
-    parked = {path.relative_to(project).as_posix() for path in below}
+    files = [_read_file_state(project, file, digests.get(file.path)) for file in lock.files]
+    parked = {path.relative_to(project).as_posix() for path in readers.list_files_below(project / ORPHANED)}
     for path in sorted(parked - {f"{path}{NOTE_SUFFIX}" for path in parked}):
         note = f"see {path}{NOTE_SUFFIX}" if f"{path}{NOTE_SUFFIX}" in parked else ""
         files.append(FileStatus(path, State.ORPHANED, None, note))
@@ -139,14 +136,15 @@ def read_status(project: Path, lock: Lock) -> Status:
     )
 
 
-def _read_file_state(project: Path, path: str, kind: FileKind, digest: str | None, emitted: str) -> FileStatus:
+def _read_file_state(project: Path, file: LockedFile, digest: str | None) -> FileStatus:
+    path, kind = file.path, file.kind
     if kind is FileKind.HOOK:
         return FileStatus(path, State.YOURS, kind)
     if os.path.lexists(project / f"{path}{BESIDE_SUFFIX}"):  # also where its owner has moved the file away
         return FileStatus(path, State.CONFLICTED, kind, f"the new version is {path}{BESIDE_SUFFIX}")
     if digest is None:
         return FileStatus(path, State.MISSING, kind)
-    if digest == emitted:
+    if digest == file.sha256:
         return FileStatus(path, State.CLEAN, kind)
     with contextlib.suppress(OSError):
         data = readers.read_bytes(project / path)

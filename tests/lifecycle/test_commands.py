@@ -269,7 +269,7 @@ def test_uncommitted_changes(run: Run, small: Path, monkeypatch: pytest.MonkeyPa
     (small / "notes.txt").write_bytes(text("mine"))
     assert "not committed" not in run("upgrade", small, "--dry-run").err
     (small / "main.py").write_bytes(text("main", *TEN, "mine"))
-    assert "main.py is not committed: commit first" in run("upgrade", small, "--dry-run").err
+    assert "main.py: changed and not committed: commit first" in run("upgrade", small, "--dry-run").err
     assert run("upgrade", small, code=2).err == (
         "error: main.py: changed and not committed\n"
         "hint: commit first, so that you can tell the upgrade's changes from yours; or pass --allow-dirty\n"

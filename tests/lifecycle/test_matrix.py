@@ -82,9 +82,7 @@ def _edit_once(
 
 
 def successors(old: Configuration, new: Configuration) -> dict[str, Successor]:
-    lock = lock_of(generated(old).tree, options_of(old))
-    manifests = releases.load(old.release), releases.load(new.release)
-    return find(lock, manifests[0], generated(new).tree, options_of(new), manifests[1])
+    return find(lock_of(generated(old).tree, options_of(old)), releases.load(old.release), generated(new))
 
 
 def edited(project: Path, old: Tree, new: Tree, seed: int) -> list[Edit]:

@@ -7,8 +7,13 @@ import pytest
 
 from extractor.pipeline.source import Source
 from extractor.usecases.verify import project_files
-from extractor.usecases.verify.compare import find_difference
-from extractor.usecases.verify.parity import ParityVerdict, check_coverage, compare, find_declared_by_both
+from extractor.usecases.verify.parity import (
+    ParityVerdict,
+    check_coverage,
+    compare,
+    find_declared_by_both,
+    find_difference,
+)
 from tests.verify.projects import small
 
 

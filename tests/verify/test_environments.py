@@ -133,7 +133,7 @@ def test_requirements_as_import_names(tmp_path: Path) -> None:
         '[project]\ndependencies = ["Hydra-Core>=1", "torch"]\noptional-dependencies = {dev = ["pytest"]}\n',
         encoding="utf-8",
     )
-    assert read_requirements(tmp_path) == ({"hydra", "torch"}, {"pytest"}, set())
+    assert read_requirements(tmp_path) == ({"hydra", "torch"}, {"pytest"})
     assert name_import("hydra-core") == "hydra"
     assert name_import("qwen-vl-utils") == "qwen_vl_utils"
-    assert read_requirements(tmp_path / "none") == (set(), set(), set())
+    assert read_requirements(tmp_path / "none") == (set(), set())

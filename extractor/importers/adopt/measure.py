@@ -14,7 +14,7 @@ from extractor.importers.adopt.recognised import recognise
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.python_text.segments import decode, restore_upstream_names
 from extractor.usecases.verify import interpreter, project_files
-from extractor.usecases.verify.compare import find_difference
+from extractor.usecases.verify.parity import find_difference
 from extractor.usecases.verify.report import Check, CheckStatus
 
 _TIMEOUT = 300.0

@@ -93,7 +93,7 @@ def carry_defaults(copy: Copy, sources: Sequence[Source], files: Mapping[str, by
 def _compose_forks(copy: Copy) -> Mapping[str, Any]:
     """Return the settings of a fork's trainer, flat."""
     folder = copy.root / "trainer/config"
-    inside = readers.list_files_below(folder) if folder.is_dir() else ()
+    inside = readers.list_files_below(folder)
     texts = {f"{_FOLDER}{path.relative_to(folder).as_posix()}": path.read_bytes() for path in inside}
     return compose_settings(texts, _FOLDER)
 

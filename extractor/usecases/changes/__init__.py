@@ -21,10 +21,29 @@ __all__ = ["ChangeKind", "Changes", "OwnerKey", "Place", "SymbolChange", "report
 
 
 def report(old: Generated, new: Generated) -> Changes:
-    """Compare what two projects vendor."""
-    releases_of = old.options.verl, new.options.verl
-    keys = compare_project_keys(select_config(old.tree), select_config(new.tree), KeyRenames(*releases_of))
-    return Changes(*releases_of, tuple(_compare_symbols(old, new)), keys)
+    """Compare what two projects vendor, following moved symbols."""
+    before, after = find_places(old), find_places(new)
+    moved = _find_moves(before, after)
+    origin = {new_symbol: old_symbol for old_symbol, new_symbol in moved.items()}
+    changes = []
+    for symbol, place in after.items():
+        was = before.get(origin.get(symbol, symbol))
+        if was is None:
+            changes.append(SymbolChange(ChangeKind.NEW, None, place))
+            continue
+        change, details, computing = compare(was.text, place.text)
+        if was.kind != place.kind:
+            change, details, computing = ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",), (place.name,)
+        details = details if was.symbol == place.symbol else (f"was {was.symbol}", *details)
+        changes.append(SymbolChange(change, was, place, details, computing))
+    for symbol, place in before.items():
+        if symbol not in after and symbol not in moved:
+            why = "ours instead of upstream's" if symbol in new.sliced.replaced else ""
+            changes.append(SymbolChange(ChangeKind.GONE, place, None, (why,) * bool(why)))
+    changes.sort(key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
+    both = old.options.verl, new.options.verl
+    keys = compare_project_keys(select_config(old.tree), select_config(new.tree), KeyRenames(*both))
+    return Changes(*both, tuple(changes), keys)
 
 
 def report_releases(
@@ -71,29 +90,6 @@ def find_places(generated: Generated) -> dict[str, Place]:
                     kind, first, text = "value", known.line - 1, known.text + text
                 places[symbol] = Place(symbol, kind, module.upstream_path, module.target_path, first + 1, text)
     return places
-
-
-def _compare_symbols(old: Generated, new: Generated) -> list[SymbolChange]:
-    """Compare the vendored symbols of two projects, following moved ones."""
-    before, after = find_places(old), find_places(new)
-    moved = _find_moves(before, after)
-    origin = {new_symbol: old_symbol for old_symbol, new_symbol in moved.items()}
-    changes = []
-    for symbol, place in after.items():
-        was = before.get(origin.get(symbol, symbol))
-        if was is None:
-            changes.append(SymbolChange(ChangeKind.NEW, None, place))
-            continue
-        change, details, computing = compare(was.text, place.text)
-        if was.kind != place.kind:
-            change, details, computing = ChangeKind.BODY, (f"was a {was.kind}, is a {place.kind}",), (place.name,)
-        details = details if was.symbol == place.symbol else (f"was {was.symbol}", *details)
-        changes.append(SymbolChange(change, was, place, details, computing))
-    for symbol, place in before.items():
-        if symbol not in after and symbol not in moved:
-            why = "ours instead of upstream's" if symbol in new.sliced.replaced else ""
-            changes.append(SymbolChange(ChangeKind.GONE, place, None, (why,) * bool(why)))
-    return sorted(changes, key=lambda item: (item.place.upstream_path, item.new is None, item.place.line))
 
 
 def _find_moves(before: Mapping[str, Place], after: Mapping[str, Place]) -> dict[str, str]:

@@ -54,7 +54,7 @@ from extractor.values.tree import FileKind, Tree, is_marked
 
 _REQUIREMENTS = ("requirements.lock", "pyproject.toml")
 
-__all__ = ["Upgrade", "check_committed", "name_sides", "prepare", "write"]
+__all__ = ["Upgrade", "explain_uncommitted", "name_sides", "prepare", "write"]
 
 
 @dataclass(frozen=True)
@@ -176,7 +176,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         settings=replace(inputs.settings, moved=(*inputs.settings.moved, *moved)),
         stale=(
             *find_gone_keys(config, select_config(emitted), select_config(tree), renamed),
-            *find_unread_keys(config, tree, options.package, options.features),
+            *find_unread_keys(config, generated),
         ),
         uncommitted=uncommitted,
         git_error=git_error,
@@ -234,8 +234,7 @@ def _read_parked_and_config(
     project: Path, old: Lock, tree: Tree
 ) -> tuple[dict[str, FileOnDisk], dict[str, FileOnDisk], dict[str, bytes]]:
     """Return what is parked, the owner's config files, and their readable bytes."""
-    folder = project / ORPHANED
-    below = readers.list_files_below(folder) if folder.is_dir() else ()
+    below = readers.list_files_below(project / ORPHANED)
     parked = read_files_on_disk(project, {path.relative_to(project).as_posix() for path in below})
     config_files = {path for path in find_owner_files(project, old) if is_config(path)} - {file.path for file in tree}
     own = read_files_on_disk(project, {*config_files, OWN_MANIFEST})
@@ -264,13 +263,13 @@ def _find_successors(layout: Relocated, new: Generated) -> dict[str, Successor]:
     """Map files that are gone to what has taken their part."""
     release = layout.lock.options.verl
     before = releases.load(release) if release in releases.list_supported() else None
-    successors = find_moved_files(layout.lock, before, new.tree, new.options, new.manifest)
+    successors = find_moved_files(layout.lock, before, new)
     return successors | {path: Successor(places, same=False) for path, places in layout.carried.items()}
 
 
 def _read_config_after(project: Path, plan: Plan) -> dict[str, str]:
     """Return config files as they will be, without those in conflict."""
-    config = read_config(project / FOLDER) if (project / FOLDER).is_dir() else {}
+    config = read_config(project / FOLDER)
     config |= {path: data.decode(errors="replace") for path, data in plan.writes().items() if is_config(path)}
     left = {*plan.removals(), *plan.paths(Verdict.CONFLICT)}
     return {path: text for path, text in config.items() if path not in left}
@@ -330,21 +329,18 @@ def _check_resolved(project: Path, on_disk: Mapping[str, FileOnDisk], emitted: M
             )
 
 
-def check_committed(upgrade: Upgrade) -> None:
-    """Refuse an upgrade over uncommitted changes.
-
-    Raises:
-        UsageError: there are uncommitted changes, or Git does not say whether there are.
-    """
+def explain_uncommitted(upgrade: Upgrade) -> UsageError | None:
+    """Return the error for changes that Git does not have, or may not have."""
     if upgrade.git_error:
-        raise UsageError(
+        return UsageError(
             f"Git does not say whether all changes are committed: {upgrade.git_error}",
             hint="`git status` in the project says what to do about it; or pass --allow-dirty",
         )
     if upgrade.uncommitted:
         first, rest = upgrade.uncommitted[0], len(upgrade.uncommitted) - 1
         more = f" and {rest} more" if rest else ""
-        raise UsageError(
+        return UsageError(
             f"{first}{more}: changed and not committed",
             hint="commit first, so that you can tell the upgrade's changes from yours; or pass --allow-dirty",
         )
+    return None

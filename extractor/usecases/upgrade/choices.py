@@ -37,12 +37,6 @@ class UpgradeRequest:
         (added, roots), (dropped, no_roots) = _sort_out(added), _sort_out(dropped)
         return cls(added=added, dropped=dropped, roots=roots, dropped_roots=no_roots)
 
-    def __post_init__(self) -> None:
-        """Refuse a path in place of a feature's name."""
-        for name in (*self.added, *self.dropped):
-            if "/" in name or name.startswith("."):
-                raise UsageError(f"{name!r} is the name of no feature", hint=f"give the project by `--project {name}`")
-
 
 def _sort_out(names: Iterable[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Separate feature names from verl symbols and files."""
@@ -72,7 +66,7 @@ def choose_options(present: Options, request: UpgradeRequest) -> tuple[Options, 
     """
     changes_options = replace(request, release=None) != UpgradeRequest()
     manifest = releases.load(request.release or (present.verl if changes_options else releases.find_default()))
-    known = {feature.name: feature for feature in manifest.features}
+    known = {feature.name for feature in manifest.features}
     for feature in request.added:
         if feature in request.dropped:
             raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
@@ -83,11 +77,6 @@ def choose_options(present: Options, request: UpgradeRequest) -> tuple[Options, 
         if feature not in known:
             raise UsageError(
                 f"verl {manifest.release} has no feature {feature!r} here, and the project has it",
-                hint=f"pass --without {feature}; edits to its files are kept as orphans",
-            )
-        if known[feature].engines and engine not in known[feature].engines:
-            raise UsageError(
-                f"feature {feature}, which the project has, needs engine {' or '.join(known[feature].engines)}",
                 hint=f"pass --without {feature}; edits to its files are kept as orphans",
             )
     for feature in request.dropped:

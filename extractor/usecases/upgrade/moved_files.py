@@ -4,10 +4,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
+from extractor.pipeline.generate import Generated
 from extractor.project.lock import Lock
 from extractor.values.manifest import Manifest
 from extractor.values.options import Options
-from extractor.values.tree import FileKind, Tree
+from extractor.values.tree import FileKind
 
 
 @dataclass(frozen=True)
@@ -24,20 +25,17 @@ class Successor:
     same: bool
 
 
-def find_moved_files(
-    lock: Lock, old: Manifest | None, new: Tree, options: Options, manifest: Manifest
-) -> dict[str, Successor]:
+def find_moved_files(lock: Lock, old: Manifest | None, new: Generated) -> dict[str, Successor]:
     """Map files that are gone to those that took their part.
 
     Args:
-        old: What was known of its release; None where this vextract no longer knows it.
-        options, manifest: What it was made with.
+        old: What was known of the lock's release; None where this vextract no longer knows it.
     """
-    paths = {file.path for file in new}
-    by_upstream = {file.upstream_path: file.path for file in new if file.kind is FileKind.VENDORED}
+    paths = {file.path for file in new.tree}
+    by_upstream = {file.upstream_path: file.path for file in new.tree if file.kind is FileKind.VENDORED}
     known = {file.upstream_path for file in lock.files}
     before = _map_symbols(old, lock.options) if old is not None else {}
-    after = _map_symbols(manifest, options)
+    after = _map_symbols(new.manifest, new.options)
     successors = {}
     for file in lock.files:
         if file.kind is not FileKind.VENDORED or file.path in paths or file.upstream_path is None:

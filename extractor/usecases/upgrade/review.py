@@ -16,7 +16,7 @@ from extractor.usecases.changes import Changes
 from extractor.usecases.owner_code import OwnerCode, list_imported
 from extractor.usecases.upgrade import Upgrade
 from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, project_files
-from extractor.usecases.verify.compare import find_difference
+from extractor.usecases.verify.parity import find_difference
 from extractor.values import releases
 from extractor.values.tree import FileKind
 
@@ -52,7 +52,15 @@ def review(project: Path, planned: Upgrade, about: Changes | None, numbers: Sequ
         keys = [f"`{item.key}` {item.old} -> {item.new}" for item in about.project_keys.defaults]
         lines += [f"Other defaults: {', '.join(keys)}."] if keys else []
     lines += ["", *(numbers or ["Numbers of the two releases: not compared (`--numbers` does it)."])]
-    lines += ["", f"Checked, without running any of the project: {_check(project, planned)}."]
+    made = project_files.read_project(project)
+    if planned.counts["conflict"]:
+        checked = "not yet, there are conflicts to resolve"
+    elif made.lock != planned.new:
+        checked = "not yet, nothing was written"
+    else:
+        checks = closed_imports.check_imports(made, None), closed_imports.check_ray_free(made), hashes.check_base(made)
+        checked = "; ".join(f"{check.name} {check.status.value}" for check in checks)
+    lines += ["", f"Checked, without running any of the project: {checked}."]
     lines += [
         "Next: `make setup`, `make test` and `vextract verify`, which compares numbers with upstream's.",
         "To undo: close this before the merge; after it, `git revert -m 1 MERGE_COMMIT`, or"
@@ -99,17 +107,6 @@ def _make_rows(planned: Upgrade, about: Changes | None) -> Iterator[tuple[str, s
         for action in planned.plan.actions:
             if action.verdict is verdict:
                 yield said, action.path, action.note or action.reason.value
-
-
-def _check(project: Path, planned: Upgrade) -> str:
-    """Describe quick check results for the project on disk."""
-    if planned.counts["conflict"]:
-        return "not yet, there are conflicts to resolve"
-    made = project_files.read_project(project)
-    if made.lock != planned.new:
-        return "not yet, nothing was written"
-    checks = [closed_imports.check_imports(made, None), closed_imports.check_ray_free(made), hashes.check_base(made)]
-    return "; ".join(f"{check.name} {check.status.value}" for check in checks)
 
 
 def compare_releases(project: Path, old: Source, new: Source) -> list[str]:

@@ -7,13 +7,14 @@ owner's old file and written into the new one before the merge. The owner's own 
 
 import json
 import posixpath
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from collections.abc import Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import takewhile
 from operator import attrgetter
 
+from extractor.pipeline.generate import Generated
 from extractor.usecases.changes.changeset import OwnerKey
 from extractor.usecases.changes.config_keys import (
     MAIN,
@@ -58,11 +59,6 @@ class MovedSetting:
     file: str
     new_file: str
     referring: bool = False
-
-    @property
-    def changed(self) -> bool:
-        """Return True if the setting has another key or file now."""
-        return self.referring or (self.key, self.file) != (self.new_key, self.new_file)
 
 
 @dataclass(frozen=True)
@@ -110,28 +106,31 @@ def carry(
     carrier = _Carrier(base, new, renamed, free)
     for path in sorted(ours):
         carrier.carry_file(path, ours[path])
+    moved = [
+        item
+        for item in carrier.moved.values()
+        if item.referring or (item.key, item.file) != (item.new_key, item.new_file)
+    ]
     return CarriedSettings(
         ours=carrier.ours,
         theirs={path: text.encode() for path, text in carrier.theirs.items()},
-        moved=tuple(sorted((item for item in carrier.moved.values() if item.changed), key=_PLACE)),
+        moved=tuple(sorted(moved, key=_PLACE)),
         lost=tuple(sorted(carrier.lost, key=_PLACE)),
     )
 
 
-def find_unread_keys(after: Mapping[str, str], new: Tree, package: str, features: Iterable[str]) -> list[OwnerKey]:
+def find_unread_keys(after: Mapping[str, str], new: Generated) -> list[OwnerKey]:
     """Return the owner's settings that nothing in the new project reads.
 
     Args:
         after: The config files after the upgrade, by path.
-        new: What is emitted now.
-        package: The project's.
-        features: Those that the project has then.
     """
-    shipped = next((file.data.decode() for file in new if file.path == f"{package}/{SHIPPED}"), "{}")
+    place, features = f"{new.options.package}/{SHIPPED}", new.options.features
+    shipped = next((file.data.decode() for file in new.tree if file.path == place), "{}")
     schema = json.loads(shipped).get("schema", {})
     unread = {key for key, known in schema.items() if "unread" in known or known.get("needs") not in (None, *features)}
     unread |= {key for key, known in schema.items() if "values" in known and not known.get("is_compared")}
-    read = {(item.key, item.value) for item in list_every_setting(select_config(new), MAIN)}
+    read = {(item.key, item.value) for item in list_every_setting(select_config(new.tree), MAIN)}
     read |= {(key, str(value)) for key, known in schema.items() for value in ("null", *known.get("values", ()))}
     settings = dict.fromkeys(list_every_setting(select_below_config(after), MAIN))
     return [

@@ -20,7 +20,7 @@ __all__ = ["Check", "CheckStatus", "run_verify"]
 def run_verify(
     project: Path,
     *,
-    source: Source | None,
+    source: Source,
     manifest: Manifest | None = None,
     python: str | None = None,
     parity: bool = True,
@@ -30,7 +30,7 @@ def run_verify(
     """Run the checks of a project, in their order.
 
     Args:
-        source: verl, of the project's release; None: nothing is compared with upstream.
+        source: verl, of the project's release.
         manifest: What is known about that release; None: the one that vextract has.
         python: Interpreter that has the project's requirements; None: the project's own environment, or this one.
         parity: Compare numbers with upstream's.
@@ -48,19 +48,14 @@ def run_verify(
         check_hashes(subject, strict=strict),
         check_base(subject),
     ]
-    skipped = ""
     try:
         chosen = interpreter.choose(project, python)
-        progress("importing every vendored module")
-        checks.append(check_importable(subject, chosen))
     except CheckFailed as error:
         checks.append(Check("importable", CheckStatus.FAILED, error.message, (f"hint: {error.hint}",)))
-        skipped = "no Python for the project"
-    if source is None and not skipped:
-        skipped = "the source of verl is not available"
-    if parity and skipped:
-        checks.append(Check("parity", CheckStatus.SKIPPED, skipped))
-    elif parity and source is not None:
+        return (*checks, *[Check("parity", CheckStatus.SKIPPED, "no Python for the project")] * parity)
+    progress("importing every vendored module")
+    checks.append(check_importable(subject, chosen))
+    if parity:
         progress("comparing numbers with upstream")
         known = manifest or releases.load(subject.lock.options.verl)
         checks += check_parity(subject, source, add_own(known, subject.lock.options.manifest), chosen)

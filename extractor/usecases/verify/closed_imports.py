@@ -121,7 +121,7 @@ class _ImportChecker:
         }
         self.tops = {_take_top(name) for name in subject.files} - {"tests"}
         self.names = ModuleNames(self.analyses, self.analyses.__getitem__)
-        self.required, self.extras, self.builds = read_requirements(subject.root)
+        self.required, self.extras = read_requirements(subject.root)
 
     def problems(self, file: PythonFile, optional: set[str]) -> Iterator[str]:
         """Yield unresolved imports; add lazy, unrequired ones to `optional`."""
@@ -138,8 +138,7 @@ class _ImportChecker:
             elif top not in sys.stdlib_module_names and top not in self.required:
                 # Tests may use each other, and what the extra for development brings.
                 in_tests = file.path.startswith("tests/") and (top in self.extras or f"tests.{top}" in self.analyses)
-                in_build = file.path == "setup.py" and top in self.builds
-                if item.top and not in_tests and not in_build:
+                if item.top and not in_tests:
                     yield f"{where}: imports {top}, {NOT_REQUIRED}"
                 elif not item.top:
                     optional.add(top)
@@ -162,8 +161,12 @@ def check_importable(subject: ProjectFiles, python: str) -> Check:
     modules = [file.module for file in subject.vendored]
     required, named = read_requirements(subject.root)[0], _list_imported(subject)
     blocked = sorted(named - required - sys.stdlib_module_names - {"ray", "verl"})
-    job: dict[str, object] = {"root": str(subject.root.resolve()), "modules": modules, "blocked": blocked}
-    job["required"] = sorted(named & required)
+    job = {
+        "root": str(subject.root.resolve()),
+        "modules": modules,
+        "blocked": blocked,
+        "required": sorted(named & required),
+    }
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         try:
             (result,) = interpreter.run_jobs(python, "imports", {"the imports": job}, Path(folder), TIMEOUT).values()
@@ -192,18 +195,16 @@ def _list_imported(subject: ProjectFiles) -> set[str]:
 # What `pyproject.toml` requires
 
 
-def read_requirements(project: Path) -> tuple[frozenset[str], frozenset[str], frozenset[str]]:
-    """Return import names of required, optional and build packages; none if `pyproject.toml` is damaged."""
+def read_requirements(project: Path) -> tuple[frozenset[str], frozenset[str]]:
+    """Return import names of required and optional packages; none if `pyproject.toml` is damaged."""
     try:
         data = readers.parse_toml(readers.read_text(project / "pyproject.toml"))
     except (OSError, readers.TOMLDecodeError):
         data = {}
-    section, build = (
-        table if isinstance(table := data.get(name), dict) else {} for name in ("project", "build-system")
-    )
+    section = table if isinstance(table := data.get("project"), dict) else {}
     extras = section.get("optional-dependencies")
     optional = [item for items in extras.values() for item in items] if isinstance(extras, dict) else []
-    return _read_names(section.get("dependencies")), _read_names(optional), _read_names(build.get("requires"))
+    return _read_names(section.get("dependencies")), _read_names(optional)
 
 
 def _read_names(items: object) -> frozenset[str]:

@@ -170,7 +170,7 @@ def find_clash(paths: Iterable[str]) -> str:
 
 
 def list_files_below(top: Path, enter: Callable[[Path], bool] = lambda folder: True) -> Iterator[Path]:
-    """Yield the files below a directory, sorted; links are not followed.
+    """Yield the files below a directory, sorted, if it is there; links are not followed.
 
     Args:
         top: The directory.
@@ -179,7 +179,7 @@ def list_files_below(top: Path, enter: Callable[[Path], bool] = lambda folder: T
     Raises:
         OSError: a directory cannot be read, or there are too many files, or directories too deep in each other.
     """
-    pending, count = [(top, 0)], 0
+    pending, count = [(top, 0)] if top.is_dir() else [], 0
     while pending:
         folder, depth = pending.pop()
         if depth > limits.MAX_FOLDERS:
@@ -200,8 +200,7 @@ def list_python_below(project: Path, folder: str) -> list[str]:
     Raises:
         OSError: as for `list_files_below`.
     """
-    top = project / folder
-    found = list_files_below(top, lambda inner: not inner.name.startswith(".")) if top.is_dir() else ()
+    found = list_files_below(project / folder, lambda inner: not inner.name.startswith("."))
     return [
         path.relative_to(project).as_posix()
         for path in found
