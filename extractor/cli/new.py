@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from extractor.importers.runs.run_request import RunRequest
     from extractor.usecases.new import NewProject, NewRequest
 
+_LONGEST = 120  # of a value in a report
+
 NewPath = Annotated[Path | None, argument("PATH", "Directory of the project, new or empty.", show_default=False)]
 Release = Annotated[str | None, option("--verl RELEASE", "Release of verl; the newest supported one by default.")]
 Without = Annotated[list[str] | None, options.make_features_option("--without", "Leave a feature out")]
@@ -33,9 +35,6 @@ Environment = Annotated[
 Experimental = Annotated[
     bool, option("--experimental", "Try an unsupported release, untested, without parts and fixes that do not fit.")
 ]
-
-
-_LONGEST = 120
 
 
 def _read_run(

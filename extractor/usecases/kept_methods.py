@@ -44,11 +44,14 @@ class MethodDemand:
 
     def methods(self, sliced: Slice) -> frozenset[str]:
         """Return the dropped methods that are needed, as "module:Class.method"."""
+        words = self.words
         return frozenset(
             f"{holder}.{name}"
             for holder, names in sliced.dropped.items()
             for name in names
-            if self._names(name) or f"{holder.partition(':')[2]}.{name}" in self.edited
+            if name in words.any | words.own
+            or any(fnmatchcase(name, pattern) for pattern in words.put_together)
+            or f"{holder.partition(':')[2]}.{name}" in self.edited
         )
 
     def roots(self, sliced: Slice, source: Source) -> frozenset[str]:
@@ -61,10 +64,6 @@ class MethodDemand:
             for module, _, name in [symbol.partition(":")]
             if module in index and (module not in modules if name == "*" else name in index[module].bindings)
         )
-
-    def _names(self, name: str) -> bool:
-        words = self.words
-        return name in words.any or name in words.own or any(fnmatchcase(name, item) for item in words.put_together)
 
 
 def generate_with_methods(options: Options, source: Source, manifest: Manifest, demand: MethodDemand) -> Generated:

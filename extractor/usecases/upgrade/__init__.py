@@ -28,7 +28,7 @@ from extractor.usecases.owner_code import (
 from extractor.usecases.upgrade.broken_owner_code import OwnerCodeProblem, find_broken_owner_code
 from extractor.usecases.upgrade.choices import UpgradeRequest, choose_options
 from extractor.usecases.upgrade.former_features import find_former_features
-from extractor.usecases.upgrade.layout import Relocated, follow_moved_code, relocate
+from extractor.usecases.upgrade.layout import follow_moved_code, relocate
 from extractor.usecases.upgrade.moved_files import Successor, find_moved_files
 from extractor.usecases.upgrade.settings import (
     CarriedSettings,
@@ -145,20 +145,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
     # Decide on each file: those that vextract manages, then vextract.toml and the owner's config files.
     importers = map_removed_to_importers(project, old, code, {file.path for file in tree})
     renamed = KeyRenames(old.options.verl, options.verl)
-    layout = follow_moved_code(relocate(old, emitted, on_disk, {file.path for file in tree}), tree, options.package)
-    inputs = UpgradeInputs(
-        lock=layout.lock,
-        base=layout.base,
-        new=tree,
-        disk=layout.disk,
-        successors=_find_successors(layout, generated),
-        labels=name_sides(old.options, options, old.vextract),
-        parked={path: item.data or b"" for path, item in parked.items()},
-        settings=carry_settings(layout.base, layout.disk, tree, renamed),
-        importers=importers,
-        deletable=is_marked,
-    )
-    plan = layout.placed(plan_upgrade(inputs))
+    plan, inputs = _plan_managed(old, emitted, on_disk, parked, importers, generated, renamed)
     own_config, moved = rename_own_settings(plain, emitted, tree, renamed)
     plan = _add_owner_files(plan, own_manifest, options.manifest, own_config, moved)
     # Collect what the report says besides.
@@ -182,9 +169,7 @@ def prepare(project: Path, request: UpgradeRequest, *, origin: Path | None = Non
         git_error=git_error,
         used_features=used_features,
         unused_features=unused_features,
-        problems=find_broken_owner_code(
-            code, importers, emitted, on_disk, tree, plan, options.package, inputs.labels.theirs
-        ),
+        problems=find_broken_owner_code(code, importers, emitted, on_disk, generated, plan, inputs.labels.theirs),
     )
 
 
@@ -238,11 +223,8 @@ def _read_parked_and_config(
     parked = read_files_on_disk(project, {path.relative_to(project).as_posix() for path in below})
     config_files = {path for path in find_owner_files(project, old) if is_config(path)} - {file.path for file in tree}
     own = read_files_on_disk(project, {*config_files, OWN_MANIFEST})
-    return (
-        parked,
-        own,
-        {path: data for path in config_files if own[path].plain and (data := own[path].data) is not None},
-    )
+    plain = {path: data for path in config_files if own[path].plain and (data := own[path].data) is not None}
+    return parked, own, plain
 
 
 def _add_owner_files(
@@ -259,12 +241,34 @@ def _add_owner_files(
     return Plan(tuple(sorted(actions, key=lambda action: action.path)))
 
 
-def _find_successors(layout: Relocated, new: Generated) -> dict[str, Successor]:
-    """Map files that are gone to what has taken their part."""
-    release = layout.lock.options.verl
-    before = releases.load(release) if release in releases.list_supported() else None
+def _plan_managed(
+    old: Lock,
+    emitted: Mapping[str, bytes],
+    on_disk: Mapping[str, FileOnDisk],
+    parked: Mapping[str, FileOnDisk],
+    importers: Mapping[str, str],
+    new: Generated,
+    renamed: KeyRenames,
+) -> tuple[Plan, UpgradeInputs]:
+    """Decide on the files that vextract manages, in today's layout."""
+    layout = relocate(old, emitted, on_disk, {file.path for file in new.tree})
+    layout = follow_moved_code(layout, new.tree, new.options.package)
+    before = releases.load(old.options.verl) if old.options.verl in releases.list_supported() else None
     successors = find_moved_files(layout.lock, before, new)
-    return successors | {path: Successor(places, same=False) for path, places in layout.carried.items()}
+    successors |= {path: Successor(places, same=False) for path, places in layout.carried.items()}
+    inputs = UpgradeInputs(
+        lock=layout.lock,
+        base=layout.base,
+        new=new.tree,
+        disk=layout.disk,
+        successors=successors,
+        labels=name_sides(old.options, new.options, old.vextract),
+        parked={path: item.data or b"" for path, item in parked.items()},
+        settings=carry_settings(layout.base, layout.disk, new.tree, renamed),
+        importers=importers,
+        deletable=is_marked,
+    )
+    return layout.placed(plan_upgrade(inputs)), inputs
 
 
 def _read_config_after(project: Path, plan: Plan) -> dict[str, str]:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from extractor.pipeline.generate import Generated
 from extractor.pipeline.plan import Plan, Verdict
 from extractor.usecases.owner_code import OwnerCode
 from extractor.usecases.upgrade.verdicts import FileOnDisk
@@ -15,7 +16,6 @@ from extractor.values import readers
 from extractor.values.modules import is_package, name_module
 from extractor.values.moved_modules import rename_dotted_name
 from extractor.values.reachable import find_reachable
-from extractor.values.tree import Tree
 
 _KINDS = {"register_policy_loss": "get_policy_loss_fn", "register_adv_est": "get_adv_estimator_fn"}
 _OF_BATCH = "global_batch_info"
@@ -51,9 +51,8 @@ def find_broken_owner_code(
     users: Mapping[str, str],
     emitted: Mapping[str, bytes],
     disk: Mapping[str, FileOnDisk],
-    tree: Tree,
+    generated: Generated,
     plan: Plan,
-    package: str,
     release: str,
 ) -> tuple[OwnerCodeProblem, ...]:
     """Check the owner's imports, losses and estimators after the upgrade.
@@ -63,11 +62,11 @@ def find_broken_owner_code(
         users: From `find_users`: vendored files that become the owner's.
         emitted: What was emitted, by path.
         disk: What lies there, by path.
-        tree: What is emitted now.
+        generated: What is emitted now.
         plan: What becomes of each file.
         release: What the new side is called.
     """
-    conflicts, emitted_now = plan.paths(Verdict.CONFLICT), {file.path: file.data for file in tree}
+    conflicts, emitted_now = plan.paths(Verdict.CONFLICT), {file.path: file.data for file in generated.tree}
     theirs, writes = ({path: _decode(data) for path, data in side.items()} for side in (emitted_now, plan.writes()))
     there = {path: _decode(item.data) for path, item in disk.items() if item.data is not None}
     losses, own = [], {path: there[path] for path in users if path in there}
@@ -80,7 +79,7 @@ def find_broken_owner_code(
             own[item.path] = text
     before = {path: text for path, text in there.items() if path in emitted} | {item.path: item.text for item in code}
     after = {**theirs, **{path: text for path, text in writes.items() if path not in conflicts}, **own}
-    old, new, broken = _Modules(before), _Modules(after), []
+    old, new, package, broken = _Modules(before), _Modules(after), generated.options.package, []
     for path, text in sorted(own.items()):
         for imported in _analyse(path, text).imports:
             module, name = imported.module, imported.name or imported.module

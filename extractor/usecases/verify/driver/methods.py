@@ -40,9 +40,7 @@ def run_methods(job: Job) -> dict[str, Any]:
         OmegaConf.resolve(config)
     OmegaConf.set_struct(config, False)
     config.actor_rollout_ref.rollout.n = _EACH
-    results = {}
-    for method in job["methods"]:
-        results[method["key"]] = _compute(side, method, config, job["package"])
+    results = {method["key"]: _compute(side, method, config, job["package"]) for method in job["methods"]}
     return {"results": results, "config": OmegaConf.to_container(config)}
 
 
