@@ -56,6 +56,8 @@ class MethodDemand:
 
     def roots(self, sliced: Slice, source: Source) -> frozenset[str]:
         """Return imported symbols that the release has but the slice lacks."""
+        if not self.imported:
+            return frozenset()
         wanted = self.imported - (sliced.edges.keys() - {stub.symbol for stub in sliced.stubs})
         index, modules = Index(source), {module.module for module in sliced.modules}
         return frozenset(
