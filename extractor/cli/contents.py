@@ -84,7 +84,8 @@ def graph(
                 edited = ", edited" if module.edited else ""
                 lines.append(f"  {module.path}  {module.lines:,} lines, {module.kind}{edited}")
                 lines += [f"    -> {', '.join(module.imports)}"] if module.imports else []
-        inside = [{**asdict(module), "imported_by": graph.importers(module.path)} for module in modules]
+        importers = {one.path: [other.path for other in graph.modules if one.path in other.imports] for one in modules}
+        inside = [{**asdict(module), "imported_by": importers[module.path]} for module in modules]
         groups.append({"name": group, "lines": total, "modules": inside})
     told = ", ".join(f"{count:,} of kind {kind}" for kind, count in sorted(kinds.items()))
     head = [graph.title, f"{count_noun(len(graph.modules), 'file')}, {kinds.total():,} lines: {told}; tests apart"]

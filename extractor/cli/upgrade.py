@@ -120,7 +120,7 @@ def change_project(
 ) -> tuple[Path, "Upgrade", "Changes | None"]:
     """Change a project, or work out the change; hand the page for reviewers to `page`."""
     from extractor.project import journal, location
-    from extractor.usecases import upgrade
+    from extractor.usecases import emitted_files, upgrade
 
     root = location.find(path, half_way=True)
     with journal.lock_upgrades(root):
@@ -137,7 +137,13 @@ def change_project(
         if not planned.changes_anything:
             return root, planned, None
         about = compare(planned, origin, offline) if dry_run or page else None
-        moved = _compare_numbers(root, planned, offline) if numbers else []
+        moved = list[str]()
+        if numbers:
+            from extractor.usecases.upgrade.review import compare_releases
+
+            with output.show_progress("computing upstream's cases in both releases"):
+                old = emitted_files.open_upstream(planned.old, offline=offline)[1]
+                moved = compare_releases(root, old, planned.generated.source)
         if not dry_run:
             if not allow_dirty and (error := upgrade.explain_uncommitted(planned)):
                 raise error
@@ -164,16 +170,6 @@ def compare(planned: "Upgrade", origin: Path | None, offline: bool) -> "Changes 
     except VextractError as error:
         output.print_warning(f"cannot tell what changed in the code that you use: {error.message}")
         return None
-
-
-def _compare_numbers(root: Path, planned: "Upgrade", offline: bool) -> list[str]:
-    """Say which results of upstream's differ between the two releases."""
-    from extractor.usecases import emitted_files
-    from extractor.usecases.upgrade.review import compare_releases
-
-    with output.show_progress("computing upstream's cases in both releases"):
-        old = emitted_files.open_upstream(planned.old, offline=offline)[1]
-        return compare_releases(root, old, planned.generated.source)
 
 
 def _answer(root: Path, planned: "Upgrade", about: "Changes | None", dry_run: bool) -> screen.Answer:

@@ -59,10 +59,6 @@ class Graph:
             groups.setdefault(module.group, []).append(module)
         return groups
 
-    def importers(self, path: str) -> list[str]:
-        """Return the paths of the modules that import a module."""
-        return [module.path for module in self.modules if path in module.imports]
-
     def between(self) -> Counter[tuple[str, str]]:
         """Return (importing group, imported group) -> number of imports, sorted."""
         groups = {module.path: module.group for module in self.modules}

@@ -31,6 +31,12 @@ class UpgradeRequest:
     roots: tuple[str, ...] = ()
     dropped_roots: tuple[str, ...] = ()
 
+    def __post_init__(self) -> None:
+        """Refuse a path in place of a feature's name."""
+        for name in (*self.added, *self.dropped):
+            if "/" in name or name.startswith("."):
+                raise UsageError(f"{name!r} is the name of no feature", hint=f"give the project by `--project {name}`")
+
     @classmethod
     def from_names(cls, added: Iterable[str] = (), dropped: Iterable[str] = ()) -> UpgradeRequest:
         """Build a request that adds or drops features and verl symbols."""
