@@ -142,7 +142,7 @@ def _describe(name: str, manifests: "Sequence[Manifest]") -> list[str]:
         what, adds = f"a feature: {feature.summary}", ""
         with suppress(VextractError):  # verl is not in the cache
             own, theirs = measure_feature(newest, name)
-            adds = f"adds {own:,} lines of own and {theirs:,} of verl's in a project of {newest.release}; "
+            adds = f"adds {own:,} lines of ours and {theirs:,} of verl's in a project of {newest.release}; "
         more = [f"  {adds}{_say_needs(feature)}"]
     return [f"{name}  {what}", *more, f"  in verl {', '.join(one.release for one in having)}"]
 

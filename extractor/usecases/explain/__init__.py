@@ -224,7 +224,7 @@ class Vendored:
         reasons += [
             f" while the feature `{known.name}` is off" for known in manifest.features if symbol in known.replaced
         ]
-        return f"templates instead of upstream's{next(iter(reasons), '')}"
+        return f"ours instead of upstream's{next(iter(reasons), '')}"
 
 
 def _read_text_of(source: str, name: str) -> str:
