@@ -9,11 +9,7 @@ from extractor.importers.config.release import ReleaseConfig
 from extractor.pipeline.generate import Generated
 from extractor.usecases.changes import ChangeKind, Changes, OwnerKey, SymbolChange, report
 from extractor.usecases.changes.changeset import LostKey
-from extractor.usecases.changes.config_keys import (
-    find_gone_keys,
-    select_below_config,
-    select_emitted_config,
-)
+from extractor.usecases.changes.config_keys import find_gone_keys, select_below_config, select_emitted_config
 from extractor.values import releases
 from extractor.values.configtree import flatten
 from extractor.values.configtree.settings import list_every_setting

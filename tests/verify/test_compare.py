@@ -6,14 +6,8 @@ from typing import Any
 import pytest
 
 from extractor.pipeline.source import Source
-from extractor.usecases.verify import project_files
-from extractor.usecases.verify.parity import (
-    ParityVerdict,
-    check_coverage,
-    compare,
-    find_declared_by_both,
-    find_difference,
-)
+from extractor.usecases.verify import parity, project_files
+from extractor.usecases.verify.parity import ParityVerdict, check_coverage, compare, find_difference
 from tests.verify.projects import small
 
 
@@ -137,6 +131,6 @@ def test_what_an_owner_adds_is_not_compared(tmp_path: Path) -> None:
     project = small(tmp_path / "project", {"toy/core.py": OURS, "toy/own.py": "def f(a=1): ..."})
     theirs = OURS.replace("def of_the_owner(c=4): ...", "def gone(c=4): ...").encode()
     source = Source("0.6.1", "wheel", "0" * 64, {"verl/core.py": theirs}, "")
-    assert find_declared_by_both(project_files.read_project(project), source) == {
+    assert parity.find_declared_by_both(project_files.read_project(project), source) == {
         "verl.core": ["Config", "Config.check", "Config.rate", "LIMIT", "kept"]
     }
