@@ -150,7 +150,7 @@ def _scored_by_a_stand_in(config: dict[str, Any], supplied: list[str]) -> list[s
 def _supply(project: Path, config: dict[str, Any], supplied: list[str]) -> list[str]:
     """Put something in the place of what is not with the script, and say so; returns settings for it."""
     overrides = []
-    if config["actor_rollout_ref.rollout.multi_turn.enable"] and not config["local.env.is_reward"]:
+    if config.get("actor_rollout_ref.rollout.multi_turn.enable") and not config.get("local.env.is_reward"):
         with (project / project.name / "custom/env_wrapper.py").open("a", encoding="utf-8") as file:
             file.write(ENVIRONMENT)
         supplied.append("environment")

@@ -8,6 +8,8 @@ from typing import Any
 import yaml
 from omegaconf import DictConfig, OmegaConf
 
+# The run's reward managers as they were made, the one for training first.
+MADE: list[Any] = []
 UNKNOWN = Path(__file__).parents[3] / "config" / "unknown.yaml"
 
 

@@ -93,7 +93,7 @@ def test_what_is_copied_twice_serves_both(tmp_path: Path) -> None:
 
 def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path) -> None:
     helpers = "import sympy_like\nimport ray\n\ndef half(x):\n    return x / 2\n\ndef third(x):\n    return half(x)\n"
-    helpers += "\ndef parsed(x):\n    return sympy_like.parse(x)\n\n@ray.remote\nclass Judge:\n    pass\n"
+    helpers += "\ndef parsed(x):\n    return sympy_like.parse(x)\n\n@ray.util.own\nclass Judge:\n    pass\n"
     copying = recipient(put(tmp_path, {"setup.py": "", "verl/helpers.py": helpers}), {}).copying()
     for used, packages, missing in (
         ("third", (), ()),

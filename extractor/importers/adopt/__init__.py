@@ -78,12 +78,6 @@ class Adoption:
 def adopt(recognised: Recognised, options: Options, manifest: Manifest, say: Say = lambda step: None) -> Adoption:
     """Plan a new project with the fork's edits; write nothing.
 
-    Args:
-        recognised: The fork.
-        options: The project's.
-        manifest: Of the release.
-        say: Takes the name of each step.
-
     Raises:
         UsageError: git is needed and missing.
     """
@@ -170,9 +164,9 @@ def _carry_over(recognised: Recognised, generated: Generated, options: Options) 
     edits = tuple(method_states.mark_carried(edits, hooks, methods, place))
     methods += others
     files |= hook_files
-    hook_files |= {path: data for path, data in copied.items() if path.endswith("_dataset.py")}
+    hook_files |= copied
     emitted = {path: file.data for path, file in target.files.items()}
-    written, lacking = method_states.add_loop(recognised.code, target, carried, edits, emitted | files, hooks)
+    written, lacking = method_states.add_loop(recognised, target, carried, edits, emitted | files, hooks)
     files, hook_files = files | written, hook_files | written
     code = (*(work.core for work in carried.works.values()), *(data.decode() for data in hook_files.values()))
     files |= carry_defaults(copy, (source, *recognised.bases), emitted, options.package)
@@ -270,13 +264,7 @@ def _find_edited(copy: Copy, source: Source) -> MethodDemand:
 
 
 def _find_demanded(plan: Plan, tree: Tree, package: str) -> MethodDemand:
-    """Return the methods that the carried edits need.
-
-    Args:
-        plan: Of an adoption.
-        tree: The project without edits.
-        package: Its import name.
-    """
+    """Return the methods that the carried edits need."""
     emitted = {file.path: file.data for file in tree}
     found = MethodDemand()
     for action in plan.actions:

@@ -82,12 +82,7 @@ def _find_extra_arguments(theirs: ast.stmt | None, ours: ast.stmt | None) -> lis
 
 
 def list_lacking(ours: ast.stmt | None, theirs: str) -> list[str]:
-    """Return arguments and members that only the project's version has.
-
-    Args:
-        ours: The project's.
-        theirs: The text that is to stand in its place.
-    """
+    """Return arguments and members that only the project's version has."""
     nodes = readers.parse_python(dedent(theirs)).body
     node = next((item for item in nodes if getattr(item, "name", None) == getattr(ours, "name", "")), None)
     if isinstance(ours, _FUNCTIONS) and isinstance(node, _FUNCTIONS):

@@ -58,12 +58,7 @@ class Carried:
 
 
 def carry(target: AdoptTarget, barred: Mapping[Unit, str]) -> Carried:
-    """Decide for every difference whether it is carried.
-
-    Args:
-        target: The project and the fork.
-        barred: Units that must not come along, with the reason.
-    """
+    """Decide for every difference whether it is carried."""
     works: dict[Unit, Work] = {}
     why = dict(barred)
     roots = [Unit(sides.module, item.key) for sides in target.sides.values() for item in _list_roots(sides)]
@@ -211,12 +206,6 @@ def _inspect_file(target: AdoptTarget, module: str) -> Work:
 
 def _find_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment | None) -> Work:
     """Find out what a segment needs.
-
-    Args:
-        target: The project.
-        sides: The module that it belongs to.
-        text: What is to stand in the project.
-        emitted: What was emitted for the same symbol; what that names is there.
 
     Raises:
         NoPlace: something is missing.

@@ -85,11 +85,6 @@ def compare(copy: Copy, source: Source, others: Sequence[Source]) -> dict[str, C
     What upstream had on another day is marked as such. A copy with a definition of another day is of that day; then
     nothing is said by what it lacks, nor by imports that no edit uses, nor by differences that only a reader sees:
     comments, annotations, what is printed.
-
-    Args:
-        copy: The copy.
-        source: The release.
-        others: Releases whose text an edit may have been made in, too.
     """
     pairs = {}
     for path, data in copy.files.items():

@@ -5,9 +5,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 from extractor.importers.adopt.find_methods import rewrite_for_hook
-from extractor.importers.adopt.fork_code import Closure, find_calls
+from extractor.importers.adopt.fork_code import Closure, ForkCode, find_calls
 from extractor.importers.adopt.method_hooks import map_project_names
 from extractor.importers.adopt.method_states import MethodState, Runs
 from extractor.importers.adopt.own_keys import compose_settings
@@ -27,20 +28,21 @@ _DATASET, _DATASETS = "utils/dataset/rl_dataset.py", "verl.utils.dataset.rl_data
 # What a project makes its dataset of, by name, and what trainers of forks call that.
 _GIVEN = {"data_files", "tokenizer", "config"}
 _OF_A_DATASET: Mapping[str, str] = read_table("adopt")["of_a_dataset"]
-_MADE, _DEFAULTS = "ForkDataset", "at their defaults"
+_MADE, _DEFAULTS, _REWARDS = "ForkDataset", "at their defaults", "rewards"
+
+
+class _Copied(NamedTuple):
+    """Where code was copied, the setting that chooses it, and what is to do."""
+
+    where: str
+    setting: str
+    why: str
 
 
 def copy_files(
     recognised: Recognised, target: AdoptTarget, files: Mapping[str, bytes], release: str, states: Sequence[MethodState]
 ) -> tuple[dict[str, bytes], list[MethodState]]:
     """Copy reward code and the dataset that were not carried.
-
-    Args:
-        recognised: The fork.
-        target: The project.
-        files: The project's files that were changed, by path.
-        release: The project's.
-        states: What became of the fork's methods so far.
 
     Returns:
         More files, and the states with the copies.
@@ -52,27 +54,9 @@ def copy_files(
     whole |= {path: File(path, FileKind.HOOK, data) for path, data in files.items()}
     folders = RunFolders((copy.root.parent, copy.top), is_said=True, home=copy.top)
     project = TargetProject(Tree.of(list(whole.values())), target.package, recognised.source, folders, {}, release)
-    found: dict[str, tuple[str, str, str]] = {}
+    found: dict[str, _Copied] = {}
     if lost & {"reward manager", "reward function"}:
-        before = compose_settings({path: file.data for path, file in whole.items()}, "config/")
-        # Without a run the manager is one whose file was changed, most scripts' first; else verl's plain one.
-        changed = dict.fromkeys([managers.PLAIN, *(Path(item.where).stem for item in parked if "manager" in item.kind)])
-        fork = recognised.code
-        for name in sorted(changed, key=lambda name: len(fork.list_scripts([("reward_manager", name)])), reverse=True):
-            chosen = {key: name for key in REWARD_MANAGER if key in before}
-            taken = managers.take_unnamed(replace(project, settings=chosen), fork.program, before)
-            if taken.settings:
-                break
-        if taken.settings:
-            key, value = next(iter(taken.settings.items()))
-            choice = f"{key}={value}"
-            if str(value).endswith(".py"):
-                manager = next(iter(project.choose_manager(managers.PLAIN)), "")
-                choice += f" {manager}={managers.PLAIN}" if manager else ""
-            where = str(value) if str(value).endswith(".py") else f"{target.package}/{managers.TARGET}.py"
-            asked = "; ".join(item.why for item in taken.remarks if item.what == "to do")
-            found["reward manager"] = found["reward function"] = (where, choice, asked)
-            project = replace(project, tree=taken.tree)
+        project, found = _copy_rewards(project, recognised.code, parked)
     for own in [item for item in states if item.kind == "reward manager" and item.where in copy.own]:
         project, copied = _copy_manager(project, own)
         states = [copied if item is own else item for item in states]
@@ -88,10 +72,41 @@ def copy_files(
             project = replace(project, tree=Tree.of([replace(file, data=data[file.path]) for file in taken.tree]))
             choice = f"{_CUSTOM}.path={where} {_CUSTOM}.name={_MADE if made else _CLASS}"
             whys += [f"its trainer computes {', '.join(left)} for it: {_DEFAULTS}"] if left else []
-            found["dataset"] = (where, choice, "; ".join(whys))
+            found["dataset"] = _Copied(where, choice, "; ".join(whys))
     new = {file.path: file.data for file in project.tree if whole.get(file.path) is not file}
     written = {path: data for path, data in new.items() if path not in whole or whole[path].data != data}
     return written, [_update_state(item, found, written) if item in parked else item for item in states]
+
+
+def _copy_rewards(
+    project: TargetProject, fork: ForkCode, parked: Sequence[MethodState]
+) -> tuple[TargetProject, dict[str, _Copied]]:
+    """Copy what scores in files of verl's, that of most scripts first."""
+    before = compose_settings({file.path: file.data for file in project.tree}, "config/")
+    plain = next(iter(project.choose_manager(managers.PLAIN)), "")
+    key = next((key for key in REWARD_MANAGER if key in before), plain)
+    # Without a run the manager is one whose file was changed, most scripts' first; else verl's plain one.
+    changed = [Path(item.where).stem for item in parked if "manager" in item.kind]
+    found: dict[str, _Copied] = {}
+    names = dict.fromkeys([managers.PLAIN, *changed])
+    for name in sorted(names, key=lambda name: len(fork.list_scripts([("reward_manager", name)])), reverse=True):
+        chosen = replace(project, settings={key: name})
+        if found and name not in changed:
+            continue
+        if found:
+            taken = managers.take_changed(chosen, fork.program, f"{name}_fork")
+        else:
+            taken = managers.take_unnamed(chosen, fork.program, before)
+        for setting, value in list(taken.settings.items())[:1]:
+            choice, where = f"{setting}={value}", f"{project.package}/{managers.TARGET}.py"
+            if str(value).endswith(".py"):
+                choice, where = f"{choice} {plain}={managers.PLAIN}" if plain else choice, str(value)
+            elif found:
+                where = f"{project.package}/{managers.TARGET}_{value}.py"
+            asked = "; ".join(item.why for item in taken.remarks if item.what == "to do")
+            found = {_REWARDS: _Copied(where, choice, asked), **found, name: _Copied(where, choice, asked)}
+            project = replace(project, tree=taken.tree)
+    return project, found
 
 
 def _copy_manager(project: TargetProject, state: MethodState) -> tuple[TargetProject, MethodState]:
@@ -103,25 +118,25 @@ def _copy_manager(project: TargetProject, state: MethodState) -> tuple[TargetPro
     why = "; ".join(item.why for item in taken.remarks if item.what == "to do")
     if not taken.places:
         return project, replace(state, why=why or state.why)
+    runs = Runs.IN_PART if why.endswith(managers.HAND_OVER) else Runs.YES
     place, setting = f"{project.package}/{target}.py", f"{key}={state.name}"
-    return replace(project, tree=taken.tree), replace(state, runs=Runs.YES, where=place, setting=setting, why=why)
+    return replace(project, tree=taken.tree), replace(state, runs=runs, where=place, setting=setting, why=why)
 
 
-def _update_state(
-    item: MethodState, found: Mapping[str, tuple[str, str, str]], written: Mapping[str, bytes]
-) -> MethodState:
+def _update_state(item: MethodState, found: Mapping[str, _Copied], written: Mapping[str, bytes]) -> MethodState:
     """Return a method's state, updated if its code was copied."""
-    if item.kind not in found or item.name == _COLLATES:
+    keys = (Path(item.where).stem, _REWARDS) if "reward" in item.kind else (item.kind,)
+    copied = next((found[key] for key in keys if key in found), None)
+    if copied is None or item.name == _COLLATES:
         return item
-    where, setting, why = found[item.kind]
     name = re.escape(item.name.partition(" of ")[0])
     is_whole = any(re.search(rf"\b(class|def) {name}\b".encode(), data) for data in written.values())
-    runs = Runs.YES if is_whole or item.kind != "reward manager" else Runs.IN_PART
-    if why.endswith(_DEFAULTS):
-        runs = Runs.IN_PART
-    elif runs is Runs.IN_PART:
+    runs, why = Runs.YES if is_whole or item.kind != "reward manager" else Runs.IN_PART, copied.why
+    if runs is Runs.IN_PART:
         why = f"only what it scores by was copied{f'; {why}' if why else ''}"
-    return replace(item, runs=runs, where=where, setting=setting, why=why)
+    elif why.endswith((_DEFAULTS, managers.HAND_OVER)):
+        runs = Runs.IN_PART
+    return replace(item, runs=runs, where=copied.where, setting=copied.setting, why=why)
 
 
 def _make_of_config(recognised: Recognised, texts: Mapping[str, str], package: str) -> tuple[str | None, list[str]]:

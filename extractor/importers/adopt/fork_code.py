@@ -323,14 +323,7 @@ class Closure:
 
 
 def prune(text: str, name: str, branch: list[ast.stmt], chain: ast.If) -> str:
-    """Return a renamed function with only one branch of an if, without comments.
-
-    Args:
-        text: The function's.
-        name: Its new name.
-        branch: The statements of the branch.
-        chain: The if statement.
-    """
+    """Return a renamed function with only one branch of an if, without comments."""
     function = readers.parse_python(text).body[0]
     assert isinstance(function, _FUNCTIONS)
     is_documented = ast.get_docstring(function) is not None

@@ -59,13 +59,6 @@ def graft(
 ) -> tuple[MethodState, dict[str, bytes], tuple[str, ...]]:
     """Return a fork's method as a hook: how much of it runs, the files that change, and features to add first.
 
-    Args:
-        found: The fork.
-        symbol: The method: its name, or that of its function.
-        project: The project's directory.
-        locked: Its lock.
-        offline: Never download.
-
     Raises:
         UsageError: the fork has no such method.
         CheckFailed: it needs what no project has.

@@ -16,6 +16,7 @@ from extractor.project.side_files import NOTE_SUFFIX, ORPHANED
 from extractor.usecases import diff
 from extractor.values.fingerprint import fingerprint_text, load_upstream_parts
 
+NOT_PYTHON = "it is not valid Python"
 _CONFIG = "the project's configuration is its own: config/ has your defaults of the settings that it has"
 
 
@@ -61,7 +62,7 @@ def _list_edits_in(
         try:
             split(new)
         except SyntaxError as error:
-            yield _make_file_edit(path, f"it is not valid Python: {error.msg}, line {error.lineno}", old, new)
+            yield _make_file_edit(path, f"{NOT_PYTHON}: {error.msg}, line {error.lineno}", old, new)
         return
     for item in compared.symbols:
         if item.what == "removed" and (sides is None or item.key not in sides.emitted):

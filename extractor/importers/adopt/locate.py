@@ -25,10 +25,6 @@ VERSION = "verl/version/version"
 def locate(directory: Path, sources: Mapping[str, Source]) -> Copy:
     """Find the copy of verl in a directory.
 
-    Args:
-        directory: The copy, or a directory that holds it at any depth.
-        sources: The releases to recognise, by number.
-
     Raises:
         UsageError: there is no directory, it cannot be read, or nothing in it is a copy of verl.
     """

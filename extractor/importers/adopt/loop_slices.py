@@ -25,6 +25,15 @@ _GIVEN = {f"self.{name}" for name in ("config", "global_steps", "total_training_
 _REWARD = "self.reward_fn"
 _LOCALS = {"self", "metrics", "timing_raw"}
 _PARTS = {"batch", "non_tensor_batch", "meta_info"}
+# What a loop makes rewards of, and what of it says nothing: what upstream calls, takes apart, measures and fills up.
+REWARDS = frozenset({"token_level_scores", "token_level_rewards"})
+_OF_ROWS = frozenset({"extra_info", "reward_model"})
+_USUAL = re.compile(
+    r"metrics|^print|^pass$|import |^reward_\w+ = [\w\[\]'\"{}]*$|"
+    r"^batch = (batch$|DataProto\.concat|batch\[(kept_traj|:))|"
+    r"\b(apply_kl_penalty|compute_advantage|union|repeat|reward_fn|\w*compute\w*_reward|extract_reward|from_single_dict"
+    r"|compute_rm_score|pop|_balance_batch|compute_values|select)\("
+)
 # What of a trainer's file a project has called by then.
 _VERLS = {"apply_kl_penalty", "compute_advantage", "compute_response_mask"}
 
@@ -114,6 +123,49 @@ def slice_loop(
     return None
 
 
+def find_shaping(fork: ForkCode, upstream: Iterable[str]) -> list[str]:
+    """Return statements by which only the fork's loop changes rewards."""
+    known = {ast.unparse(leaf) for text in upstream for leaf in _list_leaves(ast.parse(text).body)}
+    for module in fork.list_callers(f"{_CALLED}("):
+        for call, around in find_calls(module, (_CALLED,)):
+            if isinstance(around, _FUNCTIONS) and around.args.args[:1] and around.args.args[0].arg == "self":
+                batch, statements, start, place, end = _split_loop(call, around)
+                made = _make_slicer(module, batch).run(statements[start:place], set(), REWARDS | _OF_ROWS)
+                others = [leaf for leaf in _list_leaves(statements[start:end]) if isinstance(leaf, ast.Assign)]
+                replaced = [leaf for leaf in others if batch in map(ast.unparse, leaf.targets)]
+                found = dict.fromkeys(map(ast.unparse, [*_list_leaves(made), *replaced]))
+                return [text for text in found if text not in known and not _USUAL.search(text)]
+    return []
+
+
+def _list_leaves(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
+    """Yield the statements that have no others in them."""
+    for part in (part for node in nodes for part in ast.walk(node)):
+        if isinstance(part, ast.stmt) and not getattr(part, "body", None):
+            yield part
+
+
+def _split_loop(
+    call: ast.Call, around: ast.FunctionDef | ast.AsyncFunctionDef
+) -> tuple[str, list[ast.stmt], int, int, int | None]:
+    """Return a loop's batch and statements, and where its parts begin.
+
+    These are what follows the responses, the advantages, and the update.
+    """
+    batch = ast.unparse(call.args[0]) if call.args else "batch"
+    nodes = [node for node in ast.walk(around) if isinstance(node, (ast.Name, ast.Assign))]
+    assigned = [node for node in nodes if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == batch]
+    same = {node.value.id for node in assigned if isinstance(node.value, ast.Name)}
+    for node in nodes:  # where groups are filtered, a batch is gathered of several
+        if isinstance(node, ast.Name) and node.id in same:
+            node.id = batch
+    statements = list(_flatten(around.body, call))
+    place = next(index for index, item in enumerate(statements) if _has(item, call))
+    start = max((i for i in range(place) if _ROLLED_OUT.search(ast.unparse(statements[i]))), default=-1) + 1
+    end = next((i for i in range(place, len(statements)) if _updates(statements[i])), None)
+    return batch, statements, start, place, end
+
+
 def _slice_around(
     module: ForkModule,
     call: ast.Call,
@@ -122,11 +174,7 @@ def _slice_around(
     names: set[str],
 ) -> LoopSlice | None:
     """Return the slice around one call of `compute_advantage`."""
-    batch = ast.unparse(call.args[0]) if call.args else "batch"
-    statements = list(_flatten(around.body, call))
-    place = next(index for index, item in enumerate(statements) if _has(item, call))
-    start = max((i for i in range(place) if _ROLLED_OUT.search(ast.unparse(statements[i]))), default=-1) + 1
-    end = next((i for i in range(place, len(statements)) if _updates(statements[i])), None)
+    batch, statements, start, place, end = _split_loop(call, around)
     own, slicer = _find_class(module, around), _make_slicer(module, batch)
     asked_locals = {name for name in names if name in slicer.find_made(statements[:place])[0]}
     targets = asked_locals | {f"self.{name}" for name in names - asked_locals}

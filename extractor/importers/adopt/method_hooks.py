@@ -68,12 +68,6 @@ class Hook:
 def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], package: str) -> Hook:
     """Return a method as a hook in the project's algorithms file.
 
-    Args:
-        fork: The fork.
-        method: Of it.
-        files: The project's Python files, by path.
-        package: Its package.
-
     Raises:
         NoPlace: it needs what no project has.
     """
@@ -144,6 +138,9 @@ def write_loop(
     before = files[f"{package}/{FILE}"]
     taken = frozenset(name for item in split(before) for name in item.binds)
     closure, loop = Closure(fork, map_project_names(files, package), package, taken), slice_loop(fork, columns, ())
+    if loop is not None:  # and what that reads
+        read = set().union(*find_columns("\n".join(map(ast.unparse, loop.before))))
+        loop = slice_loop(fork, columns | read, ()) or loop
     renamed = {hook.name: hook.method.name for hook in hooks if hook.name != hook.method.name}
     try:
         pieces = [] if loop is None else loop.write(closure, "", renamed, "edits")

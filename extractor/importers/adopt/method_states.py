@@ -5,11 +5,15 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
+from pathlib import Path
+from textwrap import shorten
 
 from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
 from extractor.importers.adopt.fork_code import ForkCode, is_chosen
+from extractor.importers.adopt.list_edits import NOT_PYTHON
+from extractor.importers.adopt.loop_slices import REWARDS, find_shaping
 from extractor.importers.adopt.method_hooks import FILE, Hook, make_hook, write_loop
 from extractor.importers.adopt.own_keys import compose_settings, read_own_keys
 from extractor.importers.adopt.recognised import Recognised
@@ -17,10 +21,11 @@ from extractor.importers.adopt.target_project import AdoptTarget, NoPlace, Unit
 from extractor.importers.python_text.segments import Segment, decode, split
 from extractor.importers.python_text.unset_branches import drop_unset_branches
 from extractor.importers.runs.copied_code import managers
+from extractor.project.side_files import ORPHANED
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 from extractor.values.modules import name_module
 
-_ALGORITHMS = "verl/trainer/ppo/core_algos.py"
+_ALGORITHMS, _LOOP = "verl/trainer/ppo/core_algos.py", "verl/trainer/ppo/ray_trainer.py"
 # What chooses a kind of methods, and what is chosen without it.
 _SETTINGS = {
     ESTIMATOR: ("adv_estimator", "gae"),
@@ -180,6 +185,9 @@ def list_others(target: AdoptTarget, edits: Sequence[ForkEdit]) -> Iterator[Meth
                 callers = _list_callers(target.compared[edit.upstream_path].fork, edit.symbol) if is_there else []
                 for name in (name for name in callers if name not in _LOOPS):
                     found.setdefault((kind, name, edit.upstream_path), []).append(edit)
+        for edit in edits:
+            if edit.upstream_path.startswith(start) and edit.why.startswith(NOT_PYTHON):
+                found[kind, Path(edit.upstream_path).stem, edit.upstream_path] = [edit]
     names = [name for _, name, _ in found]
     for (kind, name, path), parts in found.items():
         lost = [edit for edit in parts if edit.outcome is not Outcome.CARRIED]
@@ -201,17 +209,15 @@ def _list_callers(segments: Sequence[Segment], name: str) -> list[str]:
 
 
 def list_new_managers(copy: Copy, own: Sequence[ForkFile]) -> Iterator[MethodState]:
-    """Yield states of reward managers in files of the fork's own.
-
-    Args:
-        copy: The fork's.
-        own: Its own files, in that order, and where each was copied.
-    """
+    """Yield states of reward managers in files of the fork's own."""
     folders = tuple(start for start, kind in _OTHERS if kind == "reward manager")
-    known = managers.list_names({path: data.decode(errors="replace") for path, data in copy.files.items()})
+    texts = {path: data.decode(errors="replace") for path, data in copy.files.items()}
+    known, chosen = managers.list_names(texts), managers.map_branches(texts.get(name, "") for name in managers.PROGRAMS)
     for (path, data), item in zip(copy.own.items(), own, strict=True):
-        text = "" if item.is_upstreams else data.decode(errors="replace")
-        for name in sorted(managers.list_names({path: text}) - known) if path.startswith(folders) else ():
+        text = "" if item.is_upstreams or not path.startswith(folders) else data.decode(errors="replace")
+        names = managers.list_names({path: text})
+        names |= {name for name, classes in chosen.items() if any(f"class {cls}" in text for cls in classes)}
+        for name in sorted(names - known):
             known |= {name}
             runs, why = (Runs.YES, "") if item.copied else (Runs.NO, "a run that names it brings it: --from-verl-run")
             yield MethodState("reward manager", name, runs, item.copied or path, why=why)
@@ -232,26 +238,34 @@ def list_trainers(fork: ForkCode) -> Iterator[MethodState]:
 
 
 def add_loop(
-    fork: ForkCode,
+    recognised: Recognised,
     target: AdoptTarget,
     carried: Carried,
     edits: Sequence[ForkEdit],
     files: Mapping[str, bytes],
     hooks: Sequence[Hook],
 ) -> tuple[dict[str, bytes], list[MethodState]]:
-    """Add what the fork's loop writes for edits that read it; return the file, and edits that still lack something."""
+    """Add what the fork's loop writes for edits and rewards; return what is lacking."""
+    fork, sources = recognised.code, (recognised.source, *recognised.bases)
+    shaping = find_shaping(fork, [source.read(_LOOP) for source in sources if _LOOP in source.files])
     before = {Unit(name_module(edit.upstream_path), edit.symbol): edit for edit in edits}
     old = {unit: edit.old for unit, edit in before.items() if edit.outcome is Outcome.CARRIED}
     found, place = _map_unwritten(fork, target, carried, old, files.values()), f"{target.package}/{FILE}"
     keys = {key for names in found.values() for key in names.split(", ")}
     texts = {path: data.decode() for path, data in files.items() if path.endswith(".py")}
-    text = write_loop(fork, keys, texts, target.package, hooks) if keys and place in texts else None
+    text = None
+    for wanted in (keys | (REWARDS if shaping else set()), keys) if place in texts else ():
+        text = text or (write_loop(fork, wanted, texts, target.package, hooks) if wanted else None)
     more = {place: text.encode()} if text is not None else {}
+    there = ast.unparse(ast.parse(text or texts.get(place, "")))
+    lost = [statement for statement in shaping if statement not in there]
     left = _map_unwritten(fork, target, carried, old, {**files, **more}.values()) if more else found
     whys = {unit: f"it reads {names}, {_NOBODYS}: a run may stop there" for unit, names in left.items()}
-    return more, [
-        MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why) for unit, why in whys.items()
-    ]
+    states = [MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why) for unit, why in whys.items()]
+    if lost:
+        why = f"rewards or the batch are made by your loop alone: {shorten(lost[0], 90)}"
+        states.append(MethodState("edit", "fit", Runs.IN_PART, f"{ORPHANED}/{_LOOP}", why=why))
+    return more, states
 
 
 def list_blind_metrics(recognised: Recognised, target: AdoptTarget, carried: Carried) -> dict[Unit, str]:

@@ -28,14 +28,7 @@ _LINE = f"  # Settings that came with the fork: {FILE.removeprefix('config/')}.\
 
 
 def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Sequence[str]) -> dict[str, bytes]:
-    """Return config files that add the fork's settings carried code reads.
-
-    Args:
-        copy: The fork.
-        source: The release.
-        tree: The project's files, by path.
-        code: The text of the edits that came along.
-    """
+    """Return config files that add the fork's settings carried code reads."""
     theirs, known = _compose_forks(copy), compose_settings(source.files, _FOLDER)
     have = compose_settings({path: file.data for path, file in tree.items()}, "config/")
     without = {key.partition(".")[0] for key in known} - {key.partition(".")[0] for key in have}

@@ -90,12 +90,6 @@ def recognise(
 ) -> Recognised:
     """Find the copy of verl in a directory, and its release.
 
-    Args:
-        directory: It, or one above it.
-        release: The release, where the owner knows it; None: the nearest one.
-        offline: Never download.
-        say: Takes the name of each step.
-
     Raises:
         UsageError: there is no copy of verl in it.
         SourceError: no release could be read.

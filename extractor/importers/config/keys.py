@@ -154,10 +154,6 @@ def _is_open(key: str, defaults: VerlDefaults) -> bool:
 
 
 def list_tools(table: Any) -> list[dict[str, Any]]:
-    """Return the entries of a table of tools.
-
-    Args:
-        table: What the YAML file of `tool_config_path` holds.
-    """
+    """Return the entries of a table of tools."""
     listed = (table.get("tools") or ()) if isinstance(table, dict) else ()
     return [item for item in listed if isinstance(item, dict)]

@@ -63,10 +63,6 @@ def read_files(project: Path) -> dict[str, str]:
 def load(files: Mapping[str, str], settings: Sequence[str] = ()) -> ProjectConfig:
     """Compose a project's config.
 
-    Args:
-        files: By path relative to its config directory.
-        settings: Overrides, as main.py takes them.
-
     Raises:
         UsageError: a file is no YAML, or an override does not fit.
     """

@@ -82,12 +82,7 @@ class ReleaseConfig:
         return any(pattern.search(data) for path, data in self.source.files.items() if path.endswith(".py"))
 
     def is_read_in_training(self, key: str, defaults: Mapping[str, Any]) -> bool:
-        """Tell whether FSDP training code reads the key's unknown parts.
-
-        Args:
-            key: Dotted.
-            defaults: The release's config.
-        """
+        """Tell whether FSDP training code reads the key's unknown parts."""
         parts, known = key.split("."), 0
         while known < len(parts) - 1 and isinstance(defaults.get(parts[known]), Mapping):
             defaults, known = defaults[parts[known]], known + 1

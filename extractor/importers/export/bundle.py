@@ -220,10 +220,6 @@ def export(
 def write(target: Path, files: Mapping[str, bytes]) -> None:
     """Write files into a new directory, all or none.
 
-    Args:
-        target: Does not exist, or is an empty directory.
-        files: By path.
-
     Raises:
         UsageError: the place is taken, or cannot be written.
     """

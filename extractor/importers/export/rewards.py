@@ -224,12 +224,7 @@ def _name_argument(key: str) -> str | None:
 
 
 def choose_manager(reward: RewardConfig, interface: VerlInterface, file: str) -> dict[str, Any]:
-    """Return verl's settings that select the project's own reward manager.
-
-    Args:
-        reward, interface: The project's, and the release's.
-        file: The adapter.
-    """
+    """Return verl's settings that select the project's own reward manager."""
     if reward.adapted is None:
         return {}
     section = interface.reward_section

@@ -70,14 +70,7 @@ def _list_statements(node: ast.AST, needed: bool = True) -> Iterator[tuple[ast.I
 
 
 def rewrite_imports(text: str, module: str, moved: Moved, *, is_package: bool = False) -> str:
-    """Return a module's text with its imports redirected.
-
-    Args:
-        text: Of the module.
-        module: Its name, for relative imports.
-        moved: Where a name is now.
-        is_package: Whether it is a package.
-    """
+    """Return a module's text with its imports redirected."""
     tree, rows = readers.parse_python_cached(text), text.split("\n")
     edits: list[tuple[ast.stmt | ast.expr, str]] = []
     chains: dict[str, str] = {}

@@ -61,13 +61,6 @@ def choose_experiment(
 ) -> Experiment:
     """Choose a project's options for a run.
 
-    Args:
-        run: As it was read.
-        found: Its config.
-        manifest: Of the project's release.
-        engine: Asked for; None: as the run says.
-        aside: Settings that no release has: what they are need not be known.
-
     Raises:
         UsageError: a value that matters is not known without running the script.
     """

@@ -342,12 +342,7 @@ def add_hook(tree: Tree, path: str, text: str) -> Tree:
 
 
 def _write_settings(project: TargetProject, run: Run) -> CopyResult:
-    """Write a run's settings into a tree as a config recipe.
-
-    Args:
-        project: The project as generated, and the run's settings.
-        run: As it was read.
-    """
+    """Write a run's settings into a tree as a config recipe."""
     taken = named.take_files(project)
     files = {file.path: file for file in taken.tree}
     chosen = {**project.settings, **taken.settings}

@@ -51,11 +51,6 @@ RESOLVED = "pass what the run resolves to: append `--cfg job --resolve > run.yam
 def read_launch(path: Path, text: str, around: ReadOptions) -> Run:
     """Return the run that a bash script starts.
 
-    Args:
-        path: Of the script, or of the page or job that it stands in.
-        text: Of the script.
-        around: What it is read with.
-
     Raises:
         UsageError: it starts nothing that can be converted, or an export wrote it.
     """

@@ -116,25 +116,14 @@ def write_headline(file: str, release: str, config: Mapping[str, Any], settings:
 
 
 def describe_origin(readme: str, said: str) -> str:
-    """Return a project's README that says what it was made of, in place of its toy task.
-
-    Args:
-        readme: As it was rendered, or as it was changed so for a fork.
-        said: One or two sentences, which begin with "Made of".
-    """
+    """Return a project's README that says what it was made of, in place of its toy task."""
     section = re.compile(r"(?ms)^(The run is in [^\n]*\n(?:\nMade of .*?\n(?=\n))?).*?(?=^For your own model)")
     lines = textwrap.fill(said, 118, break_long_words=False, break_on_hyphens=False)
     return section.sub(lambda found: f"{found[1]}\n{lines}\n\n", readme, count=1)
 
 
 def write_report(head: str, remarks: Sequence[Remark], notes: Sequence[str]) -> str:
-    """Return the report's text.
-
-    Args:
-        head: What runs.
-        remarks: What became of settings.
-        notes: How the run was read.
-    """
+    """Return the report's text."""
     kinds = {title: [item for item in remarks if item.what == what] for what, title in TITLES.items()}
     return render(FILE, head=make_readable(head), kinds=kinds, notes=notes, show=_show)
 

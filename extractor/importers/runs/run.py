@@ -131,10 +131,6 @@ def is_override(word: str) -> bool:
 def read_overrides(words: Sequence[str], where: str) -> tuple[Override, ...]:
     """Parse overrides.
 
-    Args:
-        words: As they are written; a part of one may be unknown.
-        where: They stand, for messages.
-
     Raises:
         UsageError: Hydra would refuse one, or there are too many.
     """

@@ -170,12 +170,7 @@ def read_pasted_script(text: str) -> str:
 
 
 def read_job(body: Any, text: str) -> tuple[str, dict[str, str]] | None:
-    """Return a job YAML's script and its variables, or None.
-
-    Args:
-        body: What is in the file.
-        text: The file's. The script's lines have the numbers that they have there, where they stand there as they are.
-    """
+    """Return a job YAML's script and its variables, or None."""
     texts = [*_list_texts(body)]
     found = next((item for which in (_LAUNCH, _PROGRAM) for item in texts if which.search(item)), None)
     if found is None or not isinstance(body, Mapping):

@@ -56,12 +56,6 @@ class RunRequest:
     def read(self, release: str, manifest: Manifest, engine: str | None, step: Callable[[str], None]) -> MatchedRun:
         """Read the run and match it to a release.
 
-        Args:
-            release: The project's.
-            manifest: The same.
-            engine: The project's; None: that of the run.
-            step: Told what is going on.
-
         Raises:
             UsageError: it cannot be read, or names keys that no release has.
         """

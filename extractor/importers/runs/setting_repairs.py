@@ -52,12 +52,6 @@ def repair_settings(
 ) -> _Mended:
     """Change settings that a project would refuse; list missing inputs.
 
-    Args:
-        of_run: The project and the run, with what was copied.
-        project: The project's config before.
-        run: The run's config, flat and resolved, in its release's names.
-        stated: The keys that the run itself sets.
-
     Returns:
         Settings in place of those that are there, and what a user should know.
     """

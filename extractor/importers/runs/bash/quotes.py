@@ -36,11 +36,6 @@ def split_pieces(text: str, quoted: bool = False) -> Iterator[str]:
 def find_end(text: str, at: int, quoted: bool = False) -> int:
     """Return where the quoted text, expansion or character at `at` ends.
 
-    Args:
-        text: Of bash.
-        at: The place.
-        quoted: Whether it stands between double quotes.
-
     Raises:
         NotBash: it does not end.
     """

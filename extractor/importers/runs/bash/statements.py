@@ -373,12 +373,7 @@ def note_script(words: Sequence[str], line: int, state: ShellState) -> None:
 
 
 def find_output(words: Sequence[str], folder: str) -> str | None:
-    """Return a command's output with its final newline; None if unknown.
-
-    Args:
-        words: Its name and arguments.
-        folder: Where it runs.
-    """
+    """Return a command's output with its final newline; None if unknown."""
     if not words or any(map(find_unknowns, words)):
         return None
     name, arguments = words[0], list(words[1:])

@@ -282,10 +282,6 @@ def has_change(text: str) -> bool:
 def compute(text: str, lookup: Callable[[str], str | None]) -> int:
     """Return the value of an expression.
 
-    Args:
-        text: Between the brackets, expansions done.
-        lookup: Gives the text of a variable; None where it is unknown.
-
     Raises:
         NotKnown: it names something unknown, or is not read.
     """

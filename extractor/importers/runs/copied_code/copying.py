@@ -25,6 +25,8 @@ FOLDER = "from_run"
 _NO_PROJECT_HAS = ("ray", "megatron", "mbridge", "vllm", "sglang")
 # The module that copies import in the place of pyext.
 _PYEXTS_PLACE = "runtime_module"
+# The one for Ray, and what of Ray it has.
+_LOCAL_RAY, _OF_RAY = "local_ray", frozenset({"remote", "get", "put", "wait", "init", "is_initialized"})
 _PACKAGES: Mapping[str, str] = read_table("keys")["packages"]
 _MODULES = {package: module for module, package in _PACKAGES.items()}
 # Where a name is in a project: its module, and the name there; None for the module itself.
@@ -260,7 +262,9 @@ class Copying:
         name_of_it = module or self._itself
         attributes, inherited = definitions.map_attributes(text), definitions.map_inherited(text)
         if module:  # before anything is looked for that it imports besides
-            roots = (name.module.partition(".")[0] for name in list_top_names(text, module, is_package=is_package))
+            names = list_top_names(text, module, is_package=is_package)
+            left = (name for name in names if not _is_local(name, attributes.get(name.local, ())))
+            roots = (name.module.partition(".")[0] for name in left)
             missing += [f"{root}: no project has it" for root in roots if root in _NO_PROJECT_HAS][:1]
 
         def moved(name: Name) -> _Place | None:
@@ -281,6 +285,9 @@ class Copying:
     ) -> _Place | str | None:
         """Return a name's place, an error, or None if unchanged."""
         root = name.module.partition(".")[0]
+        if _is_local(name, attributes):
+            self.files[f"custom/{FOLDER}/{_LOCAL_RAY}.py"] = templates.render(f"{_LOCAL_RAY}.py")
+            return self._name_copy(_LOCAL_RAY), None
         if root in _NO_PROJECT_HAS:
             return f"{root}: no project has it"
         if root in sys.stdlib_module_names or root in self._required or root == self._package:
@@ -371,6 +378,11 @@ class Copying:
 
     def _name_copy(self, module: str) -> str:
         return f"{self._package}.custom.{FOLDER}.{module}"
+
+
+def _is_local(name: Name, attributes: Collection[str]) -> bool:
+    """Tell whether what is used of Ray can be done in one process."""
+    return name.module == "ray" and name.name is None and _OF_RAY.issuperset(attributes)
 
 
 def _list_methods(module: Module, cls: str | None) -> set[str]:

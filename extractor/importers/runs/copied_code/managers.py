@@ -6,6 +6,7 @@ source of data that the run's release does not.
 """
 
 import ast
+import builtins
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
@@ -19,6 +20,7 @@ from extractor.importers.python_text.definitions import (
     list_registered_by,
     map_methods,
 )
+from extractor.importers.python_text.module_imports import replace_nodes
 from extractor.importers.runs.copied_code.copying import FOLDER, SCORERS, Copied, Copying
 from extractor.importers.runs.copied_code.target import CopyResult, TargetProject, remark_on_copy
 from extractor.importers.runs.launch_reader import find_program_file
@@ -45,10 +47,12 @@ _REWARD, _PROGRAM = "custom/verl_reward", "custom/verl_program"
 # The name under which a class that no registry has is registered.
 _OF_THE_RUN = "of_the_run"
 # Where verl and its forks make managers, what verl makes them with, and the settings that a program may hand over.
-_PROGRAMS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
+PROGRAMS = ("verl/trainer/main_ppo.py", "verl/trainer/ppo/reward.py")
 _BY_VERL = {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "config"}
-_OF_CONFIG = re.compile(r"config(\.\w+)+(?:(?<=\.get)\('\w+'(, [\w.'-]+)?\))?")
-_PACKAGE = "verl"
+_OF_A_PROGRAM = {"config", "tokenizer", *dir(builtins)}
+# How often a name of a program is followed to what it was made of.
+_HANDED_ON = 5
+_PACKAGE, HAND_OVER = "verl", "is to hand it over"
 _THE_REST = "The project has verl's; adopting the copy with --from-verl-run carries over what has a place in a project"
 _ADOPTED = "What has a place here was carried over, and the rest lies below orphaned/"
 
@@ -106,13 +110,7 @@ def is_own_manager(text: str) -> bool:
 
 
 def remark_on_changed(project: TargetProject, copied: tuple[str, ...], *, is_adopted: bool = False) -> list[Remark]:
-    """Report the changed verl files that were not carried over.
-
-    Args:
-        project: The project, and the run.
-        copied: The files or folders of the checkout that copies were made of.
-        is_adopted: Whether the project has these edits, as far as they have a place there.
-    """
+    """Report the changed verl files that were not carried over."""
     left = [path for path in find_changed(project) if not path.startswith(copied)]
     if not left:
         return []
@@ -129,12 +127,16 @@ class _Scorer(NamedTuple):
         name: What it is called there.
         text: Of the file.
         key: The setting that is to name it.
+        called: What it is registered as.
+        target: The hook that registers it, without `.py`.
     """
 
     path: str
     name: str
     text: str
     key: str
+    called: str = _OF_THE_RUN
+    target: str = TARGET
 
     @property
     def what(self) -> str:
@@ -154,12 +156,7 @@ def find_chosen(project: TargetProject) -> str | None:
 
 
 def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
-    """Copy the reward manager a run names; `custom/reward_manager.py` imports it.
-
-    Args:
-        project: The project, and the run.
-        target: The hook to write, without `.py`.
-    """
+    """Copy the reward manager a run names; `custom/reward_manager.py` imports it."""
     name, known = find_chosen(project), list_names(project.code)
     if name is None or name in known or not project.has(IMPORTED_BY):
         return CopyResult(project.tree)
@@ -178,17 +175,36 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
         tree = project.add_hooks({f"{target}.py": text, **files}, {target: IMPORTED_BY})
         remarks = remark_on_copy(key, name, place, f"{project.package}/{target}.py", copied)
         return CopyResult(tree, remarks, places=(place,))
+    for place, text in list_python_files(project.places):
+        for cls in map_branches(map(project.checkouts, PROGRAMS)).get(name, ()):
+            if re.search(rf"^class {cls}\b", text, re.MULTILINE):
+                return _copy_class(_Scorer(place, cls, text, key, name, target), project, PROGRAMS[0])
     return CopyResult(project.tree)
 
 
-def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]) -> CopyResult:
-    """Copy the scoring code of a run without function and manager.
+def map_branches(programs: Iterable[str]) -> dict[str, set[str]]:
+    """Return the classes that programs choose by an if, by name."""
+    found: dict[str, set[str]] = {}
+    for node in (node for text in programs for node in ast.walk(readers.parse_python_or_nothing(text))):
+        if isinstance(node, ast.If) and "reward" in ast.unparse(node.test):
+            body = "\n".join(map(ast.unparse, node.body))
+            for name in re.findall(r"== '([\w-]+)'", ast.unparse(node.test)):
+                found.setdefault(name, set()).update(re.findall(r"= ([A-Z]\w+)(?:$|\()", body, re.MULTILINE))
+    return found
 
-    Args:
-        project: The project, and the run.
-        program: What the run launches.
-        before: The project's config without the run's settings.
-    """
+
+def take_changed(project: TargetProject, program: str, called: str) -> CopyResult:
+    """Copy a manager of verl's that was changed, under another name."""
+    key = next(key for key in REWARD_MANAGER if project.settings.get(key))
+    found = _find_changed_class(project, key)
+    target = TARGET + re.sub(r"\W", "_", f"_{called}")
+    if found is None:
+        return CopyResult(project.tree)
+    return _copy_class(found._replace(called=called, target=target), project, program)
+
+
+def take_unnamed(project: TargetProject, program: str, before: Mapping[str, Any]) -> CopyResult:
+    """Copy the scoring code of a run without function and manager."""
     path = find_program_file(program)
     key = next((key for key in REWARD_MANAGER if key in before), None)
     if key is not None and (found := _find_changed_class(project, key)):
@@ -256,12 +272,12 @@ def _find_registered(name: str, project: TargetProject) -> Iterator[tuple[str, s
 def _write_hook(found: _Scorer, imports: str, handed: Mapping[str, str], has_its_own: bool) -> dict[str, str]:
     """Return the hook that registers a reward manager class, by path."""
     default = "None" if has_its_own else "function"
-    values = {"name": _OF_THE_RUN, "place": found.path, "cls": found.name, "imports": imports, "default": default}
+    values = {"name": found.called, "place": found.path, "cls": found.name, "imports": imports, "default": default}
     is_of_rows = _OF_A_LOOP in map_methods(readers.parse_python_or_nothing(found.text), found.name)
     base = "OfRows" if is_of_rows else found.name
     text = templates.render("run_manager.py", **values, handed=handed, is_of_rows=is_of_rows, base=base)
     own_settings = templates.render("own_settings.py")
-    return {f"{TARGET}.py": text, f"custom/{FOLDER}/own_settings.py": own_settings}
+    return {f"{found.target}.py": text, f"custom/{FOLDER}/own_settings.py": own_settings}
 
 
 def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[str]]:
@@ -273,20 +289,34 @@ def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[s
     others: set[str] = set()
     for tree in map(readers.parse_python_or_nothing, texts):
         assigned = [node for node in ast.walk(tree) if isinstance(node, ast.Assign)]
-        targets = {ast.unparse(item) for node in assigned for item in node.targets}
         aliases = {ast.unparse(item) for node in assigned for item in node.targets if ast.unparse(node.value) == cls}
         made = {cls, "reward_manager_cls", *aliases}
         calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and ast.unparse(node.func) in made]
         for item in (item for call in calls for item in call.keywords):
-            text = ast.unparse(item.value)
-            value = text.replace("self.config", "config")
             if item.arg in {None, *_BY_VERL, *found}:
                 continue
-            if (_OF_CONFIG.fullmatch(value) and text not in targets) or isinstance(item.value, ast.Constant):
+            if (value := _write_of_config(item.value, assigned)) is not None:
                 found[str(item.arg)] = value
             else:
                 others.add(str(item.arg))
     return found, sorted(others - found.keys())
+
+
+def _write_of_config(value: ast.expr, assigned: list[ast.Assign]) -> str | None:
+    """Return an expression in terms of the config; None if impossible."""
+    made: dict[str, list[str]] = {}
+    for node in assigned:
+        for target in node.targets:
+            made.setdefault(ast.unparse(target), []).append(ast.unparse(node.value))
+    text = ast.unparse(value)
+    for _ in range(_HANDED_ON):
+        names = [node for node in ast.walk(readers.parse_python(text)) if isinstance(node, ast.Name)]
+        known = [(node, made[node.id]) for node in names if node.id in made and node.id not in _OF_A_PROGRAM]
+        text = replace_nodes(text, [(node, f"({values[0]})") for node, values in known if len(values) == 1])
+    text = text.replace("self.config", "config")
+    is_changed = any("." in target and target.replace("self.config", "config") in text for target in made)
+    lacking = {node.id for node in ast.walk(readers.parse_python(text)) if isinstance(node, ast.Name)} - _OF_A_PROGRAM
+    return None if lacking or is_changed else text
 
 
 def _find_changed_class(project: TargetProject, key: str) -> _Scorer | None:
@@ -335,15 +365,15 @@ def _copy_class(found: _Scorer, project: TargetProject, program: str) -> CopyRes
     copied = _copy_file(copying, found.text, found.name, place=place, only_part=True)
     if copied is None or copied.missing:
         return _explain_lack(found, copied, project)
-    hook = f"{project.package}/{TARGET}.py"
-    handed, lacking = _find_handed([project.checkouts(path) for path in sorted({program, *_PROGRAMS})], found.name)
-    imports = f"from {project.package}.{_PROGRAM.replace('/', '.')} import {found.name}"
+    hook, part = f"{project.package}/{found.target}.py", _PROGRAM + found.target.removeprefix(TARGET)
+    handed, lacking = _find_handed([project.checkouts(path) for path in sorted({program, *PROGRAMS})], found.name)
+    imports = f"from {project.package}.{part.replace('/', '.')} import {found.name}"
     has_its_own = _HAS_ITS_OWN.search(copied.text) is not None
     hooks = _write_hook(found, imports, handed, has_its_own)
-    own = {f"{_PROGRAM}.py": copied.text, **hooks, **copying.files}
-    tree = project.add_hooks(own, {TARGET: IMPORTED_BY})
+    own = {f"{part}.py": copied.text, **hooks, **copying.files}
+    tree = project.add_hooks(own, {found.target: IMPORTED_BY})
     remarks = remark_on_copy(found.key, find_chosen(project), found.what, hook, copied)
     if lacking:
-        why = f"{found.path} is made with {', '.join(lacking)}: {hook} is to hand it over"
+        why = f"{found.path} is made with {', '.join(lacking)}: {hook} {HAND_OVER}"
         remarks.append(Remark(found.key, None, "to do", why))
-    return CopyResult(tree, remarks, {found.key: _OF_THE_RUN}, (found.path, _FOLDER))
+    return CopyResult(tree, remarks, {found.key: found.called}, (found.path, _FOLDER))

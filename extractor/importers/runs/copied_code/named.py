@@ -1,5 +1,6 @@
 """Copy Python files, modules and tools that a run's config names."""
 
+import re
 from typing import Any, NamedTuple
 
 import yaml
@@ -72,6 +73,8 @@ def take_files(project: TargetProject) -> CopyResult:
             why = f"not copied: it is no Python ({getattr(error, 'msg', None) or error})"
             remarks.append(Remark(key, path, "to do", why))
             continue
+        if name and not re.search(rf"\b{re.escape(str(name))}\b|import \*", copied.text):
+            remarks.append(Remark(key, path, "to do", f"it has no {name}: name what it has by {key[:-4]}name"))
         texts[kind.target] = copied.text
         remarks += remark_on_copy(key, path, _CHECKOUT, target, copied)
     return CopyResult(project.add_hooks({**copying.files, **texts}, {}), remarks, changed)

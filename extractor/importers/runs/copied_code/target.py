@@ -95,7 +95,8 @@ class TargetProject:
         for module, hook in imported_by.items():
             path = f"{self.package}/{hook}.py"
             line = f"\nfrom . import {module.rpartition('/')[2]}  # noqa: E402, F401  what the run names\n"
-            files[path] = replace(files[path], data=files[path].data.rstrip() + b"\n" + line.encode())
+            if line.encode() not in files[path].data:
+                files[path] = replace(files[path], data=files[path].data.rstrip() + b"\n" + line.encode())
         return Tree.of(list(files.values()))
 
 
@@ -117,14 +118,7 @@ class CopyResult:
 
 
 def remark_on_copy(key: str, value: Any, place: str, target: str, copied: Copied) -> list[Remark]:
-    """Report where something was copied, what it lacks, and needed packages.
-
-    Args:
-        key, value: The setting that names it.
-        place: Where it was.
-        target: The hook that it is in.
-        copied: The copy.
-    """
+    """Report where something was copied, what it lacks, and needed packages."""
     found = [Remark(key, value, "to do", f"{target} cannot be imported: {why}") for why in copied.missing]
     found.append(Remark(key, value, "changed", f"copied from {place} to {target}, with what it imports"))
     if copied.packages:

@@ -57,11 +57,6 @@ def is_launch(module: str, arguments: Sequence[str]) -> bool:
 def translate_launch(path: Path, arguments: Sequence[str], places: RunFolders) -> Run:
     """Translate an EasyR1 launch; its override values are YAML.
 
-    Args:
-        path: The script.
-        arguments: Of the launch.
-        places: Where it may have been started from.
-
     Raises:
         UsageError: its config is not here, or cannot be read.
     """
@@ -86,13 +81,7 @@ def is_config(body: Any) -> bool:
 
 
 def translate_config(path: Path, body: Mapping[str, Any], places: RunFolders) -> Run:
-    """Translate an EasyR1 config to verl overrides, with remarks.
-
-    Args:
-        path: Of the config, or of the script that names it.
-        body: Nested.
-        places: Where the run may have been started from.
-    """
+    """Translate an EasyR1 config to verl overrides, with remarks."""
     stated = {_TABLE["earlier"].get(key, key): value for key, value in flatten(body).items()}
     whole = {**_TABLE["defaults"], **stated}
     found = {**dict(_name_choices(whole)), **_locate_kl(whole), **_derive_settings(whole)}

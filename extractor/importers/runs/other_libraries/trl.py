@@ -50,10 +50,6 @@ def refuse(what: object) -> UsageError:
 def translate_config(path: Path, stated: Mapping[str, Any]) -> Run:
     """Translate GRPOTrainer settings to verl overrides, with remarks.
 
-    Args:
-        path: Of the config.
-        stated: By TRL's names.
-
     Raises:
         UsageError: a setting is no number, is of RLOOTrainer, or asks for several updates of a batch.
     """
