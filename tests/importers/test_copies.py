@@ -6,6 +6,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from textwrap import dedent
+from types import ModuleType
 from typing import Any
 
 from extractor.importers.python_text.definitions import cut_needed_part
@@ -106,6 +107,18 @@ def test_of_a_module_that_cannot_be_had_what_is_needed_is_copied(tmp_path: Path)
     copied = copying.files["custom/from_run/verl/helpers.py"]  # one file serves all
     assert all(f"def {name}" in copied for name in ("half", "third", "parsed"))
     assert "ray" not in copied
+
+
+def test_what_a_reward_asks_of_ray_is_done_in_one_process(tmp_path: Path) -> None:
+    judge = "@ray.remote(num_cpus=1)\nclass Judge:\n    def judge(self, x):\n        return 2 * x\n"
+    score = "def score(x):\n    return ray.get([Judge.remote().judge.remote(x)])\n"
+    found, files = scoring(tmp_path, {}, f"import ray\n\n{judge}\n\n{score}")
+    local = ModuleType("local_ray")
+    exec(files["custom/from_run/local_ray.py"], local.__dict__)
+    assert found.text.startswith("import p.custom.from_run.local_ray as ray\n")
+    made: dict[str, Any] = {"ray": local}
+    exec(found.text.partition("\n")[2], made)
+    assert (made["score"](3), found.missing) == ([6], ())
 
 
 def test_what_a_fork_has_added_to_a_module_of_verls_is_named(tmp_path: Path) -> None:
@@ -216,7 +229,7 @@ def test_a_reward_function_imports_in_the_project(tmp_path: Path) -> None:
     run, project = put(tmp_path / "repo", REPOSITORY) / "recipe/mine/run.sh", tmp_path / "p"
     made = imported(project, run, "--verl", NEWEST[-1])
     shown = subprocess.run([sys.executable, "-c", CALL], cwd=project, capture_output=True, text=True, check=True).stdout
-    assert shown.split() == ["2.0", "False", "False", "False"]
+    assert shown.split() == ["2.0", "False", "False", "True"]
     copied = project / "p/custom/from_run"
     assert (copied / "runtime_module.py").is_file()
     assert not (copied / "verl/__init__.py").exists()

@@ -246,9 +246,8 @@ CHANGED_PROGRAM = """
 def main(config, tokenizer):
     reward_manager_cls = choose(config)
     judge = start_a_judge(config)
-    reward_fn = reward_manager_cls(
-        tokenizer=tokenizer, num_examine=0, size=config.own.get("more", 0), end="<end>", judge=judge
-    )
+    share = config.own.get("more", 0)
+    reward_fn = reward_manager_cls(tokenizer=tokenizer, num_examine=0, size=share or 1, end="<end>", judge=judge)
 """
 
 
@@ -301,3 +300,10 @@ def test_a_scorer_that_was_changed_comes_along(tmp_path: Path) -> None:
     assert taken.settings == {"reward.custom_reward_function.path": "pkg_of_run/custom/verl_reward.py"}
     copied = {file.path: file.data.decode() for file in taken.tree}
     assert "def half" in copied[f"pkg_of_run/custom/from_run/{GSM8K}"]
+
+
+def test_a_reward_file_without_the_named_function_is_said(tmp_path: Path) -> None:
+    key = "reward.custom_reward_function"
+    places = checkout(tmp_path, **{"own.py": "def other():\n    return 1\n"})
+    taken = named.take_files(recipient(TREE, places, {f"{key}.path": "own.py", f"{key}.name": "mine"}))
+    assert [item.why for item in taken.remarks if "it has no mine" in item.why]

@@ -133,7 +133,7 @@ def _update_state(item: MethodState, found: Mapping[str, _Copied], written: Mapp
     is_whole = any(re.search(rf"\b(class|def) {name}\b".encode(), data) for data in written.values())
     runs, why = Runs.YES if is_whole or item.kind != "reward manager" else Runs.IN_PART, copied.why
     if runs is Runs.IN_PART:
-        why = f"only what it scores by was copied{f'; {why}' if why else ''}"
+        why = f"only what it scores by was copied; {why or item.why}"
     elif why.endswith((_DEFAULTS, managers.HAND_OVER)):
         runs = Runs.IN_PART
     return replace(item, runs=runs, where=copied.where, setting=copied.setting, why=why)

@@ -132,7 +132,8 @@ def find_shaping(fork: ForkCode, upstream: Iterable[str]) -> list[str]:
                 batch, statements, start, place, end = _split_loop(call, around)
                 made = _make_slicer(module, batch).run(statements[start:place], set(), REWARDS | _OF_ROWS)
                 others = [leaf for leaf in _list_leaves(statements[start:end]) if isinstance(leaf, ast.Assign)]
-                replaced = [leaf for leaf in others if batch in map(ast.unparse, leaf.targets)]
+                itself = re.compile(rf"{re.escape(batch)}(\.\w+)?")  # or an attribute of it, which no project has
+                replaced = [leaf for leaf in others if any(itself.fullmatch(ast.unparse(to)) for to in leaf.targets)]
                 found = dict.fromkeys(map(ast.unparse, [*_list_leaves(made), *replaced]))
                 return [text for text in found if text not in known and not _USUAL.search(text)]
     return []

@@ -33,6 +33,15 @@ class Rows:
         length = len(data.batch["responses"][0])
         return {"reward_score": 2.0, "reward_extra_info": {"length": length}}
 """
+HALVING = """
+class Halving:
+    def __init__(self, tokenizer, num_examine, compute_score=None):
+        self.tokenizer = tokenizer
+
+    def __call__(self, data, return_dict=False):
+        return data.batch["responses"] / 2
+"""
+HALVES = '                        batch.batch["token_level_scores"] = reward_tensor\n'
 
 
 class Rows:
@@ -83,6 +92,28 @@ def test_the_method_runs(run: Any, tmp_path: Path, counting: Fork) -> None:
     report = json.loads(run("adopt", counting.top, tmp_path / "b/toy", "--offline", "--json").out)
     (edit,) = [item for item in report["methods"] if item["kind"] == "edit"]
     assert (edit["runs"], "only_mine" in edit["why"]) == ("runs in part", True)
+
+
+def test_managers_and_a_loop_that_make_rewards_otherwise_run(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
+    """One manager is chosen by an if, two of verl's were changed, and the loop halves what they give."""
+    fork, folder = fork_0_6_1, "workers/reward_manager/"
+    fork.write(f"{folder}halving.py", HALVING)
+    choose = 'if config.reward_model.reward_manager == "halving": reward_manager_cls = Halving'
+    fork.into("trainer/ppo/reward.py", "load_reward_manager", choose)
+    for name in ("batch", "dapo"):
+        fork.into(f"{folder}{name}.py", "__call__", "self.mine = 1")
+    fork.change(TRAINER, HALVES, f"{' ' * 24}reward_tensor = reward_tensor / 2\n{HALVES}")
+    report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--offline", "--json").out)
+    assert {item["runs"] for item in report["methods"]} == {"runs"}, report["methods"]
+    chosen = {item["name"]: item["setting"].partition("=")[2] for item in report["methods"]}
+    assert chosen == {"BatchRewardManager": "of_the_run", "DAPORewardManager": "dapo_fork", "halving": "halving"}
+    hooks = (tmp_path / "toy/toy/custom/algorithms.py").read_text()
+    assert "reward_tensor = reward_tensor / 2" in hooks
+    fork.write(f"{folder}naive.py", "f'{x['y'}'\n")
+    fork.change(TRAINER, "reward_tensor / 2", "self.other.halve(reward_tensor)")
+    report = json.loads(run("adopt", fork.top, tmp_path / "b/toy", "--offline", "--json").out)
+    lost = {item["name"]: item["runs"] for item in report["methods"] if item["runs"] != "runs"}
+    assert lost == {"naive": "runs in part", "fit": "runs in part"}
 
 
 def test_a_critic_that_a_script_asks_for_counts(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:

@@ -26,7 +26,7 @@ from .batches import objects
 # its parser by an alarm, and timeout_decorator what it decorates.
 FOR_MAIN_THREAD = (
     *("SIGALRM", "setitimer", "signal.alarm", "math_verify", "timeout_decorator"),
-    *("multiprocessing.Process(", "mp.Process(", "os.fork("),
+    *("multiprocessing.Process(", "mp.Process(", "os.fork(", 'get_context("fork")', "get_context('fork')"),
 )
 
 
