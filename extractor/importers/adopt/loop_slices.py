@@ -30,7 +30,7 @@ REWARDS = frozenset({"token_level_scores", "token_level_rewards"})
 _OF_ROWS = frozenset({"extra_info", "reward_model"})
 _USUAL = re.compile(
     r"metrics|^print|^pass$|import |^reward_\w+ = [\w\[\]'\"{}]*$|"
-    r"^batch = (batch$|DataProto\.concat|batch\[(kept_traj|:))|"
+    r"^batch = (batch( if batch is None.*)?$|DataProto\.concat|batch\[(kept_traj|:))|"
     r"\b(apply_kl_penalty|compute_advantage|union|repeat|reward_fn|\w*compute\w*_reward|extract_reward|from_single_dict"
     r"|compute_rm_score|pop|_balance_batch|compute_values|select)\("
 )
