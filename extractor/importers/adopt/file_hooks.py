@@ -32,7 +32,7 @@ _MADE, _DEFAULTS, _REWARDS = "ForkDataset", "at their defaults", "rewards"
 
 
 class _Copied(NamedTuple):
-    """Where code was copied, the setting that chooses it, and what is to do."""
+    """A copy, the setting that chooses it, what is missing."""
 
     where: str
     setting: str
@@ -81,7 +81,7 @@ def copy_files(
 def _copy_rewards(
     project: TargetProject, fork: ForkCode, parked: Sequence[MethodState]
 ) -> tuple[TargetProject, dict[str, _Copied]]:
-    """Copy what scores in files of verl's, that of most scripts first."""
+    """Copy what scores in files of verl's."""
     before = compose_settings({file.path: file.data for file in project.tree}, "config/")
     plain = next(iter(project.choose_manager(managers.PLAIN)), "")
     key = next((key for key in REWARD_MANAGER if key in before), plain)

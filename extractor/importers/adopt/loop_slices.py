@@ -149,7 +149,7 @@ def _list_leaves(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
 def _split_loop(
     call: ast.Call, around: ast.FunctionDef | ast.AsyncFunctionDef
 ) -> tuple[str, list[ast.stmt], int, int, int | None]:
-    """Return a loop's batch and statements, and where its parts begin.
+    """Return a loop's batch, its statements and its parts' places.
 
     These are what follows the responses, the advantages, and the update.
     """

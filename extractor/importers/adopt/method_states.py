@@ -245,7 +245,7 @@ def add_loop(
     files: Mapping[str, bytes],
     hooks: Sequence[Hook],
 ) -> tuple[dict[str, bytes], list[MethodState]]:
-    """Add what the fork's loop writes for edits and rewards; return what is lacking."""
+    """Add what the fork's loop writes; return what edits lack."""
     fork, sources = recognised.code, (recognised.source, *recognised.bases)
     shaping = find_shaping(fork, [source.read(_LOOP) for source in sources if _LOOP in source.files])
     before = {Unit(name_module(edit.upstream_path), edit.symbol): edit for edit in edits}

@@ -381,7 +381,7 @@ class Copying:
 
 
 def _is_local(name: Name, attributes: Collection[str]) -> bool:
-    """Tell whether what is used of Ray can be done in one process."""
+    """Tell whether one process can do what Ray is for."""
     return name.module == "ray" and name.name is None and _OF_RAY.issuperset(attributes)
 
 

@@ -183,7 +183,7 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
 
 
 def map_branches(programs: Iterable[str]) -> dict[str, set[str]]:
-    """Return the classes that programs choose by an if, by name."""
+    """Map names to classes that programs choose by an if."""
     found: dict[str, set[str]] = {}
     for node in (node for text in programs for node in ast.walk(readers.parse_python_or_nothing(text))):
         if isinstance(node, ast.If) and "reward" in ast.unparse(node.test):
@@ -194,7 +194,7 @@ def map_branches(programs: Iterable[str]) -> dict[str, set[str]]:
 
 
 def take_changed(project: TargetProject, program: str, called: str) -> CopyResult:
-    """Copy a manager of verl's that was changed, under another name."""
+    """Copy a changed manager of verl's under another name."""
     key = next(key for key in REWARD_MANAGER if project.settings.get(key))
     found = _find_changed_class(project, key)
     target = TARGET + re.sub(r"\W", "_", f"_{called}")
@@ -303,7 +303,7 @@ def _find_handed(texts: Iterable[str], cls: str) -> tuple[dict[str, str], list[s
 
 
 def _write_of_config(value: ast.expr, assigned: list[ast.Assign]) -> str | None:
-    """Return an expression in terms of the config; None if impossible."""
+    """Return an expression by config values alone, or None."""
     made: dict[str, list[str]] = {}
     for node in assigned:
         for target in node.targets:
