@@ -15,8 +15,8 @@ FEATURES = (
     "freed_memory, given_objects, hook_checks, hub, logits_in_pieces, lora, loss_columns, math, mfu, multimodal, "
     "offload, overlap, overlong_penalty, parts, peer_watch, placement, plots, prime, profiler, provenance, "
     "python_tool, qlora, remove_padding, rescue, reward_forms, reward_logs, reward_managers, reward_model, "
-    "reward_processes, reward_rules, rollout_correction, sandbox, scorers, sft, sharded_checkpoints, short_names, "
-    "special_tokens, step_hooks, sweep, tools, tools_mcp, trackers, verl_checkpoints, watch"
+    "reward_processes, reward_rules, rollout_correction, sandbox, scorers, sft, sharded_checkpoints, shared_passes, "
+    "short_names, special_tokens, step_hooks, sweep, tools, tools_mcp, trackers, verl_checkpoints, watch"
 )
 
 

@@ -5,13 +5,6 @@ They are imported when they are first asked for: torch takes seconds.
 """
 
 import sys
-
-if sys.version_info < (3, 10):  # noqa: UP036 - it would stumble over what is imported below
-    version = sys.version.split()[0]
-    print(f"error: Python 3.10 or newer is needed; {sys.executable} is {version}", file=sys.stderr)
-    print("hint: `make setup` makes .venv, or says what it lacks; then use .venv/bin/python", file=sys.stderr)
-    sys.exit(2)
-
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 

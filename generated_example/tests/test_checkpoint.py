@@ -114,13 +114,9 @@ def test_where_all_are_damaged_nothing_is_moved_and_the_error_says_what_to_do(tr
 
 
 def test_a_run_that_was_killed_while_it_saved_goes_on(run):
-    path, writing = run / "global_step_2", run / ".writing_global_step_2"
-    path.rename(writing)
-    assert to_resume(run) == path  # what is complete gets its name
-    shutil.copytree(path, writing)
-    (writing / "data.pt").unlink()
-    assert to_resume(run) == path  # what is not is left
-    path.rename(run / "elsewhere")
+    shutil.copytree(run / "global_step_2", run / ".writing_global_step_3")
+    assert to_resume(run) == run / "global_step_2"
+    (run / "global_step_2").rename(run / ".writing_global_step_2")
     assert to_resume(run) == run / "global_step_1"
 
 

@@ -77,7 +77,7 @@ def test_a_reward_may_be_a_coroutine(batch, tokenizer):
     assert reward.shape == (3, 4) and extra == {"acc": [1.0] * 3} and calls == [3]
 
 
-def test_a_reward_that_knows_its_bad_sample_is_not_called_again(batch, tokenizer):
+def test_a_reward_that_knows_its_bad_sample_has_it_shown(batch, tokenizer):
     calls = []
 
     def knows(data, return_dict=False):
@@ -89,23 +89,17 @@ def test_a_reward_that_knows_its_bad_sample_is_not_called_again(batch, tokenizer
     assert calls == [3] and caught.value.hook_file == "style.py:3" and caught.value.sample["response"] == "11"
 
 
-def test_an_exception_names_the_file_and_the_sample(batch, tokenizer):
-    def fails_on_24(data, return_dict=False):
-        texts = tokenizer.batch_decode(data.batch["responses"], skip_special_tokens=True)
-        if "24" in texts:
-            raise ValueError("no such action")
-        return torch.zeros(len(data), 4)
+def test_an_exception_names_the_file(batch, tokenizer):
+    calls = []
+
+    def fails(data, return_dict=False):
+        calls.append(len(data))
+        raise ValueError("no such action")
 
     with pytest.raises(HookError) as caught:
-        call_reward(fails_on_24, batch, tokenizer)
+        call_reward(fails, batch, tokenizer)
     assert "ValueError: no such action" in str(caught.value) and __file__ in caught.value.hook_file
-    assert caught.value.sample == {
-        "index": 1,
-        "prompt": "<user>12=<assistant>",
-        "response": "24",
-        "ground_truth": "23",
-        "data_source": "toy_succ2",
-    }
+    assert calls == [3] and caught.value.sample is None
 
 
 @pytest.mark.parametrize(

@@ -115,11 +115,9 @@ def test_a_reward_that_is_async_names_its_feature():
 
 
 def test_two_runs_do_not_share_a_directory(tmp_path, monkeypatch):
-    pytest.importorskip("fcntl")
     monkeypatch.setattr(process, "PATIENCE", 0.01)
     with process.lock_run_directory(tmp_path, Alone()):
-        with pytest.raises(ConfigError, match=r"another run is going on in .*\(process \d+ on .*of this same process"):
+        with pytest.raises(ConfigError, match="another run is going on in"):
             process.lock_run_directory(tmp_path, Alone())
-        (tmp_path / ".lock").write_text("process 1 on elsewhere\n")
-        with pytest.raises(ConfigError, match=r"another run is going on in .*\(process 1 on elsewhere"):
-            process.lock_run_directory(tmp_path, Alone())
+    with process.lock_run_directory(tmp_path, Alone()):
+        pass

@@ -22,7 +22,7 @@ def test_a_batch_takes_few_calls(case: Case, fixed: Vendored, broken: Vendored) 
     logits, labels = _drawn(700)
 
     def found(package: Vendored) -> tuple[torch.Tensor, int]:
-        function = package.get("vendored.utils.torch_functional", "logprobs_from_logits_v2")
+        function = package.get("vendored.utils.torch_functional", "logprobs_from_logits")
         with mock.patch.object(torch, "logsumexp", wraps=torch.logsumexp) as calls:
             return function(logits, labels), calls.call_count
 
@@ -45,43 +45,14 @@ def test_values_and_gradients_are_those_of_torch_bit_for_bit(
 
     def found(package: Vendored) -> torch.Tensor:
         logits = drawn.clone().requires_grad_()
-        function = package.get("vendored.utils.torch_functional", "logprobs_from_logits_v2")
+        function = package.get("vendored.utils.torch_functional", "logprobs_from_logits")
         log_probs = function(logits[:, first:] if first else logits, labels)
         (log_probs * torch.arange(float(labels.numel())).view_as(labels).sin()).sum().backward()
         return torch.cat([log_probs.detach().flatten(), logits.grad.flatten()])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fixed.module("shims.tensors"), "NUMBERS_IN_CACHE", 1000)
+        patch.setattr(fixed.module("shims.tensors"), "NUMBERS_AT_ONCE", 1000)
         assert torch.equal(found(fixed), found(broken))
-
-
-@pytest.mark.usefixtures("_on_a_cpu")
-@pytest.mark.parametrize("length", [30, 27])
-def test_a_gradient_may_take_the_place_of_logits(vendored: Callable[..., Vendored], length: int) -> None:
-    """Of those that lie in one piece; and whoever needs them later is told."""
-    fixed = vendored(NEWEST[-1], TRAINING, None)
-    shim = fixed.module("shims.tensors")
-    function = fixed.get("vendored.utils.torch_functional", "logprobs_from_logits_v2")
-    drawn, labels = _drawn(7, 30, dtype=torch.bfloat16)
-
-    def found(gives_up: bool, also: bool = False) -> tuple[torch.Tensor, torch.Tensor]:
-        inputs = drawn.clone().requires_grad_()
-        logits = (inputs * 1.0)[:, :length]
-        other = logits.square().sum()
-        with shim.having(shim.GIVING_UP_LOGITS, gives_up):
-            log_probs = function(logits, labels[:, :length])
-        loss = log_probs.float().square().sum()
-        (loss + other if also else loss).backward()
-        assert inputs.grad is not None
-        return inputs.grad, logits
-
-    (wanted, kept), (gradient, given) = found(False), found(True)
-    assert torch.equal(gradient, wanted)
-    assert torch.equal(kept, drawn[:, :length])
-    assert torch.equal(given, kept) == (length < 30), "a part of each row stays as it is"
-    if length == 30:
-        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
-            found(True, also=True)
 
 
 def test_an_entropy_that_is_only_reported_needs_little_memory(case: Case, fixed: Vendored, broken: Vendored) -> None:
@@ -90,10 +61,9 @@ def test_an_entropy_that_is_only_reported_needs_little_memory(case: Case, fixed:
         package.get("vendored.utils.torch_functional", "entropy_from_logits") for package in (fixed, broken)
     )
     shim = fixed.module("shims.tensors")
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(shim, "NUMBERS_IN_CACHE", 1000)
-        with shim.having(shim.ENTROPY_IS_REPORTED, True):
-            reported = entropy(logits)
+    with pytest.MonkeyPatch.context() as patch, shim.having(shim.ENTROPY_IS_REPORTED, True):
+        patch.setattr(shim, "NUMBERS_AT_ONCE", 1000)
+        reported = entropy(logits)
     assert not reported.requires_grad
     assert torch.equal(reported, theirs(logits))
     assert theirs(logits).requires_grad

@@ -67,8 +67,6 @@ BAD_FILES: list[tuple[str, str | bytes | None, str, str]] = [
     ("no_chat.jsonl", '{"prompt": [], ' + ROW, "row 0: there is no message", ""),
     ("none.jsonl", '{"prompt": "", ' + ROW, "row 0: the prompt is empty", "data.prompt_key"),
     ("model.jsonl", '{"prompt": "1=", "reward_model": "2"}', "row 0: reward_model is no object", "ground_truth"),
-    ("half.jsonl", '{"prompt": "1=", ' + ROW + '\n{"prompt": "1=", "extra_info": {"a": ["\\ud83d"]}}',
-     "half.jsonl, row 1: half of a pair of surrogates in ", "whole character"),
 ]  # fmt: skip
 # A message that is the prompt of such a row.
 BAD_MESSAGES = [

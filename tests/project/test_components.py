@@ -13,7 +13,7 @@ READERS = """
 import numpy as np, torch
 from omegaconf import OmegaConf
 from toy.errors import ConfigError
-from toy.training.batches import add_columns, check_reported, joined_components, reward_metrics
+from toy.training.batches import add_columns, joined_components, reward_metrics
 from toy.training.dynamic_sampling import sample_until_full
 from toy.training.validation import pass_at, process_validation_metrics, validation_metrics
 from toy.vendored.protocol import DataProto

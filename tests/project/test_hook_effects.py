@@ -38,7 +38,7 @@ EFFECTS = {
         "torch's default dtype",
     ),
     CHILDREN: ("KeyError: 'of the child'", "a process that a hook has forked returns from the hook"),
-    "sys.stdout.close()": ("stdout takes no more",),
+    "sys.stdout.close()": (),
 }
 
 

@@ -1,7 +1,7 @@
 # vextract:template base/__package__/data/dataloading.py - edit freely
 """Prompts as tokens, and batches of them in an order that a resumed run continues exactly."""
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -154,22 +154,7 @@ class SharedLoader:
         """Go on from where `state_dict` was called."""
         if self.loader is None:
             return
-        keeps_order = isinstance(self.loader.sampler, SequentialSampler)  # which has no state of a shuffled one's
-        self.loader.load_state_dict(of_torchdata(state, {"sampler_iter_state"} if keeps_order else set()))
-
-
-def of_torchdata(state: dict[str, Any], without: Collection[str] = ()) -> dict[str, Any]:
-    """Return a state as torchdata has it: earlier checkpoints have a sampler's within one of their own."""
-    found = {}
-    for name, value in state.items():
-        if name in without:
-            continue
-        if isinstance(value, dict) and "drawn" in value:
-            value = value.get("indices")
-            if value is None:
-                continue
-        found[name] = of_torchdata(value, without) if isinstance(value, dict) else value
-    return found
+        self.loader.load_state_dict(state)
 
 
 def build_dataloaders(

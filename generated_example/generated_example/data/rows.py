@@ -4,7 +4,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import ConfigError
 from ..hooks import HookError, running_hook, taken_by
 from ..rewards.scoring import resolved, source_of
 from .datasets import RowPrompts, data_section
@@ -33,8 +32,6 @@ class RowsDataset(RowPrompts):
         *,
         split: str = "train",
     ) -> None:
-        if callable(data_files) or hasattr(data_files, "reset"):
-            raise ConfigError("an environment is given for a dataset", "vextract add given_objects")
         self.max_samples = max_samples
         if config is None:
             from ..settings import load_config

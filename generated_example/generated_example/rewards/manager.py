@@ -9,10 +9,6 @@ import torch
 
 from .scoring import FeatureNeeded, Scorer, raw_function
 
-# The component that holds scores that were given with the batch.
-GIVEN = "rm"
-
-
 class TextRewardManager:
     """Scores a batch of responses, and puts each score on the last token of its response.
 
@@ -76,10 +72,6 @@ class TextRewardManager:
         last = (lengths - 1).clamp(min=0)
         reward_tensor = scores.new_zeros(responses.shape).scatter(1, last[:, None], scores[:, None])
         return {"reward_tensor": reward_tensor, "reward_extra_info": extra} if return_dict else reward_tensor
-
-    def close(self) -> None:
-        """End what samples are scored in."""
-        self.scorer.close()
 
     def _make_scorer(self, function: Callable[..., Any], **settings: Any) -> Any:
         return Scorer(function, **settings)

@@ -79,9 +79,6 @@ class Scorer:
         """
         return aligned([self.checked(attempt(self.function, sample), row) for row, sample in enumerate(samples)])
 
-    def close(self) -> None:
-        """End what samples are scored in."""
-
     def checked(self, outcome: Any, row: int) -> dict[str, Any]:
         """Return the components of a sample, from what the function has returned for it.
 
@@ -135,9 +132,7 @@ def problem_of(value: Any) -> str | None:
         return None
     try:
         number = None if isinstance(value, str | bytes) else float(to_builtin(value))
-    except OverflowError:
-        return "a whole number that is too large for float32"
-    except (TypeError, ValueError, RuntimeError):
+    except (OverflowError, TypeError, ValueError, RuntimeError):
         number = None
     if number is None:
         if (shape := getattr(value, "shape", None)) is not None:

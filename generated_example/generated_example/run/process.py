@@ -3,13 +3,10 @@
 
 import contextlib
 import gc
-import itertools
 import logging
 import os
 import shlex
 import signal
-import socket
-import sys
 import time
 import warnings
 import weakref
@@ -33,13 +30,7 @@ PATIENCE = 10.0  # seconds after which the processes that a killed run left behi
 def quiet() -> None:
     """Turn off the warnings that a run always causes, and that ask nothing of anybody."""
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "false")
-    if "TRANSFORMERS_VERBOSITY" not in os.environ:
-        os.environ["TRANSFORMERS_VERBOSITY"] = "error"
-        if "transformers" in sys.modules:  # a script has imported it before, when it read the variable
-            from transformers.utils import logging as messages
-
-            if messages.get_verbosity() == messages.WARNING:  # as it is unless the script says otherwise
-                messages.set_verbosity_error()
+    os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     warnings.filterwarnings("ignore", message="In CPU autocast")  # float32 is meant: nothing is to be cast
     warnings.filterwarnings("ignore", message="'set_vital' is deprecated")
     warnings.filterwarnings("ignore", message="IProgress not found")  # transformers' bars, which are turned off
@@ -150,7 +141,7 @@ def lock_run_directory(directory: Path, ranks: Any) -> AbstractContextManager[An
     Two would write into the same metrics and replace each other's checkpoints.
 
     Raises:
-        ConfigError: another run is going on there, or it cannot be written to.
+        ConfigError: another run is going on there.
     """
     held: list[AbstractContextManager[Any]] = []
     ranks.on_driver(lambda: held.append(_locked(directory)))
@@ -158,37 +149,15 @@ def lock_run_directory(directory: Path, ranks: Any) -> AbstractContextManager[An
 
 
 def _locked(directory: Path) -> AbstractContextManager[Any]:
-    try:
-        import fcntl
-    except ImportError:  # Windows
-        return contextlib.nullcontext()
+    from filelock import FileLock, Timeout
+
+    gc.collect()  # a trainer that nothing refers to any more may not have ended yet
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        file = (directory / ".lock").open("a+")
-    except OSError as error:
-        hint = "set trainer.default_local_dir to a directory that you can write to"
-        raise ConfigError(f"cannot write to {directory}: {error.strerror}", hint) from error
-    own, deadline = f"process {os.getpid()} on {socket.gethostname()}", time.monotonic() + PATIENCE
-    for seconds in itertools.chain([0.0], itertools.repeat(0.2)):
-        time.sleep(seconds)
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            break
-        except BlockingIOError:
-            file.seek(0)
-            other = file.read(200).strip()
-        except OSError:  # a file system without locks
-            break
-        if seconds and (other == own or time.monotonic() > deadline):
-            file.close()
-            text = f"another run is going on in {directory} ({other})"
-            anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
-            if other == own:
-                raise ConfigError(f"{text}: another trainer of this same process", f"close that one first, or {anew}")
-            raise ConfigError(text, f"{anew}; or wait")
-        gc.collect()  # a trainer that nothing refers to any more may not have ended yet
-    with contextlib.suppress(OSError):  # a full disk does not keep a run from starting
-        file.truncate(0)
-        file.write(f"{own}\n")
-        file.flush()
-    return file
+        return FileLock(directory / ".lock").acquire(timeout=PATIENCE)
+    except Timeout as error:
+        anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
+        text = f"another run is going on in {directory}, or a trainer of this process holds it"
+        raise ConfigError(text, f"close that one first, or {anew}") from error
+    except NotImplementedError:  # a file system without locks
+        return contextlib.nullcontext()

@@ -20,7 +20,7 @@ from ..errors import ConfigError
 from ..output import main_command
 from . import reward_keys
 from .flags import GROUPS, MAIN, ConfigFiles, as_overrides, read_values
-from .setting import ALIASES, FORMER_KEYS, choose, flat, known_of, meant_setting, nearest, present_name, switched_off
+from .setting import ALIASES, choose, flat, known_of, meant_setting, nearest, present_name, switched_off
 from .setting_checks import launch_answer, names_of, problems
 
 MODEL = "actor_rollout_ref.model.path"
@@ -105,10 +105,6 @@ def check_types(config: DictConfig, usual: Mapping[str, Any]) -> None:
         usual: the value that each setting has by default, by its dotted name; and each section.
     """
     values = _plain(config)
-    for name in FORMER_KEYS:  # which a file in config/ may set, and nothing reads any more
-        if name in values and (now := present_name(name, values)) is not None:
-            text = f"a file in config/ sets {name}, which is called {now} in this release of verl"
-            raise ConfigError(text, "rename it there")
     for name, default in usual.items():
         value, setting = values.get(name), known_of(name)
         check_choice(name, value)
@@ -261,21 +257,9 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
     if feature := ABSENT.get(key) or next(others, None):
         raise _lacking(key, feature)
     meant = meant_setting(key, settings, set(usual) - settings)
-    hint = f"did you mean {_example(meant, value, usual) if meant in settings else meant}?" if meant else _all_keys()
+    hint = f"did you mean {meant}{f'={value}' if meant in settings else ''}?" if meant else _all_keys()
     custom = f"{__name__.partition('.')[0]}/custom"
     raise ConfigError(f"unknown key {key}", f"{hint} (a key of your own, which code in {custom} reads: +{override})")
-
-
-def _example(key: str, value: str, usual: Mapping[str, Any]) -> str:
-    """Write a setting with the value that was typed, or its usual one where it does not take that."""
-    from hydra.core.override_parser.overrides_parser import OverridesParser
-    from hydra.errors import HydraException
-
-    with contextlib.suppress(HydraException):
-        given = OverridesParser.create().parse_override(f"{key}={value}").value()
-        if given is not None and _wrong_type(key, given, usual.get(key)):
-            return f"{key}={_text(usual[key])}"
-    return f"{key}={value}"
 
 
 def _all_keys() -> str:

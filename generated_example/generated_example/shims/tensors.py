@@ -1,5 +1,5 @@
 # vextract:template shims/tensors.py - edit freely
-"""Rows, nested tensors and groups of a batch, in few calls; sums over the vocabulary that need little memory."""
+"""Rows, nested tensors and groups of a batch, in few calls; entropies without a gradient."""
 
 from __future__ import annotations
 
@@ -13,15 +13,10 @@ from tensordict import TensorDict
 
 from .not_vendored import FeatureNotVendored
 
-# Numbers that one call may hold at once: on a GPU 128 MiB of float32, since each call takes time to start; on a CPU
-# what it has in its cache, or a few tokens.
-NUMBERS_ON_GPU, NUMBERS_IN_CACHE, FEWEST_TOKENS = 2**25, 2**17, 4
+# Numbers over the vocabulary that one call may hold: 128 MiB of float32.
+NUMBERS_AT_ONCE = 2**25
 # Whether entropies are only reported: then they have no gradient.
 ENTROPY_IS_REPORTED: ContextVar[bool] = ContextVar("entropy_is_reported", default=False)
-# Whether the gradient of half-precision logits takes their place. Nothing else may need them in the backward pass.
-GIVING_UP_LOGITS: ContextVar[bool] = ContextVar("giving_up_logits", default=False)
-# The device that a plan is for, cpu or cuda, wherever the tensors are.
-PLANNED_FOR: ContextVar[str | None] = ContextVar("planned_for", default=None)
 
 
 def scores_by_group(scores: torch.Tensor, index: Sequence[Hashable]) -> dict[Hashable, list[torch.Tensor]]:
@@ -125,90 +120,31 @@ def having(variable: ContextVar[Any], value: object) -> Iterator[None]:
         variable.reset(token)
 
 
-def token_pieces(logits: torch.Tensor, *others: torch.Tensor) -> Iterator[tuple[torch.Tensor, ...]]:
-    """Yield what belongs together of some tokens at a time: what a CPU's cache holds, on a GPU `NUMBERS_ON_GPU`.
+def needs_gradient_of_entropy() -> bool:
+    """Tell whether entropies are computed with their gradient."""
+    return torch.is_grad_enabled() and not ENTROPY_IS_REPORTED.get()
+
+
+def in_pieces(function: Callable[..., torch.Tensor], logits: torch.Tensor, *others: torch.Tensor) -> torch.Tensor:
+    """Return what a function gives for each token, (bs, ...), of some tokens at a time: as a batch of one row.
 
     Args:
-        logits: (..., vocab_size).
-        others: (..., vocab_size) or (...), all contiguous.
+        function: takes logits (1, tokens, vocab_size), and the others.
+        logits: (bs, ..., vocab_size).
+        others: (bs, ...).
     """
-    if logits.dim() > 2 and not logits.is_contiguous():
-        for parts in zip(logits, *others, strict=True):
-            yield from token_pieces(*parts)
-        return
-    vocabulary, device = max(1, logits.shape[-1]), PLANNED_FOR.get() or logits.device.type
-    tokens = max(FEWEST_TOKENS, (NUMBERS_ON_GPU if device == "cuda" else NUMBERS_IN_CACHE) // vocabulary)
-    flat = [tensor.view(-1, vocabulary) if tensor.dim() == logits.dim() else tensor.view(-1) for tensor in others]
-    yield from zip(*(tensor.split(tokens) for tensor in (logits.reshape(-1, vocabulary), *flat)), strict=True)
-
-
-class _LogSumExp(torch.autograd.Function):
-    """`torch.logsumexp` over the last dimension of (bs, ..., vocab_size), float32 or float64, a few tokens at a time.
-
-    It is what one row at a time gives, and so its gradient: bit for bit with one thread. With more of them torch may
-    divide a long row among them, and its sum then differs in the last bits (by 2e-6 at a vocabulary of 151,936).
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor) -> torch.Tensor:
-        found = torch.empty(logits.shape[:-1], dtype=logits.dtype, device=logits.device)
-        for piece, place in token_pieces(logits, found):
-            torch.logsumexp(piece, dim=-1, out=place)
-        ctx.save_for_backward(logits, found)
-        return found
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> torch.Tensor:
-        logits, found = ctx.saved_tensors
-        result = torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
-        for piece, place, sums, gradient in token_pieces(logits, result, found, gradients[0].contiguous()):
-            torch.sub(piece, sums.unsqueeze(-1), out=place).exp_().mul_(gradient.unsqueeze(-1))
-        return result
-
-
-class _LogProbsOfLabels(torch.autograd.Function):
-    """The log-probabilities of labels, (bs, ...), of logits (bs, ..., vocab_size), a few tokens at a time.
-
-    They have the logits' dtype, or float32 where autocast wants it. The backward pass computes the softmax again.
-    """
-
-    @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-        labels = labels.contiguous()
-        # On a GPU autocast has it computed in float32.
-        widens = PLANNED_FOR.get() == "cuda" and torch.is_autocast_enabled("cpu")
-        found = []
-        for piece, ids in token_pieces(logits, labels):
-            everything = torch.log_softmax(piece, dim=-1, dtype=torch.float32 if widens else None)
-            found.append(everything.gather(-1, ids.unsqueeze(-1)).squeeze(-1))
-        ctx.dtype, ctx.gives_up = found[0].dtype, GIVING_UP_LOGITS.get() and logits.is_contiguous()
-        ctx.save_for_backward(logits, labels)
-        return torch.cat(found).view(labels.shape)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor) -> tuple[torch.Tensor, None]:
-        logits, labels = ctx.saved_tensors
-        result = logits if ctx.gives_up else torch.empty(logits.shape, dtype=logits.dtype, device=logits.device)
-        for piece, place, ids, given in token_pieces(logits, result, labels, gradients[0].contiguous()):
-            everything = torch.log_softmax(piece, dim=-1, dtype=ctx.dtype)
-            gradient = torch.zeros_like(everything).scatter_(-1, ids.unsqueeze(-1), given.unsqueeze(-1))
-            place.copy_(torch.ops.aten._log_softmax_backward_data(gradient, everything, -1, ctx.dtype))
-        return result, None
-
-
-logsumexp_in_pieces: Callable[[torch.Tensor], torch.Tensor] = _LogSumExp.apply
-log_probs_of_labels: Callable[[torch.Tensor, torch.Tensor], torch.Tensor] = _LogProbsOfLabels.apply
+    tokens = max(1, NUMBERS_AT_ONCE // logits.shape[-1])
+    parts = (tensor.flatten(0, logits.dim() - 2).split(tokens) for tensor in (logits, *others))
+    found = [function(*(part.unsqueeze(0) for part in piece)).squeeze(0) for piece in zip(*parts, strict=True)]
+    return torch.cat(found).view(logits.shape[:-1])
 
 
 def entropy_from_logits(logits: torch.Tensor) -> torch.Tensor:
-    """Return the entropy of each distribution, (bs, ...); piece by piece where nothing asks for its gradient."""
-    if torch.is_grad_enabled() and not ENTROPY_IS_REPORTED.get() and logits.requires_grad:
+    """Return the entropy of each distribution, (bs, ...); without a gradient, in pieces, where it is only reported."""
+    if needs_gradient_of_entropy():
         return _entropy(logits)
     with torch.no_grad():
-        found = torch.empty(logits.shape[:-1], dtype=logits.dtype, device=logits.device)
-        for piece, place in token_pieces(logits, found):
-            place.copy_(_entropy(piece))
-        return found
+        return in_pieces(_entropy, logits)
 
 
 def _entropy(logits: torch.Tensor) -> torch.Tensor:

@@ -129,11 +129,6 @@ class RunTracker:
             self._trackers.log(numbers, step)
         self._view.row(step, numbers)
 
-    def log_missing(self, metrics: Mapping[str, Any], step: int) -> None:
-        """Record the step that a run goes on from, if it was killed before it did so itself."""
-        if not self._closed and not any(row.get("step") == step for row in read_rows(self.run_dir / METRICS)):
-            self.log(metrics, step)
-
     def log_generations(self, rows: Iterable[Mapping[str, Any]], step: int) -> None:
         """Record what the model wrote.
 

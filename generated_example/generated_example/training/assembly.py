@@ -152,10 +152,8 @@ def check_config(config: Any, world_size: int) -> bool:
     for key in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.model.fsdp_config"):
         size = OmegaConf.select(config, f"{key}.fsdp_size") or -1
         if 0 < size < world_size and world_size % size:
-            raise ConfigError(
-                f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it",
-                "set it to a number that divides them (the processes of a machine), or to -1: all share one copy",
-            )
+            text = f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it"
+            raise ConfigError(text, "set it to a number that divides them, or to -1: all share one copy")
     if algorithm.adv_estimator == AdvantageEstimator.GAE:
         raise ConfigError(
             "algorithm.adv_estimator=gae needs a critic, and this project was created without one",

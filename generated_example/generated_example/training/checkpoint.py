@@ -33,7 +33,6 @@ from ..run.checkpoint_files import (
     notes_of,
     publish,
     read_state,
-    recover,
     remove,
     save_state,
     set_aside,
@@ -182,7 +181,6 @@ class Checkpoints:
         return self.ranks.on_driver(lambda: self._to_resume(mode, path))
 
     def _to_resume(self, mode: str, path: str | None) -> Path | None:
-        recover(self.directory)
         if mode == "disable":
             return None
         if mode == "auto":

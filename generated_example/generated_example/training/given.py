@@ -166,15 +166,12 @@ def check_callable(reward_fn: Any) -> None:
     """
     if takes_batch(reward_fn):
         return
-    hint = f"{CALLED}; classes, and several: vextract add reward_forms"
-    if hasattr(reward_fn, "run_single"):
-        problem: str | None = "it is a manager with run_single, which verl makes itself"
-        hint = "name it in the config: reward.reward_manager, with source=importlib"
-    elif not callable(reward_fn):
-        problem = f"it is of type {type(reward_fn).__name__}"
+    if not callable(reward_fn):
+        problem: str | None = f"it is of type {type(reward_fn).__name__}"
     else:
         problem = f"it is the class {reward_fn.__name__}" if inspect.isclass(reward_fn) else refusal(reward_fn)
     if problem is not None:
+        hint = f"{CALLED}; classes, and several: vextract add reward_forms"
         raise ConfigError(f"the reward cannot be called: {problem}", hint)
 
 

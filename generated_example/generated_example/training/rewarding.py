@@ -5,7 +5,7 @@ Rewards are computed by one process, rank 0, over the global batch.
 """
 
 import inspect
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from typing import Any
 
 from omegaconf import OmegaConf
@@ -54,9 +54,6 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
         ConfigError: the manager takes no such arguments, or what is given cannot be called as a reward is.
     """
     managers = [manager_of(reward_fn, config, tokenizer) for reward_fn in (given.reward_fn, given.val_reward_fn)]
-    for manager in managers:
-        if isinstance(manager, TextRewardManager):  # others are the caller's
-            around.enter_context(closing(manager))
     train, validation = managers
     configured = (train, train) if train is not None else _configured(config, tokenizer, ranks, around)
     return configured[0], validation or configured[1]

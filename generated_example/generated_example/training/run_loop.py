@@ -68,7 +68,6 @@ class RunLoop(Closing):
         self.finished, self.steps_done = False, 0
         self.score: float | None = None
         self._has_begun = False
-        self._row: dict[str, Any] | None = None  # the metrics of the checkpoint's step
         self._restart_prompts()
         if self.resumed_from is not None:
             with restoring(self.resumed_from):
@@ -152,7 +151,7 @@ class RunLoop(Closing):
         if self.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
             self.kl_ctrl.value = trainer["kl_coef"]
         self.ids.setstate(trainer["ids"])
-        self.score, self._row = trainer["score"], trainer.get("row")
+        self.score = trainer["score"]
         if random_numbers is not None:
             set_random_state(random_numbers)
         self._remember()
@@ -202,8 +201,6 @@ class RunLoop(Closing):
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")
-            if self._row:
-                self.tracker.log_missing(self._row, start)
             yield
 
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
@@ -224,8 +221,6 @@ class RunLoop(Closing):
         saves = self.is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         ends = stopping or is_last
         if stopping or saves:
-            # If the run is killed before it logs this step, the resumed run logs it from the checkpoint.
-            self._state["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
                 self.save()
         metrics.update(compute_timing_metrics(batch, timing))

@@ -29,7 +29,7 @@ from ..workers.policy import Policy, Reference
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
 from ..workers.trained_model import reduce_over_ranks
 from .assembly import assemble
-from .batches import add_columns, check_reported, group_metrics, reward_metrics, shown_rows
+from .batches import add_columns, group_metrics, reward_metrics, shown_rows
 from .given import Given
 from .rollouts import Answers, Metrics
 from .run_loop import RunLoop
@@ -211,8 +211,6 @@ class LocalPPOTrainer(RunLoop):
             metrics.update(kl_metrics)
         else:
             batch.batch["token_level_rewards"] = scores
-        if algorithm.adv_estimator == "gdpo":
-            check_reported(batch, algorithm.get("gdpo_reward_keys") or ())
         with calling(ESTIMATOR, algorithm.adv_estimator), same_random_numbers(f"{self._seed} advantages"):
             batch = compute_advantage(
                 batch,

@@ -1,8 +1,5 @@
 # vextract:template base/__package__/workers/actor.py - edit freely
-"""The vendored engine around a model that this project has loaded, placed and will save itself; with verl's losses.
-
-Several processes compute the passes of an update together: see passes.py.
-"""
+"""The vendored engine around a model that this project has loaded, placed and will save itself; with verl's losses."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -10,7 +7,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import torch
-from torch.nn.utils.rnn import pad_sequence
 
 from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
@@ -21,7 +17,7 @@ from ..vendored.utils.metric.utils import Metric
 from ..vendored.utils.py_functional import append_to_dict
 from ..vendored.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead
 from ..vendored.workers.utils.padding import left_right_2_no_padding, no_padding_2_padding
-from .passes import SharedPasses
+from .passes import Passes
 from .role_configs import engine_config, optimizer_config
 
 # Columns of a batch that the engine and the losses may read.
@@ -33,7 +29,7 @@ COLUMNS = (
 
 
 class LocalEngine(FSDPEngineWithLMHead):
-    """A vendored engine: batches come padded, the model from outside, and processes share its passes.
+    """A vendored engine: batches come padded, the model from outside, and processes share its updates.
 
     Attributes:
         passes: how its passes are shared between the processes.
@@ -47,58 +43,26 @@ class LocalEngine(FSDPEngineWithLMHead):
 
     def __init__(self, config: Any, module: Any, optimizer: torch.optim.Optimizer | None = None) -> None:
         model: Any = SimpleNamespace(use_remove_padding=config.use_remove_padding, lora_rank=0)
-        self.passes = SharedPasses(config)
+        self.passes = Passes(config)
         super().__init__(model, engine_config(config), optimizer_config(config), None)
         self.config, self.module, self.optimizer = config, module, optimizer
         self._autocast_dtype = to_dtype(config.fsdp_config.dtype)
         self.takes_own_log_probs = False
 
-    @property
-    def _sharing(self) -> bool:
-        """Tell whether this is an update in which several processes share each pass."""
-        return self.passes.sharers > 1 and torch.is_grad_enabled()
-
-    def get_data_parallel_size(self) -> int:
-        """Return how many passes are computed at once."""
-        size: int = super().get_data_parallel_size()
-        return size // self.passes.sharers if self._sharing else size
-
-    def get_data_parallel_group(self) -> Any:
-        """Return the processes of which each computes other passes."""
-        return self.passes.group if self._sharing else super().get_data_parallel_group()
-
     def prepare_model_inputs(self, micro_batch: Any) -> Any:
-        """Return what the model takes: in an update, of the rows that this process forwards."""
+        """Return what the model takes, and say that a pass of an update begins."""
         if torch.is_grad_enabled():
             self.passes.begin_pass()
-        if self._sharing:
-            self._partition = self.passes.partition(micro_batch["input_ids"].offsets().diff().cpu())
-            self._part = tu.index_select_tensor_dict(micro_batch, self.passes.own(self._partition))
-            micro_batch = self._part
         return super().prepare_model_inputs(micro_batch)
 
     def prepare_model_outputs(self, output: Any, output_args: Any, micro_batch: Any, **settings: Any) -> Any:
-        """Return what the model gave, by token: in an update of all rows of the pass.
-
-        Its log-probabilities are the old ones, too, if `takes_own_log_probs`.
-        """
-        part = self._part if self._sharing else micro_batch
-        outputs = super().prepare_model_outputs(output, output_args, part, **settings)
-        if self._sharing:
-            outputs = {name: self._whole_nested(value, micro_batch) for name, value in outputs.items()}
+        """Return what the model gave, by token; maybe its log-probabilities as the old ones, too."""
+        outputs = super().prepare_model_outputs(output, output_args, micro_batch, **settings)
         if self.takes_own_log_probs and torch.is_grad_enabled() and "log_probs" in outputs:
             micro_batch["old_log_probs"] = no_padding_2_padding(outputs["log_probs"].detach(), micro_batch)
             if ENTROPY_IS_REPORTED.get():  # it is only logged: no gradient may flow through it
                 outputs["entropy"] = outputs["entropy"].detach()
         return outputs
-
-    def _whole_nested(self, part: torch.Tensor, micro_batch: Any) -> torch.Tensor:
-        """Gather the values at all rows from those at this process's; both nested, a value for each token."""
-        length = tu.get_non_tensor_data(micro_batch, "max_seq_len", 0)
-        padded = pad_sequence([*part.unbind(), part.values().new_zeros(length)], batch_first=True)[:-1]
-        whole = self.passes.gather_rows(padded, self._partition)
-        offsets = micro_batch["input_ids"].offsets()
-        return torch.nested.nested_tensor_from_jagged(used_tokens(whole, offsets), offsets)
 
     def infer(self, data: DataProto, **settings: Any) -> dict[str, torch.Tensor]:
         """Return what the model says of the responses' tokens: each (bs, response_length) float32.
@@ -126,7 +90,7 @@ class LocalEngine(FSDPEngineWithLMHead):
         for _ in range(section.ppo_epochs):
             for part in data.split(section.ppo_mini_batch_size):
                 batch = self._unpadded(part, section.use_dynamic_bsz, rows, tokens)
-                rows_of_all = sum(self.passes.ranks.gather_objects(len(part))[:: self.passes.sharers])
+                rows_of_all = sum(self.passes.gather(len(part)))
                 tu.assign_non_tensor(batch, global_batch_size=rows_of_all, **settings)
                 yield batch
 
@@ -151,7 +115,7 @@ class LocalEngine(FSDPEngineWithLMHead):
     def note(self, metrics: dict[str, Any], output: dict[str, Any]) -> None:
         """Add the metrics of one optimizer step, over all passes of all processes, to those of the steps before it."""
         found = {**output["metrics"], "loss": sum(output["loss"])}
-        parts = self.passes.ranks.gather_objects(found)[:: self.passes.sharers]
+        parts = self.passes.gather(found)
         for name in found:
             values = [part[name] for part in parts]
             if isinstance(values[0], Metric):  # verl's metrics know how to be reduced; others are averaged
@@ -191,10 +155,3 @@ class Actor(LocalEngine):
         if self.takes_own_log_probs and "actor/entropy_loss" in metrics:
             metrics["actor/entropy"] = metrics["actor/entropy_loss"] if entropy else metrics.pop("actor/entropy_loss")
         return metrics
-
-
-def used_tokens(values: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
-    """Return the values of tokens, (tokens, ...), of rows that may be padded on the right, (bs, length, ...)."""
-    if values.shape[0] * values.shape[1] == offsets[-1]:
-        return values.flatten(0, 1)
-    return values[torch.arange(values.shape[1], device=values.device) < offsets.diff().unsqueeze(1)]

@@ -15,7 +15,7 @@ from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..vendored.protocol import DataProto
 from .actor import Actor
-from .models import check_positions, load_model, note_dropout, place_model
+from .models import check_positions, load_model, place_model
 from .role_configs import actor_config
 from .trained_model import TrainedModel
 
@@ -51,8 +51,6 @@ class Policy(TrainedModel):
         fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
         module = load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
         check_positions(module, path, self.config.data)
-        if self.compares and ranks.rank == 0:
-            note_dropout(module.config)
         return module
 
     def compute_log_prob(
@@ -157,13 +155,12 @@ def resolve_sizes(section: Any, rollout_n: int, world_size: int) -> dict[str, An
     Args:
         section: its section of the config, whose mini-batches are counted in prompts.
         rollout_n: responses per prompt.
-        world_size: processes, which together compute a pass (see SharedPasses).
+        world_size: processes, which may compute a pass together (see SharedPasses).
     """
     mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
     settings: Any = OmegaConf.to_container(section, resolve=True)
     settings.update(ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=micro)
-    settings["ppo_max_token_len_per_gpu"] *= world_size
     return dict(settings)
 
 

@@ -12,12 +12,9 @@ from ..errors import HintedError
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 
-CPU_KV_CACHE_BYTES = 2**28  # that vLLM gets for keys and values in a process of a CPU, unless it is told otherwise
 # The settings of sampling, of `rollout` and of `rollout.val_kwargs`, and the values with which they change nothing.
 NEUTRAL = {"temperature": 1.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0, "repetition_penalty": 1.0}
 GREEDY = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
-# Entries of a generation config that do not concern sampling.
-TOKENS = ("bos_token_id", "decoder_start_token_id", "eos_token_id", "pad_token_id", "transformers_version")
 # Stands for the model's turn where the template renders it; no template strips or changes letters.
 TURN = "XTURNX"
 # A callback: called with the row of a finished response, and its tokens.
@@ -95,17 +92,6 @@ def warn_about_sampling(model: Any, config: Any, ranks: Ranks) -> None:
     rollout = config.actor_rollout_ref.rollout
     if (unknown := distorting_settings(rollout)) and rollout.do_sample and ranks.rank == 0:
         print("warning: {}\nhint: {}".format(*warning_of(unknown)), file=sys.stderr)
-    generation = model.generation_config
-    defaults: dict[str, Any] = getattr(generation, "_get_default_generation_params", dict)()
-    unset = {**type(generation)().to_dict(), **{k: v for k, v in defaults.items() if k not in NEUTRAL}}
-    ignored = [
-        f"{name}={value}"
-        for name, value in sorted(generation.to_dict().items())
-        if value and name not in TOKENS and value not in (unset.get(name), rollout.get(name)) and name[0] != "_"
-    ]
-    if ignored and ranks.rank == 0:
-        text = f"{', '.join(ignored)}; actor_rollout_ref.rollout says how to sample"
-        print(f"note: ignored from generation_config: {text}", file=sys.stderr)
 
 
 def end_tokens(tokenizer: Any, model: Any = None, template_kwargs: Mapping[str, Any] | None = None) -> tuple[int, ...]:

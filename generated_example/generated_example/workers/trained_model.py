@@ -1,7 +1,6 @@
 # vextract:template base/__package__/workers/trained_model.py - edit freely
 """A model with its optimizer and the course of its learning rate, and what a checkpoint keeps of them."""
 
-import sys
 import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
@@ -26,7 +25,6 @@ from .role_configs import build_optimizer
 # What the config says of an optimizer, besides the learning rate: it holds for a run that is resumed as well.
 CONFIGURED = ("initial_lr", "betas", "weight_decay")
 FILE = "optimizer.pt"
-SAMPLE = 4096  # weights of each parameter that are tried
 # Writes a part into a model's directory, on rank 0.
 Write = Callable[[Path], None]
 
@@ -53,8 +51,6 @@ class TrainedModel:
         self.tokenizer = tokenizer
         self.is_usable = True
         self.optimizer = _optimizer(module, optim)
-        if ranks.rank == 0 and "Adam" in type(self.optimizer).__name__:
-            note_rounding(self.trained, optim, f"{self.section_name}.fsdp_config.model_dtype")
         warmup_steps = optim.lr_warmup_steps
         if warmup_steps < 0:
             warmup_steps = int(optim.lr_warmup_steps_ratio * total_steps)
@@ -166,23 +162,6 @@ class TrainedModel:
     def trained(self) -> list[torch.Tensor]:
         """The parameters that are trained, in the optimizer's order."""
         return [parameter for group in self.optimizer.param_groups for parameter in group["params"]]
-
-
-def note_rounding(trained: list[torch.Tensor], optim: Any, key: str) -> None:
-    """Warn if a step of `optim.lr` is too small to change most weights in their dtype, which `key` sets."""
-    if not optim.lr > 0 or (optim.get("override_optimizer_config") or {}).get("bf16_stochastic_round"):
-        return
-    weights = [to_local(parameter.detach()).flatten() for parameter in trained]
-    samples = [weight[:: max(1, len(weight) // SAMPLE)] for weight in weights]
-    kept = [((one + optim.lr == one) & (one - optim.lr == one)).sum().cpu() for one in samples]
-    share = float(torch.stack(kept).sum()) / max(1, sum(map(len, samples))) if kept else 0.0
-    if share > 0.5:
-        print(
-            f"note: a step of lr={optim.lr:g} leaves {share:.0%} of the weights as they are, because they are in "
-            f"{str(trained[0].dtype).removeprefix('torch.')}, which rounds it away: {key}=fp32 keeps it, and passes "
-            "compute in fsdp_config.dtype all the same",
-            file=sys.stderr,
-        )
 
 
 def parts_of(model: TrainedModel, ranks: Ranks) -> Iterator[Write]:

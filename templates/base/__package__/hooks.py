@@ -7,7 +7,6 @@ word. So each hook's result is checked where it enters the trainer.
 
 import inspect
 import linecache
-import time
 import traceback
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -30,8 +29,6 @@ from .switches import HOOK_CHECKS, OVERLAP, REWARD_MANAGERS, REWARD_MODEL, SPECI
 from .vendored.algorithms import core_algos
 from .vendored.protocol import DataProto
 
-# How long to look for the sample that made a reward raise, in seconds.
-SEARCH_LIMIT = 20.0
 # Where verl's reward managers are, and what computes rewards with them.
 MANAGERS = tuple(
     str(Path(__file__).parent / place)
@@ -225,8 +222,7 @@ def calling(registered: Registered, name: str) -> Iterator[None]:
 def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch.Tensor, dict[str, list[Any]]]:
     """Compute the reward of a batch, and check it.
 
-    The hook is called exactly once, with a copy of the batch. Only if it raised, and does not say for which sample, it
-    is called again for one sample after another, to find the first that makes it raise.
+    The hook is called exactly once, with a copy of the batch.
 
     Args:
         reward_fn: a reward manager, called as `reward_fn(batch, return_dict=True)`; it may be `async`.
@@ -255,7 +251,7 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         if where is not None and where.startswith(MANAGERS) and inspect.isroutine(hook):
             # verl's manager could not use what the owner's function had returned.
             message, where = f"{message}\n  where {Path(where).name} takes what it returned", None
-        raise HookError(message, where or source_of(hook), _first_bad(reward_fn, batch, tokenizer)) from error
+        raise HookError(message, where or source_of(hook)) from error
 
     reward, extra = _checked_reward(result, batch, _hook_of(reward_fn), tokenizer)
     components = {name: [*map(to_builtin, values)] for name, values in extra.items() if len(values)}
@@ -325,18 +321,6 @@ def _hook_of(reward_fn: Any) -> Any:
             reward_fn = reward_fn.manager
     raw = raw_function(getattr(reward_fn, "compute_score", None))
     return raw if callable(raw) and getattr(raw, "__name__", "") != "default_compute_score" else reward_fn
-
-
-def _first_bad(reward_fn: Any, batch: DataProto, tokenizer: Any) -> dict[str, Any] | None:
-    start = time.monotonic()
-    for row in range(len(batch)):
-        try:
-            call_manager(reward_fn, batch[row : row + 1])
-        except Exception:
-            return describe_sample(batch, row, tokenizer)
-        if time.monotonic() - start > SEARCH_LIMIT:
-            break
-    return None
 
 
 def _checked_reward(result: dict[str, Any], batch: DataProto, hook: Any, tokenizer: Any) -> tuple[torch.Tensor, Any]:

@@ -18,9 +18,7 @@ def say(text: str) -> None:
         print(text, flush=True)
     except UnicodeEncodeError:  # a log file in ASCII, say
         print(text.encode("ascii", "backslashreplace").decode(), flush=True)
-    except (OSError, ValueError) as error:
-        if not isinstance(error, BrokenPipeError):  # as when `head` has seen enough
-            print(f"warning: stdout takes no more: {error}", file=sys.stderr)
+    except (OSError, ValueError):  # such as a full disk, or `head`, which has seen enough
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115 - to the end of the process
 
 

@@ -46,6 +46,7 @@ SANDBOX: bool = True
 SFT: bool = True
 SHORT_NAMES: bool = True
 SHARDED_CHECKPOINTS: bool = True
+SHARED_PASSES: bool = True
 SPECIAL_TOKENS: bool = True
 STEP_HOOKS: bool = True
 SWEEP: bool = True

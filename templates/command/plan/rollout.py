@@ -5,7 +5,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..shims.device import to_dtype
-from ..workers.rollout_interface import CPU_KV_CACHE_BYTES, NEUTRAL, sampling_of
+from ..workers.rollout_interface import NEUTRAL, sampling_of
 from .plan import MemoryPlan
 from .shapes import CannotTrace, ModelShape
 from .sizes import device_of
@@ -75,6 +75,8 @@ def _add_engine(plan: MemoryPlan, config: Any, policy: ModelShape) -> None:
     if plan.device == "cpu":
         given = OmegaConf.select(config, f"{ROLLOUT}.engine_kwargs.{rollout.name}.kv_cache_memory_bytes")
         plan.add("engine: weights", weights)
+        from ..workers.vllm_setup import CPU_KV_CACHE_BYTES
+
         plan.add("keys and values", given or CPU_KV_CACHE_BYTES)
         return
     share = int(rollout.gpu_memory_utilization * plan.capacity)

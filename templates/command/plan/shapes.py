@@ -1,7 +1,7 @@
 """Models of a run without their weights, and what their passes take."""
 
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
@@ -16,10 +16,10 @@ from transformers.cache_utils import DynamicCache
 
 from ..errors import ConfigError
 from ..shims.device import to_dtype
-from ..shims.tensors import ENTROPY_IS_REPORTED, PLANNED_FOR, having
+from ..shims.tensors import ENTROPY_IS_REPORTED, having
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from .tracing import Tracker, Usage, size_of, weights_of, without_numbers
+from .tracing import Tracker, Usage, WidenedSoftmax, size_of, weights_of, without_numbers
 
 BLOCK = 64  # weights that share a scale in bitsandbytes' 4 bits
 SCALES = 256  # scales that share one, where they are packed as well
@@ -127,11 +127,15 @@ class ModelShape:
         self._pieces: Any = None
         self._known: dict[tuple[Any, ...], Any] = {}
 
-    def _autocast(self, keeps: bool = False) -> AbstractContextManager[object]:
+    @contextmanager
+    def _autocast(self, keeps: bool = False) -> Iterator[None]:
         """Compute in the dtype of passes within it; a rollout's `keeps` weights in it, see `keeping_casts`."""
         if self.dtype == torch.float32:
-            return nullcontext()
-        return torch.autocast("cpu", dtype=self.dtype, cache_enabled=keeps)
+            yield
+            return
+        widened = WidenedSoftmax() if self._device == "cuda" else nullcontext()
+        with torch.autocast("cpu", dtype=self.dtype, cache_enabled=keeps), widened:
+            yield
 
     @cached_property
     def units(self) -> tuple[int, int, int]:
@@ -214,7 +218,7 @@ class ModelShape:
         return {"input_ids": ids, "attention_mask": mask, "position_ids": torch.zeros_like(ids)}
 
     def _forward(self, rows: int, length: int, entropy: bool) -> Usage:
-        with self._mode, having(PLANNED_FOR, self._device), torch.no_grad():
+        with self._mode, torch.no_grad():
             in_pieces = self._in_pieces(rows * length)
             with Tracker(weights_of(self.module.eval()), self.vocabulary) as tracker, self._autocast():
                 self._outputs(self._inputs(rows, length), in_pieces, entropy)
@@ -222,7 +226,7 @@ class ModelShape:
 
     def _update(self, rows: int, length: int, again: bool, entropy: Entropy, share: float) -> Usage:
         trained = [one for one in self.module.parameters() if one.requires_grad]
-        with self._mode, having(PLANNED_FOR, self._device):
+        with self._mode:
             in_pieces = self._in_pieces(rows * length)
             tracker = Tracker(weights_of(self.module.train()), self.vocabulary)
             hook = self._gradient_hook(tracker, 0.0 if again else share)

@@ -1,13 +1,12 @@
 """How many rows a process has in each phase of a step, and which phases there are."""
 
-from types import SimpleNamespace
+from importlib import import_module
+from math import gcd
 from typing import Any
 
-import numpy as np
 from omegaconf import OmegaConf
 
 from ..registries import AdvantageEstimator
-from ..workers.passes import SharedPasses
 from ..workers.role_configs import TAKES_OWN_LOG_PROBS
 
 
@@ -87,10 +86,20 @@ def update_passes(config: Any, section: Any, length: int, world: int) -> tuple[i
         rows = max(1, min(own, section.ppo_max_token_len_per_gpu // length))
         return rows, -(-own // rows)
     steps = config.local.get("gradient_accumulation_steps")
-    micro = mini // (steps * world) if steps else min(section.ppo_micro_batch_size_per_gpu, mini)
-    sizes = {"ppo_mini_batch_size": mini, "ppo_micro_batch_size_per_gpu": max(1, micro), "use_dynamic_bsz": False}
-    passes = SharedPasses(SimpleNamespace(**sizes))
-    passes.uneven = True
-    passes.share_between(SimpleNamespace(world_size=world, rank=0))  # type: ignore[arg-type]
-    own = len(passes.part_of(np.arange(mini)))  # type: ignore[arg-type]
-    return -(-max(1, micro) // passes.sharers), max(1, -(-own // max(1, micro)))
+    micro = max(1, mini // (steps * world) if steps else min(section.ppo_micro_batch_size_per_gpu, mini))
+    passes = -(-mini // micro)
+    if world > 1 and not shares_passes():
+        own = max(1, mini // world)
+        return min(micro, own), -(-own // micro)
+    blocks = gcd(world, passes)  # of processes, each of which computes whole passes
+    return -(-micro * blocks // world), passes // blocks
+
+
+def shares_passes() -> bool:
+    """Tell whether several processes may compute a pass of an update together."""
+    try:
+        return hasattr(import_module("..workers.passes", __package__), "SharedPasses") or bool(
+            import_module("..workers.shared_passes", __package__)
+        )
+    except ModuleNotFoundError:
+        return False

@@ -11,12 +11,15 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 ACTIVATIONS, LOGITS, GRADIENTS, COPIES = "activations", "logits", "gradients", "copies"
 # Operators that hold a copy of their first argument while they compute.
 COPYING = (torch.ops.aten.logsumexp.default,)
+SOFTMAX = (functional.log_softmax, functional.softmax, torch.log_softmax, torch.softmax)
 
 
 @dataclass(frozen=True)
@@ -39,6 +42,17 @@ class Usage:
     def total(self) -> int:
         """All of them together."""
         return self.activations + self.logits + self.gradients + self.copies
+
+
+class WidenedSoftmax(TorchFunctionMode):
+    """Computes softmax in float32, as autocast does on a GPU and not on a CPU."""
+
+    def __torch_function__(
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        """Call a function of torch."""
+        widened = {"dtype": torch.float32} if func in SOFTMAX and args[0].is_floating_point() else {}
+        return func(*args, **{**(kwargs or {}), **widened})
 
 
 class Tracker(TorchDispatchMode):

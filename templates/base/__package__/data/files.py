@@ -130,24 +130,7 @@ def _read_json(path: Path, key: str) -> list[dict[str, Any]]:
     rows = rows[0] if is_whole else rows
     if not all(isinstance(row, dict) for row in rows):
         raise DataError(f"{path} does not hold one object per row", f"check {key}")
-    for number, row in enumerate(rows):
-        check_characters(row, f"{path}, row {number}")
     return rows
-
-
-def check_characters(row: Any, where: str) -> None:
-    """Refuse text that no file can hold: half of a pair of surrogates.
-
-    Raises:
-        DataError: there is some.
-    """
-    try:
-        json.dumps(row, ensure_ascii=False, default=str).encode()
-    except UnicodeEncodeError as error:
-        raise DataError(
-            f"{where}: half of a pair of surrogates in {error.object[max(error.start - 20, 0) : error.start + 20]!a}",
-            "leave the row out, or write the whole character; in Python: text.encode(errors='replace').decode()",
-        ) from error
 
 
 def messages_of(given: Any, where: str) -> list[dict[str, Any]]:
@@ -223,7 +206,6 @@ def rows_in_schema(
         if not isinstance(row, dict):
             text = f"item {number} of the {split} dataset is of type {type(row).__name__}, not a dictionary"
             raise DataError(text, "an item is a row, {'prompt': ..., 'ground_truth': ...}")
-        check_characters(row, f"{where}, row {number}")
         schema.append(to_schema(row, number, where, data, needs_truth=needs_truth))
         if REWARD_FORMS:
             key = data.get("prompt_key", "prompt")

@@ -4,7 +4,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..errors import ConfigError
 from ..hooks import HookError, running_hook, taken_by
 from ..rewards.scoring import resolved, source_of
 from ..switches import GIVEN_OBJECTS
@@ -39,8 +38,6 @@ class RowsDataset(RowPrompts):
             is_environments = is_environment(data_files) or callable(data_files)
             self.environment = data_files if is_environments else None  # what was given for one
             data_files = [split] if is_environments else data_files
-        elif callable(data_files) or hasattr(data_files, "reset"):
-            raise ConfigError("an environment is given for a dataset", "vextract add given_objects")
         self.max_samples = max_samples
         if config is None:
             from ..settings import load_config

@@ -33,7 +33,7 @@ LAYERS = {"add1": 1, "guess": 1, "succ": 2, "succ2": 1}
 def ensure_toy_model(
     directory: str | Path, *, task: str = "succ2", seed: int = 0, layers: int | None = None, **settings: Any
 ) -> Path:
-    """Create the toy model, unless the directory holds a model; several processes may call this at once.
+    """Create the toy model, unless the directory holds a model.
 
     Args:
         directory: where the model goes: all files together or none, the same for the same arguments.
@@ -54,11 +54,7 @@ def ensure_toy_model(
         made.mkdir()
         size = _save_tokenizer(made, ALPHABET if task in LAYERS else TEXT, WORDS.get(task, ()))
         _save_model(made, size, seed, num_hidden_layers=layers or LAYERS.get(task, 1), **settings)
-        try:
-            os.replace(made, directory)
-        except OSError:
-            if not (directory / "config.json").is_file():  # else another process was first, with the same bytes
-                raise
+        os.replace(made, directory)
     return directory
 
 

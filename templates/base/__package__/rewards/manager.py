@@ -11,6 +11,7 @@ from ..switches import (
     EPISODES,
     OVERLAP,
     OVERLONG_PENALTY,
+    REWARD_FORMS,
     REWARD_LOGS,
     REWARD_MODEL,
     REWARD_PROCESSES,
@@ -22,8 +23,9 @@ from .samples import SampleLogs
 from .scoring import FeatureNeeded, Scorer, raw_function
 from .scoring_aside import ScorerAside
 
-# The component that holds scores that were given with the batch.
-GIVEN = "rm"
+if REWARD_RULES:
+    # The component that holds scores that were given with the batch.
+    GIVEN = "rm"
 if OVERLAP:
     # In meta_info of a batch: for each response, what `begin` has returned for it, or None.
     BEGUN = "begun"
@@ -127,9 +129,11 @@ class TextRewardManager:
         reward_tensor = scores.new_zeros(responses.shape).scatter(1, last[:, None], scores[:, None])
         return {"reward_tensor": reward_tensor, "reward_extra_info": extra} if return_dict else reward_tensor
 
-    def close(self) -> None:
-        """End what samples are scored in."""
-        self.scorer.close()
+    if REWARD_FORMS or REWARD_PROCESSES:
+
+        def close(self) -> None:
+            """End what samples are scored in."""
+            self.scorer.close()
 
     if OVERLAP:
 

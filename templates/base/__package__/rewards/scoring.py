@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from ..switches import REWARD_MANAGERS, REWARD_PROCESSES, REWARD_RULES
+from ..switches import REWARD_FORMS, REWARD_MANAGERS, REWARD_PROCESSES, REWARD_RULES
 
 LIBRARY = str(Path(__file__).parent)
 # What verl passes to a `compute_score`, by name.
@@ -83,8 +83,10 @@ class Scorer:
         """
         return aligned([self.checked(attempt(self.function, sample), row) for row, sample in enumerate(samples)])
 
-    def close(self) -> None:
-        """End what samples are scored in."""
+    if REWARD_FORMS or REWARD_PROCESSES:
+
+        def close(self) -> None:
+            """End what samples are scored in."""
 
     def checked(self, outcome: Any, row: int) -> dict[str, Any]:
         """Return the components of a sample, from what the function has returned for it.
@@ -143,9 +145,7 @@ def problem_of(value: Any) -> str | None:
         return None
     try:
         number = None if isinstance(value, str | bytes) else float(to_builtin(value))
-    except OverflowError:
-        return "a whole number that is too large for float32"
-    except (TypeError, ValueError, RuntimeError):
+    except (OverflowError, TypeError, ValueError, RuntimeError):
         number = None
     if number is None:
         if (shape := getattr(value, "shape", None)) is not None:

@@ -157,20 +157,14 @@ def save_state(state: Any, file: Path) -> None:
 
 
 def publish(scratch: Path, path: Path) -> None:
-    """Give a complete checkpoint its name; one of the same step goes. `recover` does it if the run is killed here."""
+    """Give a complete checkpoint its name; one of the same step goes."""
+    former = path.with_name(f".former_{path.name}")
     if path.exists():
-        remove(path)
+        path.rename(former)
     scratch.rename(path)
     sync(path.parent)
-
-
-def recover(directory: Path) -> None:
-    """Give those checkpoints their names that were complete when their run was killed."""
-    for scratch in sorted(directory.glob(f"{WRITING}global_step_*")):
-        if what_is_wrong(scratch) is None:
-            path = scratch.with_name(scratch.name.removeprefix(WRITING))
-            publish(scratch, path)
-            print(f"recovered {path}: the run was killed before it had this name", file=sys.stderr)
+    if former.exists():
+        remove(former)
 
 
 def set_aside(paths: list[Path]) -> Path:

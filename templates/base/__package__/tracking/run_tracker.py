@@ -166,11 +166,6 @@ class RunTracker:
             for text in self._alarm.look(numbers):
                 self._view.message(f"warning: is the reward being hacked? {text}")
 
-    def log_missing(self, metrics: Mapping[str, Any], step: int) -> None:
-        """Record the step that a run goes on from, if it was killed before it did so itself."""
-        if not self._closed and not any(row.get("step") == step for row in read_rows(self.run_dir / METRICS)):
-            self.log(metrics, step)
-
     def log_generations(self, rows: Iterable[Mapping[str, Any]], step: int) -> None:
         """Record what the model wrote.
 

@@ -271,11 +271,6 @@ def check_config(config: Any, world_size: int) -> bool:
     if rollout.n == 1 and algorithm.adv_estimator in COMPARING and os.environ.get("RANK", "0") == "0":
         text = f"algorithm.adv_estimator={algorithm.adv_estimator} compares the responses to a prompt, and there is one"
         print(f"note: {text}: its score is not compared (actor_rollout_ref.rollout.n is how many)", file=sys.stderr)
-    if rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == 0:
-        raise ConfigError(
-            "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
-            "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
-        )
     if PLACEMENT:
         for problem in (*placement_problems(config, world_size), *missing_devices(config)):
             raise ConfigError(*problem)
@@ -288,13 +283,16 @@ def check_config(config: Any, world_size: int) -> bool:
     if DISTILLATION:
         if config.distillation.enabled:
             check_settings(config)
+    if rollout.val_kwargs.do_sample and rollout.val_kwargs.temperature == 0:
+        raise ConfigError(
+            "actor_rollout_ref.rollout.val_kwargs asks to sample, at temperature 0",
+            "set actor_rollout_ref.rollout.val_kwargs.temperature=1.0, or leave do_sample out",
+        )
     for key in ("actor_rollout_ref.actor.fsdp_config", "actor_rollout_ref.ref.fsdp_config", "critic.model.fsdp_config"):
         size = OmegaConf.select(config, f"{key}.fsdp_size") or -1
         if 0 < size < world_size and world_size % size:
-            raise ConfigError(
-                f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it",
-                "set it to a number that divides them (the processes of a machine), or to -1: all share one copy",
-            )
+            text = f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it"
+            raise ConfigError(text, "set it to a number that divides them, or to -1: all share one copy")
     if OVERLAP and config.local.rollout.ahead:
         check_ahead(config)
     if ROLLOUT_CORRECTION:

@@ -1,7 +1,6 @@
 # vextract:template - edit freely
 """What goes to the rollout, and what is measured, and shown, of what came back."""
 
-import math
 import numbers
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -9,7 +8,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from ..errors import ConfigError
 from ..switches import HF, STEP_HOOKS, WATCH
 from ..vendored.protocol import DataProto
 
@@ -61,25 +59,6 @@ def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:
         batch.non_tensor_batch[name] = column
 
 
-def check_reported(batch: DataProto, names: Iterable[str]) -> None:
-    """Check that every sample has the components of the reward that `gdpo_reward_keys` names, as numbers.
-
-    Raises:
-        ConfigError: one does not; it names the data source.
-    """
-    columns = batch.non_tensor_batch
-    for name in names:
-        values = columns.get(name, [None] * len(batch))
-        missing = [row for row, value in enumerate(values) if isinstance(value, str | None)]
-        if missing:
-            source = columns["data_source"][missing[0]] if "data_source" in columns else "unknown"
-            raise ConfigError(
-                f"algorithm.gdpo_reward_keys has {name!r}, which the reward does not report for {len(missing)} of "
-                f"{len(batch)} samples, such as those of data source {source!r}",
-                "have the reward report it for every sample, or leave it out of the list",
-            )
-
-
 def joined_components(parts: Sequence[tuple[int, Mapping[str, list[Any]]]]) -> dict[str, list[Any]]:
     """Return the components of several batches as those of one; None where a batch has no such component.
 
@@ -90,19 +69,6 @@ def joined_components(parts: Sequence[tuple[int, Mapping[str, list[Any]]]]) -> d
     return {
         name: [value for size, components in parts for value in components.get(name, [None] * size)] for name in names
     }
-
-
-def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
-    """Return the prompts (uids) whose responses differ in value; a prompt with one response counts as well.
-
-    Args:
-        uids, values: (bs,). A response whose value is NaN does not count.
-    """
-    groups: dict[Any, list[float]] = {}
-    for uid, value in zip(uids, values, strict=True):
-        groups.setdefault(uid, []).append(float(value))
-    told = {uid: [value for value in group if not math.isnan(value)] for uid, group in groups.items()}
-    return [uid for uid, group in groups.items() if len(group) == 1 or len(set(told[uid])) > 1]
 
 
 def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
@@ -116,11 +82,13 @@ def group_metrics(uids: np.ndarray, rewards: torch.Tensor) -> dict[str, float]:
         critic/rewards/frac_zero_std, the share of prompts whose responses all have the same reward; TRL reports it as
         frac_reward_zero_std. Nothing if each prompt has one response.
     """
-    prompts = len(set(uids))
-    if prompts == len(uids):
+    groups: dict[Any, list[float]] = {}
+    for uid, reward in zip(uids, rewards.sum(dim=-1).tolist(), strict=True):
+        groups.setdefault(uid, []).append(reward)
+    if len(groups) == len(uids):
         return {}
-    varying = len(varying_groups(uids, rewards.sum(dim=-1).numpy()))
-    return {"critic/rewards/frac_zero_std": 1 - varying / prompts}
+    told_nothing = [group for group in groups.values() if len(group) > 1 and len(set(group)) == 1]
+    return {"critic/rewards/frac_zero_std": len(told_nothing) / len(groups)}
 
 
 def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:

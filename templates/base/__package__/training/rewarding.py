@@ -83,9 +83,10 @@ def reward_functions(config: Any, given: Given, tokenizer: Any, ranks: Ranks, ar
     if GIVEN_OBJECTS and given.environment is not None and not (EPISODES and is_reward(config)):
         play = EnvironmentReward(given.environment, config.data.get("env") or {})
         managers[0] = managers[0] or manager_of(play, config, tokenizer)
-    for manager in managers:
-        if isinstance(manager, TextRewardManager):  # others are the caller's
-            around.enter_context(closing(manager))
+    if REWARD_FORMS or REWARD_PROCESSES:
+        for manager in managers:
+            if isinstance(manager, TextRewardManager):  # others are the caller's
+                around.enter_context(closing(manager))
     train, validation = managers
     configured = (train, train) if train is not None else _configured(config, tokenizer, ranks, around)
     return configured[0], validation or configured[1]

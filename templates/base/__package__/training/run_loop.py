@@ -98,7 +98,6 @@ class RunLoop(Closing):
             self.failure: Exception | None = None
         self.score: float | None = None
         self._has_begun = False
-        self._row: dict[str, Any] | None = None  # the metrics of the checkpoint's step
         if PARTS:
             self._is_going_on = False
         if EARLY_STOPPING:
@@ -251,7 +250,7 @@ class RunLoop(Closing):
         if self.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
             self.kl_ctrl.value = trainer["kl_coef"]
         self.ids.setstate(trainer["ids"])
-        self.score, self._row = trainer["score"], trainer.get("row")
+        self.score = trainer["score"]
         if EARLY_STOPPING:
             self.stopping.restore(trainer.get("early_stopping") or EarlyStopping(self.stopping.settings).state())
         if random_numbers is not None:
@@ -314,8 +313,6 @@ class RunLoop(Closing):
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")
-            if self._row:
-                self.tracker.log_missing(self._row, start)
             yield
 
     if OVERLAP:
@@ -371,8 +368,6 @@ class RunLoop(Closing):
         if GIVEN_OBJECTS:
             saves = saves or self.callbacks.asked("save")
         if stopping or saves:
-            # If the run is killed before it logs this step, the resumed run logs it from the checkpoint.
-            self._state["row"] = as_numbers({**metrics, **compute_timing_metrics(batch, timing)})
             with timed("save_checkpoint", timing):
                 if SHARDED_CHECKPOINTS:
                     with beside_training(self.checkpoints, not ends):

@@ -54,7 +54,6 @@ from .assembly import assemble
 from .balance import balance_batch
 from .batches import (
     add_columns,
-    check_reported,
     group_metrics,
     reward_metrics,
     rollout_metrics,
@@ -400,8 +399,6 @@ class LocalPPOTrainer(RunLoop):
             metrics.update(correction_metrics)
         elif WATCH or not HF:
             batch.batch.pop("rollout_log_probs", None)
-        if algorithm.adv_estimator == "gdpo":
-            check_reported(batch, algorithm.get("gdpo_reward_keys") or ())
         if STEP_HOOKS:
             now = AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer, self.kept)
             at_hand.set(now)

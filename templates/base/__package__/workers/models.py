@@ -3,7 +3,6 @@
 
 import importlib
 import json
-import sys
 import tempfile
 from functools import partial
 from pathlib import Path
@@ -42,8 +41,6 @@ KEY = "actor_rollout_ref.model.path"
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 ADAPTER_CONFIG = "adapter_config.json"  # of a directory in peft's format
 WEIGHTS = ("*.safetensors", "*.bin")
-# One of these is in every directory that has a tokenizer.
-TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenization*.py", "vocab.*", "spiece.model", "*.tiktoken", "*.spm")
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
@@ -203,7 +200,7 @@ def check_model_directory(path: str) -> None:
     """Refuse a directory that is not a complete model in Hugging Face format. Names that are not local paths pass.
 
     Raises:
-        ConfigError: it lacks a config, weights or a tokenizer, or it is something else.
+        ConfigError: it lacks a config or weights, or it is something else.
     """
     folder = Path(path).expanduser()
     if folder.is_file():
@@ -223,9 +220,6 @@ def check_model_directory(path: str) -> None:
     if not has_weights:
         hint = "fetch or save it again; if it is the shares of several processes: vextract add sharded_checkpoints"
         raise ConfigError(f"no weights in {path}: it has no *.safetensors", hint)
-    if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
-        hint = "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)"
-        raise ConfigError(f"no tokenizer at {path}: there is no {', '.join(TOKENIZERS)}", hint)
 
 
 def check_positions(module: Any, path: str, data: Any) -> None:
@@ -245,20 +239,6 @@ def check_positions(module: Any, path: str, data: Any) -> None:
         raise ConfigError(
             f"the model at {path} has positions for {places} tokens, and a sequence may have {longest}",
             "lower data.max_length, or data.max_prompt_length and data.max_response_length",
-        )
-
-
-def note_dropout(model_config: Any) -> None:
-    """Say so if a policy has dropout, which is on in updates and off where responses and probabilities come from."""
-    settings = model_config.get_text_config().to_dict()
-    rates = [name for name, value in settings.items() if "drop" in name and isinstance(value, float) and value > 0]
-    off = [name for name in rates if not name.startswith(("classifier", "summary"))]
-    if off:
-        print(
-            "note: the model has dropout, which is on in updates only: the probabilities that updates compare differ "
-            "by it from those of the policy that wrote the responses "
-            f"({' '.join(f'+actor_rollout_ref.model.override_config.{name}=0.0' for name in off)} turns it off)",
-            file=sys.stderr,
         )
 
 

@@ -19,6 +19,7 @@ from ..run.distributed import Ranks
 from ..shims.device import computing_on, here
 from ..switches import (
     DISTILLATION,
+    DYNAMIC_BSZ,
     GIVEN_OBJECTS,
     HF,
     LOGITS_IN_PIECES,
@@ -29,6 +30,7 @@ from ..switches import (
     PLACEMENT,
     QLORA,
     SHARDED_CHECKPOINTS,
+    WATCH,
 )
 from ..training.flops import flops_metrics
 from ..vendored.protocol import DataProto
@@ -36,7 +38,8 @@ from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import device_of
 from .lora import add_adapter, without_adapter
-from .models import check_positions, load_model, note_dropout, place_model
+from .model_notes import note_dropout
+from .models import check_positions, load_model, place_model
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
 from .quantized import quantized_reader
@@ -85,7 +88,7 @@ class Policy(TrainedModel):
             fsdp_config = self.config.actor_rollout_ref.actor.fsdp_config
             module = load_causal_lm(self.config, path, fsdp_config, self.tokenizer, ranks)
         check_positions(module, path, self.config.data)
-        if self.compares and ranks.rank == 0:
+        if WATCH and self.compares and ranks.rank == 0:
             note_dropout(module.config)
         return add_adapter(module, self.config.actor_rollout_ref.model, start, ranks) if LORA else module
 
@@ -245,13 +248,14 @@ def resolve_sizes(section: Any, rollout_n: int, world_size: int) -> dict[str, An
     Args:
         section: its section of the config, whose mini-batches are counted in prompts.
         rollout_n: responses per prompt.
-        world_size: processes, which together compute a pass (see SharedPasses).
+        world_size: processes, which may compute a pass together (see SharedPasses).
     """
     mini = section.ppo_mini_batch_size * rollout_n
     micro = min(section.ppo_micro_batch_size_per_gpu, mini)
     settings: Any = OmegaConf.to_container(section, resolve=True)
     settings.update(ppo_mini_batch_size=mini, ppo_micro_batch_size_per_gpu=micro)
-    settings["ppo_max_token_len_per_gpu"] *= world_size
+    if DYNAMIC_BSZ:
+        settings["ppo_max_token_len_per_gpu"] *= world_size
     return dict(settings)
 
 

@@ -7,8 +7,8 @@ import torch
 from omegaconf import OmegaConf
 
 from __package__.errors import ConfigError
-from __package__.training.batches import group_metrics, varying_groups
-from __package__.training.dynamic_sampling import sample_until_full
+from __package__.training.batches import group_metrics
+from __package__.training.dynamic_sampling import sample_until_full, varying_groups
 from __package__.vendored.protocol import DataProto
 
 

@@ -25,7 +25,6 @@ from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
 from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor._dtensor_spec import DTensorSpec, TensorMeta
 
-from .data.dataloading import of_torchdata
 from .data.verl_place import TAKEN
 from .errors import ConfigError, report_error
 from .export import find_checkpoint
@@ -96,7 +95,7 @@ def to_verl(checkpoint: Path, out: Path, *, processes: int, device: str = "cuda"
         if TAKEN in place:
             print("note: verl begins the data anew: no step was trained here", file=sys.stderr)
         else:
-            _save(of_torchdata(place), scratch / "data.pt")
+            _save(place, scratch / "data.pt")
         sync_tree(scratch)
         scratch.rename(path)
         write_text(out / LATEST, checkpoint.name.removeprefix("global_step_"))

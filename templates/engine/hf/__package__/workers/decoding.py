@@ -1,28 +1,24 @@
 # vextract:template - edit freely
 """The decoding loop of transformers' `generate`, for many rows that end at different times.
 
-transformers' own loop copies all keys and values to append a token, and once more where several heads share them; it
-computes rows that have ended as if they had not; and it draws a random number for each word of the vocabulary. Here
-nothing is copied, rows that have ended are taken out, and each token takes one random number, which is its row's own:
-what a row says does not depend on the rows beside it. The settings of the sampling are transformers' own code.
+transformers' own loop copies all keys and values to append a token; it computes rows that have ended as if they had
+not; and it draws a random number for each word of the vocabulary. Here a token is appended in place, rows that have
+ended are taken out, and each token takes one random number, which is its row's own: what a row says does not depend on
+the rows beside it. The settings of the sampling are transformers' own code.
 """
 
-import contextlib
 import inspect
-from collections.abc import Iterator
 from typing import Any
 
 import torch
-from transformers import AttentionInterface, GenerationMixin
+from transformers import GenerationMixin
 from transformers.cache_utils import DynamicCache, DynamicLayer
 from transformers.generation import logits_process, stopping_criteria
 from transformers.generation.utils import GenerateDecoderOnlyOutput
-from transformers.integrations.sdpa_attention import sdpa_attention_forward
 
 from ..errors import DivergenceError
 from ..switches import OVERLAP, WATCH
 
-SHARED_HEADS = "sdpa_shared_heads"
 # What looks at each row for itself.
 PROCESSORS = (
     logits_process.TemperatureLogitsWarper,
@@ -82,29 +78,28 @@ def decode(
     if WATCH:
         found = None if log_probs is None else torch.zeros(rows.tokens.shape, device=input_ids.device)
     logits = rows.read_prompts(model, arguments["past_key_values"])
-    with _shared_heads(model):
-        while True:
-            logits = logits.to(torch.float32, copy=True)
-            scores = logits_processor(rows.written(), logits)
-            if uniforms is not None and generation_config.do_sample:
-                tokens = draw(scores, uniforms[rows.origin[: rows.count], rows.length - rows.prompt_length])
-            else:
-                tokens = scores.argmax(dim=-1)
-            if WATCH and found is not None:
-                of_tokens = scores.gather(-1, tokens[:, None])[:, 0] - scores.logsumexp(dim=-1)
-                found[rows.origin[: rows.count], rows.length] = of_tokens
-            rows.append(tokens)
-            if ends:
-                have_ended = torch.isin(tokens, torch.cat(ends))
-                if OVERLAP and tell is not None:
-                    for row, said in rows.those(have_ended):
-                        tell(row, said)
-                rows.take_out(have_ended)
-            if rows.count == 0 or rows.length == most:
-                if WATCH and log_probs is not None and found is not None:
-                    log_probs.append(found[:, rows.prompt_length : rows.length])
-                return GenerateDecoderOnlyOutput(sequences=rows.sequences())
-            logits = rows.read_last(model)
+    while True:
+        logits = logits.to(torch.float32, copy=True)
+        scores = logits_processor(rows.written(), logits)
+        if uniforms is not None and generation_config.do_sample:
+            tokens = draw(scores, uniforms[rows.origin[: rows.count], rows.length - rows.prompt_length])
+        else:
+            tokens = scores.argmax(dim=-1)
+        if WATCH and found is not None:
+            of_tokens = scores.gather(-1, tokens[:, None])[:, 0] - scores.logsumexp(dim=-1)
+            found[rows.origin[: rows.count], rows.length] = of_tokens
+        rows.append(tokens)
+        if ends:
+            have_ended = torch.isin(tokens, torch.cat(ends))
+            if OVERLAP and tell is not None:
+                for row, said in rows.those(have_ended):
+                    tell(row, said)
+            rows.take_out(have_ended)
+        if rows.count == 0 or rows.length == most:
+            if WATCH and log_probs is not None and found is not None:
+                log_probs.append(found[:, rows.prompt_length : rows.length])
+            return GenerateDecoderOnlyOutput(sequences=rows.sequences())
+        logits = rows.read_last(model)
 
 
 def draw(scores: torch.Tensor, uniforms: torch.Tensor) -> torch.Tensor:
@@ -227,7 +222,7 @@ class _Rows:
         mask = None
         if self._is_padded:
             mask = self._mask[: self.count, : self.length]
-            if model.config._attn_implementation == SHARED_HEADS:
+            if model.config._attn_implementation == "sdpa":
                 mask = mask[:, None, None]  # as the attention takes it: transformers makes another from it otherwise
         outputs = model(
             input_ids=self.tokens[: self.count, self.length - 1 : self.length],
@@ -300,36 +295,3 @@ def _fits(model: Any, processors: Any, criteria: Any, arguments: dict[str, Any])
         and all(isinstance(one, PROCESSORS) for one in processors)
         and all(isinstance(one, CRITERIA) for one in criteria)
     )
-
-
-def _attend(
-    module: Any, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attention_mask: Any, **arguments: Any
-) -> tuple[torch.Tensor, None]:
-    """Attend with one token of each row, (rows, heads, 1, head_dim), to the keys and values that its heads share.
-
-    torch's attention takes the heads that share keys as so many tokens: nothing is copied for them.
-    """
-    rows, heads, length, size = query.shape
-    if length != 1 or heads == key.shape[1] or arguments.get("position_bias") is not None:
-        return sdpa_attention_forward(module, query, key, value, attention_mask, **arguments)
-    output = torch.nn.functional.scaled_dot_product_attention(
-        query.reshape(rows, key.shape[1], -1, size), key, value, attention_mask, scale=arguments.get("scaling")
-    )
-    return output.reshape(rows, 1, heads, -1), None
-
-
-AttentionInterface.register(SHARED_HEADS, _attend)
-
-
-@contextlib.contextmanager
-def _shared_heads(model: Any) -> Iterator[None]:
-    """Have the model attend as above within it, if torch's attention is what it uses and takes from transformers."""
-    before = model.config._attn_implementation
-    if before != "sdpa" or not getattr(model, "_supports_attention_backend", False):
-        yield
-        return
-    model.config._attn_implementation = SHARED_HEADS
-    try:
-        yield
-    finally:
-        model.config._attn_implementation = before

@@ -14,10 +14,10 @@ from ..errors import ConfigError
 from ..output import install_command
 from ..run.distributed import Ranks
 from ..shims.device import computing_on, get_device_name
-from .rollout_interface import CPU_KV_CACHE_BYTES
 
 # Since this version it reads new weights from memory.
 OLDEST = Version("0.16")
+CPU_KV_CACHE_BYTES = 2**28  # for keys and values in a process of a CPU, unless it is told otherwise
 
 
 def prepare_environment() -> None:

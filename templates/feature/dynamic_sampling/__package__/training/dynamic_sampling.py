@@ -4,6 +4,7 @@
 The settings, `algorithm.filter_groups` and `data.gen_batch_size`, are those of upstream's DAPO recipe.
 """
 
+import math
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -15,7 +16,7 @@ from ..errors import ConfigError
 from ..switches import PRIME
 from ..tracking import timed
 from ..vendored.protocol import DataProto
-from .batches import add_columns, joined_components, varying_groups
+from .batches import add_columns, joined_components
 from .rollouts import Metrics, Reward
 
 if TYPE_CHECKING:
@@ -174,3 +175,16 @@ def joined(parts: list[Scored]) -> Scored:
     full = [part for part in parts if len(part[0])]
     extra = joined_components([(len(batch), extra) for batch, _, extra in full])
     return DataProto.concat([batch for batch, _, _ in full]), torch.cat([rewards for _, rewards, _ in full]), extra
+
+
+def varying_groups(uids: np.ndarray, values: np.ndarray) -> list[Any]:
+    """Return the prompts (uids) whose responses differ in value; a prompt with one response counts as well.
+
+    Args:
+        uids, values: (bs,). A response whose value is NaN does not count.
+    """
+    groups: dict[Any, list[float]] = {}
+    for uid, value in zip(uids, values, strict=True):
+        groups.setdefault(uid, []).append(float(value))
+    told = {uid: [value for value in group if not math.isnan(value)] for uid, group in groups.items()}
+    return [uid for uid, group in groups.items() if len(group) == 1 or len(set(told[uid])) > 1]

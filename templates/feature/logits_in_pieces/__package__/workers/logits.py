@@ -16,12 +16,12 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 from ..shims.device import get_device_name, keeping_casts
-from ..shims.tensors import GIVING_UP_LOGITS, having, needs_gradient_of_entropy
+from ..shims.tensors import needs_gradient_of_entropy
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
 
 # What local.max_logits_mb=auto is. On a GPU each piece costs time of its own: its calls are started one by one, and the
 # gradient of the last layer is read and written once more.
-LOGITS_MB = {"cpu": 128, "cuda": 512}
+LOGITS_MB = {"cpu": 128, "cuda": 256}
 BYTES = 4  # of a number, while a sum over the vocabulary is computed
 
 
@@ -135,6 +135,5 @@ def _of_piece(
         logits.div_(temperature)
     # The entropy comes last: where it is only reported, the backward pass does not compute it again.
     needed = entropy and needs_gradient_of_entropy()
-    with having(GIVING_UP_LOGITS, not needed):
-        log_probs = logprobs_from_logits(logits, labels.to(logits.device), inplace_backward=not needed)
+    log_probs = logprobs_from_logits(logits, labels.to(logits.device), inplace_backward=not needed)
     return log_probs, entropy_from_logits(logits) if entropy else torch.zeros_like(log_probs.detach())

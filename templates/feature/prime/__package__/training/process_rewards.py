@@ -13,8 +13,7 @@ from ..vendored.protocol import DataProto
 from ..vendored.utils.torch_functional import masked_whiten
 from ..workers.implicit_reward import ImplicitReward
 from ..workers.trained_model import reduce_over_ranks
-from .batches import varying_groups
-from .dynamic_sampling import SCORES, Scored, chosen_rows, joined, unreported, values_of
+from .dynamic_sampling import SCORES, Scored, chosen_rows, joined, unreported, values_of, varying_groups
 from .process_advantages import (
     groups_of,
     pairs_in_order,

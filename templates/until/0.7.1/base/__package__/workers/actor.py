@@ -83,7 +83,7 @@ class Actor:
         passes = self.passes
         if passes.ranks.world_size == 1:
             return rows
-        return torch.cat(passes.ranks.gather_objects(rows.cpu())[:: passes.sharers])
+        return torch.cat(passes.gather(rows.cpu()))
 
     def _forward_micro_batch(
         self, micro_batch: dict[str, Any], temperature: float, calculate_entropy: bool = False, **others: Any

@@ -17,8 +17,6 @@ class SharedForward(SharedPasses):
         config: the section of the model.
     """
 
-    uneven = True
-
     def __init__(self, forward: Callable[..., Any], config: Any) -> None:
         super().__init__(config)
         self._forward = forward
