@@ -9,6 +9,10 @@ import torch
 
 from .scoring import FeatureNeeded, Scorer, raw_function
 
+# The component that holds scores that were given with the batch.
+GIVEN = "rm"
+
+
 class TextRewardManager:
     """Scores a batch of responses, and puts each score on the last token of its response.
 

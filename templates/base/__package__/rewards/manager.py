@@ -23,9 +23,8 @@ from .samples import SampleLogs
 from .scoring import FeatureNeeded, Scorer, raw_function
 from .scoring_aside import ScorerAside
 
-if REWARD_RULES:
-    # The component that holds scores that were given with the batch.
-    GIVEN = "rm"
+# The component that holds scores that were given with the batch.
+GIVEN = "rm"
 if OVERLAP:
     # In meta_info of a batch: for each response, what `begin` has returned for it, or None.
     BEGUN = "begun"
