@@ -79,7 +79,7 @@ def test_what_changes_nothing_is_said(made: Maker, release: str) -> None:
 @pytest.mark.parametrize("release", newest_release())
 def test_what_a_model_or_a_manager_makes_idle_is_said(made: Maker, tmp_path: Path, release: str) -> None:
     """Dropout in updates only, steps that bfloat16 rounds away, settings that verl's own manager does not take."""
-    root = copy_of(made(Configuration(release, "hf", features=TOGETHER)), tmp_path)
+    root = copy_of(made(Configuration(release, "hf", features=(*TOGETHER, "watch"))), tmp_path)
     (root / "score.py").write_text("def compute_score(**_): return 1.0\n", encoding="utf-8")
     section = ("reward.", "reward.reward_manager.name") if release >= "0.7.1" else ("", "reward_model.reward_manager")
     dropout, dtype = "+actor_rollout_ref.model.override_config.attention_dropout", f"{ACTOR}.fsdp_config.model_dtype"

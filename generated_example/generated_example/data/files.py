@@ -36,9 +36,6 @@ class Rows:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def __deepcopy__(self, memo: Any) -> "Rows":
-        return self  # nobody changes them
-
     def __getitem__(self, key: Any) -> Any:
         """Return a row, by its number, or a column, by its name."""
         return copy.deepcopy([row[key] for row in self._rows] if isinstance(key, str) else self._rows[key])

@@ -257,9 +257,21 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
     if feature := ABSENT.get(key) or next(others, None):
         raise _lacking(key, feature)
     meant = meant_setting(key, settings, set(usual) - settings)
-    hint = f"did you mean {meant}{f'={value}' if meant in settings else ''}?" if meant else _all_keys()
+    hint = f"did you mean {_example(meant, value, usual) if meant in settings else meant}?" if meant else _all_keys()
     custom = f"{__name__.partition('.')[0]}/custom"
     raise ConfigError(f"unknown key {key}", f"{hint} (a key of your own, which code in {custom} reads: +{override})")
+
+
+def _example(key: str, value: str, usual: Mapping[str, Any]) -> str:
+    """Write a setting with the value that was typed, or its usual one where it does not take that."""
+    from hydra.core.override_parser.overrides_parser import OverridesParser
+    from hydra.errors import HydraException
+
+    with contextlib.suppress(HydraException):
+        given = OverridesParser.create().parse_override(f"{key}={value}").value()
+        if given is not None and _wrong_type(key, given, usual.get(key)):
+            return f"{key}={_text(usual[key])}"
+    return f"{key}={value}"
 
 
 def _all_keys() -> str:

@@ -31,10 +31,7 @@ def generation_batch(batch: DataProto) -> DataProto:
 
 def objects(values: Iterable[Any]) -> np.ndarray:
     """Return a column of objects; numpy would make a matrix of lists of one length."""
-    listed = list(values)
-    column: np.ndarray = np.empty(len(listed), dtype=object)
-    column[:] = listed
-    return column
+    return np.fromiter(values, dtype=object)
 
 
 def add_columns(batch: DataProto, components: dict[str, list[Any]]) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigError
-from ..output import PROJECT, install_command
+from ..output import PROJECT
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -32,9 +32,6 @@ def load_config(*overrides: str | Mapping[str, Any], config_name: str = "ppo_tra
     from .flags import as_overrides, config_files
     from .setting_checks import check_paths, config_notes
 
-    if not CONFIG_DIRECTORY.is_dir():
-        hint = f"install the project as `make setup` does: {install_command('-e', '.')}"
-        raise ConfigError(f"the project's config is not at {CONFIG_DIRECTORY}", hint)
     words: list[str] = []
     for given in overrides:
         if not isinstance(given, (str, Mapping)):

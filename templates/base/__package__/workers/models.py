@@ -41,6 +41,8 @@ KEY = "actor_rollout_ref.model.path"
 ATTENTION = "actor_rollout_ref.model.override_config.attn_implementation"
 ADAPTER_CONFIG = "adapter_config.json"  # of a directory in peft's format
 WEIGHTS = ("*.safetensors", "*.bin")
+# One of these is in every directory that has a tokenizer.
+TOKENIZERS = ("tokenizer.json", "tokenizer.model", "tokenization*.py", "vocab.*", "spiece.model", "*.tiktoken", "*.spm")
 
 
 def load_tokenizer(model: Any, ranks: Ranks) -> Any:
@@ -200,7 +202,7 @@ def check_model_directory(path: str) -> None:
     """Refuse a directory that is not a complete model in Hugging Face format. Names that are not local paths pass.
 
     Raises:
-        ConfigError: it lacks a config or weights, or it is something else.
+        ConfigError: it lacks a config, weights or a tokenizer, or it is something else.
     """
     folder = Path(path).expanduser()
     if folder.is_file():
@@ -220,6 +222,9 @@ def check_model_directory(path: str) -> None:
     if not has_weights:
         hint = "fetch or save it again; if it is the shares of several processes: vextract add sharded_checkpoints"
         raise ConfigError(f"no weights in {path}: it has no *.safetensors", hint)
+    if not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
+        hint = "save the tokenizer that the model was trained with beside it: tokenizer.save_pretrained(...)"
+        raise ConfigError(f"no tokenizer at {path}: there is no {', '.join(TOKENIZERS)}", hint)
 
 
 def check_positions(module: Any, path: str, data: Any) -> None:
