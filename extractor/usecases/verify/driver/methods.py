@@ -36,7 +36,9 @@ def run_methods(job: Job) -> dict[str, Any]:
     else:
         package = importlib.import_module(job["package"])
         importlib.import_module(f"{job['package']}.custom.algorithms")  # another hook may lack a package
-        config = package.load_config()
+        os.chdir(root)  # files that it names lie there
+        config = package.load_config("data.train_files=null", "data.val_files=null")  # which need not be here
+        os.chdir(scratch)
         OmegaConf.resolve(config)
     OmegaConf.set_struct(config, False)
     config.actor_rollout_ref.rollout.n = _EACH
