@@ -46,12 +46,7 @@ class Work:
 
 @dataclass(frozen=True)
 class Carried:
-    """Units to carry, and reasons against the others.
-
-    Attributes:
-        works: What comes along, by unit.
-        why: What does not, with the reason.
-    """
+    """Units to carry, and reasons against the others."""
 
     works: Mapping[Unit, Work]
     why: Mapping[Unit, str]
@@ -125,11 +120,7 @@ def _is_registering(sides: Sides, segment: Segment) -> bool:
 
 
 def _merge_segment(target: AdoptTarget, unit: Unit) -> Work:
-    """Merge a fork's segment into the project's; find what it needs.
-
-    Raises:
-        NoPlace: it contradicts the project's, or something is missing.
-    """
+    """Merge a fork's segment into the project's; find what it needs."""
     sides = target.sides[unit.module]
     found = next((item for item in sides.compared.symbols if item.key == unit.key), None)
     segment = found.new if found is not None else next(item for item in sides.compared.fork if item.key == unit.key)
@@ -189,11 +180,7 @@ def combine(base: str, ours: str, theirs: str) -> str | None:
 
 
 def _inspect_file(target: AdoptTarget, module: str) -> Work:
-    """Return a fork's own file with the units it needs.
-
-    Raises:
-        NoPlace: something is missing, or the project has a file of that name.
-    """
+    """Return a fork's own file with the units it needs."""
     path = target.place_own_file(module)
     if path in target.files:
         raise NoPlace(f"the project has a {path} of its own")
@@ -205,11 +192,7 @@ def _inspect_file(target: AdoptTarget, module: str) -> Work:
 
 
 def _find_needs(target: AdoptTarget, sides: Sides, text: str, emitted: Segment | None) -> Work:
-    """Find out what a segment needs.
-
-    Raises:
-        NoPlace: something is missing.
-    """
+    """Find out what a segment needs."""
     ours = {item.name: item.target for item in sides.kept.substitutes}
     core, inner, needs = _redirect(target, text, sides.module, ours, is_package=sides.is_package)
     chains = CodeScan(_parse(text)).chains

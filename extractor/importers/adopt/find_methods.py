@@ -37,6 +37,8 @@ class ForkMethod:
         functions: The functions that are the fork's own, as module and name.
         about: One sentence on it.
         registered: Whether a registry of verl's has it.
+        given: What its function is handed besides, as hook expressions; None: what the fork's calls of it say.
+        lacking: What keeps it from running.
     """
 
     kind: str
@@ -47,6 +49,8 @@ class ForkMethod:
     functions: tuple[tuple[str, str], ...]
     about: str
     registered: bool = False
+    given: Mapping[str, str] | None = None
+    lacking: str = ""
 
     @property
     def symbol(self) -> str:
@@ -198,11 +202,7 @@ def describe(node: ast.stmt | None) -> str:
 def list_arguments(
     fork: ForkCode, method: ForkMethod, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
 ) -> list[str]:
-    """Return the keyword arguments for a hook's call of the function.
-
-    Raises:
-        NoPlace: it has to be given something that nobody has.
-    """
+    """Return the keyword arguments for a hook's call of the function."""
     known = _ESTIMATORS_OWN if method.kind == ESTIMATOR else _LOSSES_OWN
     found, needed, given = [], set(list_required_arguments(node)), find_given(fork, method)
     for item in list_parameters(node):
@@ -220,6 +220,8 @@ def list_arguments(
 
 def find_given(fork: ForkCode, method: ForkMethod) -> dict[str, str | None]:
     """Return arguments only the fork passes, as hook expressions or None."""
+    if method.given is not None:
+        return dict(method.given)
     node = method.module.by_name[method.function].node
     if method.branch is not None or not isinstance(node, _FUNCTIONS):
         return {}
@@ -257,11 +259,7 @@ def _find_handed(fork: ForkCode, method: ForkMethod, names: list[str]) -> Iterat
 def list_branch_arguments(
     fork: ForkCode, method: ForkMethod, node: ast.FunctionDef | ast.AsyncFunctionDef, left: list[str]
 ) -> list[str]:
-    """Return the arguments for a hook's call of the fork's compute_advantage.
-
-    Raises:
-        NoPlace: it is called with something that a project has not.
-    """
+    """Return the arguments for a hook's call of the fork's compute_advantage."""
     names = [item.arg for item in list_parameters(node)]
     call, trainer = _find_trainer_call(fork, method)
     given = dict(zip(names, call.args, strict=False)) | {item.arg: item.value for item in call.keywords if item.arg}

@@ -34,15 +34,7 @@ class Copy:
 
 @dataclass(frozen=True)
 class Score:
-    """Says how near a copy is to a release.
-
-    Attributes:
-        release: The release.
-        similarity: Lines in common, over the lines of both: 1.0 where all files of the copy are the release's.
-        identical: Files that are the release's but for line ends and renamed imports.
-        edited: Files that are not.
-        missing: Upstream's Python files that the copy does not have.
-    """
+    """Says how near a copy is to a release."""
 
     release: str
     similarity: float

@@ -26,13 +26,7 @@ _Cuts = list[tuple[ast.stmt | ast.expr, str]]
 
 @dataclass(frozen=True)
 class ForkModule:
-    """One module of a fork.
-
-    Attributes:
-        name: Dotted, below upstream's `verl` where it belongs to the copy.
-        path: Below the fork's directory.
-        segments: Its top-level statements.
-    """
+    """One module of a fork; its name is below upstream's `verl` where it belongs to the copy."""
 
     name: str
     path: str
@@ -191,11 +185,7 @@ class Closure:
         self._names: dict[tuple[str, str], str] = {}
 
     def add(self, module: ForkModule, name: str) -> str:
-        """Add a definition with what it needs; return its name.
-
-        Raises:
-            NoPlace: it needs something that cannot come along.
-        """
+        """Add a definition with what it needs; return its name."""
         key = (module.name, name)
         if key not in self._names:
             segment = module.by_name[name]
@@ -211,11 +201,7 @@ class Closure:
         return next(item for item in names if item not in {*self.taken, *self._names.values(), *self.imports})
 
     def rewrite(self, module: ForkModule, text: str) -> str:
-        """Return code adapted to the hook file; add its dependencies.
-
-        Raises:
-            NoPlace: something cannot come along.
-        """
+        """Return code adapted to the hook file; add its dependencies."""
         tree = readers.parse_python(text)
         bound, cuts = self._cut_imports(module, tree)
         removed = {id(part) for node, _ in cuts for part in ast.walk(node)}

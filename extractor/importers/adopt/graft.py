@@ -21,14 +21,7 @@ from extractor.values.tree import File, FileKind
 
 @dataclass(frozen=True)
 class Idea:
-    """A method or definition that only the fork has.
-
-    Attributes:
-        kind: "advantage estimator" or "policy loss"; or "function" or "class", which no hook is made of by itself.
-        name: What to name behind `::`.
-        path: The fork's file.
-        about: One sentence.
-    """
+    """A method or definition that only the fork has."""
 
     kind: str
     name: str
@@ -65,7 +58,8 @@ def graft(
     """
     package = locked.options.package
     fork = found.code
-    method = find_method(fork, symbol)
+    ours = (method for method in found.methods if method.given is not None and method.name == symbol)
+    method = next(ours, None) or find_method(fork, symbol)
     if method is None:
         raise UsageError(
             f"the fork has no estimator and no loss {symbol}",

@@ -74,9 +74,6 @@ class LoopSlice:
             only: The estimator without which they do nothing; empty: none.
             renamed: What the project calls estimators of the fork's, and the fork's names.
             slug: Behind the functions' names.
-
-        Raises:
-            NoPlace: they need what no project has.
         """
         handed = [name for name in self.handed if name not in self.kept]
         before = [*map(ast.unparse, self.before)]

@@ -27,9 +27,11 @@ def check_methods(project: Path, directory: Path, python: str | None, *, offline
     found = recognise(directory, None, offline=offline)
     fork, read = found.code, project_files.read_project(project)
     hooks = next((file.text for file in read.files.values() if file.path.endswith(f"/{FILE}")), "")
-    methods = [_describe_method(fork, method, hooks) for method in found.methods]
+    methods = [_describe_method(fork, method, hooks) for method in found.methods if method.given is None]
     if not methods:
-        return Check("methods", CheckStatus.SKIPPED, "the fork has no estimator and no loss of its own")
+        return Check(
+            "methods", CheckStatus.SKIPPED, "the fork has no function of its own that is an estimator or a loss"
+        )
     with tempfile.TemporaryDirectory(prefix="vextract-") as folder:
         top = Path(folder) / "fork"
         for path, data in {**dict.fromkeys(_VERSIONS, b"0.0.0\n"), **found.copy.files, **found.copy.own}.items():

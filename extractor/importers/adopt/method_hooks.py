@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
+from extractor.importers.adopt.actor_losses import OWN_TERMS
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.loop_slices import slice_loop
@@ -21,6 +22,7 @@ STEP_HOOKS = "step_hooks"  # the feature by which hooks have the batch at hand, 
 COLUMNS = "loss_columns"  # the feature, and its module, by which a loss reads columns of the batch and the entropy
 _ARRAYS = frozenset({"uid", "data_source", "extra_info", "reward_model"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+_WRITTEN = re.compile(r"""batch\[["'](\w+)["']\] = """)
 _CHOOSER = "def get_policy_loss_fn"
 # Whether the project's release of verl takes the loss and a dictionary of metrics; before, the loss and three numbers.
 _RETURNS_METRICS = "RETURNS_METRICS"
@@ -66,11 +68,9 @@ class Hook:
 
 
 def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], package: str) -> Hook:
-    """Return a method as a hook in the project's algorithms file.
-
-    Raises:
-        NoPlace: it needs what no project has.
-    """
+    """Return a method as a hook in the project's algorithms file."""
+    if method.lacking:
+        raise NoPlace(method.lacking)
     path = f"{package}/{FILE}"
     before = files.get(path)
     if before is None:
@@ -79,7 +79,7 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     closure = Closure(fork, map_project_names(files, package), package, taken)
     if method.kind == LOSS and not has_loss_choice(files.values()):
         raise NoPlace("this release of verl has one policy loss, which no setting replaces: upgrade the project first")
-    known = _list_registered_names(files, package)
+    known = _list_registered_names(files, package, method.kind)
     name = method.name if method.name not in known else f"{method.name}_fork"
     if name in known:
         raise NoPlace(f"the project has a {method.kind} {name} already")
@@ -91,7 +91,7 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     columns = sorted(set().union(*find_columns(whole)))
     given = {"data": [name for name in columns if _is_of_data(fork, name, whole)]}
     given["reward"] = [name for name in columns if _is_reported(name, files)]
-    asked = set(columns).difference(*given.values())
+    asked = set(columns).difference(*given.values(), _WRITTEN.findall(before))  # other hooks write columns, too
     pieces, made = _take_loop(fork, method, closure, asked, body.tail, name)
     needs = tuple(sorted(asked - made))
     if pieces:
@@ -104,6 +104,8 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
             wanted["signature"] = "from inspect import signature"
             wanted["get_policy_loss_fn"] = f"from {package}.registries import get_policy_loss_fn"
             code = f"{_DEFINITION}\n\n{code}"
+        if OWN_TERMS in (method.given or ()):
+            wanted["added_by_actor"] = f"from {package}.workers.{COLUMNS} import added_by_actor"
         if of_pass := frozenset(re.findall(r"""\bnow(?:\[|\.get\()["'](\w+)["']""", body.tail)):
             wanted["of_pass"] = f"from {package}.workers.{COLUMNS} import of_pass"
         if arrays := sorted(_ARRAYS & of_pass):
@@ -117,7 +119,8 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     said = f"Compute {name} as {method.module.path} of the fork does.{asks}"
     hook = f'@{decorator}("{name}")\n{body.head}\n    """{said}"""\n{body.tail}'
     text = _extend(before, wanted, taken, [code, hook])
-    features = [*([COLUMNS] if of_pass else []), *([STEP_HOOKS] if "at_hand" in wanted or of_pass or pieces else [])]
+    sees_pass = bool(of_pass) or "added_by_actor" in wanted
+    features = [*([COLUMNS] if sees_pass else []), *([STEP_HOOKS] if "at_hand" in wanted or of_pass or pieces else [])]
     outside, functions = frozenset(closure.outside), tuple(closure.texts)
     rows = tuple(f"{', '.join(names)} of your {origin}" for origin, names in given.items() if names)
     return Hook(method, name, text, outside, needs, rows, tuple(left), functions, tuple(features))
@@ -153,11 +156,7 @@ def write_loop(
 def _take_loop(
     fork: ForkCode, method: ForkMethod, closure: Closure, columns: set[str], tail: str, name: str
 ) -> tuple[list[str], set[str]]:
-    """Return functions that do what the fork's loop does for a hook, and the columns that they write.
-
-    Raises:
-        NoPlace: what the hook is handed cannot be had.
-    """
+    """Return functions that do what the fork's loop does for a hook, and the columns that they write."""
     kept = set(re.findall(r"now\.kept\.(\w+)", tail))
     only = name if method.kind == ESTIMATOR else ""
     for wanted in (columns, set()):
@@ -174,11 +173,7 @@ def _take_loop(
 
 
 def find_arguments(fork: ForkCode, method: ForkMethod) -> tuple[list[str], str]:
-    """Return a method's hook arguments and the fork's code of it.
-
-    Raises:
-        NoPlace: it is called with what no project has.
-    """
+    """Return a method's hook arguments and the fork's code of it."""
     node = readers.parse_python(method.module.by_name[method.function].core).body[0]
     assert isinstance(node, _FUNCTIONS)
     code = "\n".join(
@@ -198,7 +193,7 @@ def find_columns(code: str) -> tuple[set[str], set[str]]:
     """Return columns code reads and no trainer writes: tensors, then arrays."""
     code = ast.unparse(readers.parse_python(code))
     arrays = set(re.findall(r"""non_tensor_batch(?:\[|\.get\()\s*["'](\w+)["']""", code))
-    written = re.findall(r"""batch\[["'](\w+)["']\] = """, code)
+    written = _WRITTEN.findall(code)
     own = _list_columns(code).difference(read_table("adopt")["columns"], written)
     return own - arrays, own & arrays
 
@@ -277,9 +272,12 @@ def _make_loss(fork: ForkCode, method: ForkMethod, closure: Closure, left: list[
         " config=None, rollout_is_weights=None\n):"
     )
     now = "    now = of_pass.get()\n" if any(re.search(r"\bnow\b", item) for item in arguments) else ""
+    terms = "    loss = loss - added_by_actor(config, log_prob, response_mask, loss_agg_mode)\n"
+    taken_off = terms if OWN_TERMS in (method.given or ()) else ""
     tail = (
         f"{now}    found = {_write_call(name, arguments)}\n"
         "    loss, *rest = found if isinstance(found, tuple) else (found,)\n"
+        f"{taken_off}"
         "    if rest and isinstance(rest[0], dict):\n        metrics = rest[0]\n    else:\n"
         '        names = ("actor/pg_clipfrac", "actor/ppo_kl", "actor/pg_clipfrac_lower")\n'
         "        metrics = {name: value.detach().item() for name, value in zip(names, rest)}\n"
@@ -300,14 +298,16 @@ def map_project_names(files: Mapping[str, str], package: str) -> dict[str, str]:
     return found
 
 
-def _list_registered_names(files: Mapping[str, str], package: str) -> set[str]:
-    """Return the names of estimators and losses that a project has."""
+def _list_registered_names(files: Mapping[str, str], package: str, kind: str) -> set[str]:
+    """Return the names of the estimators, or of the losses, that a project has."""
     text = "\n".join(
         text for path, text in files.items() if path.startswith((f"{package}/vendored/alg", f"{package}/cus"))
     )
-    found = set(re.findall(r"""register_(?:adv_est|policy_loss)\(\s*["'](\w+)["']""", text))
+    found = set(re.findall(rf"""{REGISTER[kind]}\(\s*["'](\w+)["']""", text))
     enum = re.search(r"class AdvantageEstimator\b.*?(?=^\S)", text, re.DOTALL | re.MULTILINE)
-    return found | set(re.findall(r"""= ["'](\w+)["']""", enum[0] if enum else "")) | {"vanilla"}
+    return found | (
+        set(re.findall(r"""= ["'](\w+)["']""", enum[0] if enum else "")) if kind == ESTIMATOR else {"vanilla"}
+    )
 
 
 def has_loss_choice(texts: Iterable[str]) -> bool:

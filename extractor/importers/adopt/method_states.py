@@ -148,7 +148,7 @@ def add_hooks(
     states, hooks, place = [], [], f"{target.package}/{FILE}"
     for method in recognised.methods:
         path = _find_path_in_project(target, carried, method)
-        if path is not None and not find_given(recognised.code, method):
+        if path is not None and (method.given is not None or not find_given(recognised.code, method)):
             setting = f"algorithm.adv_estimator={method.name}" if method.kind == ESTIMATOR else ""
             states.append(MethodState(method.kind, method.name, Runs.YES, path, setting, symbol=method.symbol))
             continue
@@ -386,6 +386,6 @@ def list_barred_units(target: AdoptTarget, recognised: Recognised) -> dict[Unit,
     found = {}
     for method in recognised.methods:
         is_hook = method.branch is not None and not _is_upstreams_branch(target, method)
-        if is_hook or find_given(recognised.code, method):
+        if method.given is None and (is_hook or find_given(recognised.code, method)):
             found[Unit(method.module.name, method.function)] = "a hook stands for it"
     return found

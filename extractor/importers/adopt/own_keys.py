@@ -105,12 +105,10 @@ def find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str])
     """Return settings that hooks read and the project lacks, with values."""
     texts = list(code)
     keys = {key for text in texts for key in re.findall(r"\bnow\.config\.([\w.]+)(?![\w.(])", text)}
-    losses = [
-        loss
-        for text in texts
-        for loss in re.findall(r"(?ms)^def loss_of_.*?(?=^[^\s)]|\Z)", text[text.find("def loss_of_") :])
-    ]
-    of_actor = {key for text in losses for key in re.findall(r"(?<![.\w])config\.([\w.]+)(?![\w.(])", text)}
+    loss = re.compile(r"(?ms)^def (?:loss_of_|compute_loss_of_the_actor).*?(?=^[^\s)]|\Z)")
+    losses = [item for text in texts for item in loss.findall(text)]
+    reads = r"(?<![.\w])config\.([\w.]+)(?![\w.(])"
+    of_actor = {key for text in losses for key in re.findall(reads, text) if f"config, '{key}')" not in text}
     keys |= {f"actor_rollout_ref.actor.{key}" for key in of_actor}
     lacking = {key for key in keys if key not in have and not any(name.startswith(f"{key}.") for name in have)}
     found: dict[str, Any] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from extractor.importers.adopt.actor_losses import find_actor_loss
 from extractor.importers.adopt.differences import Compared, compare
 from extractor.importers.adopt.find_methods import LOSS, ForkMethod, find_methods
 from extractor.importers.adopt.findings import Copy, Score
@@ -26,7 +27,7 @@ _OLDER = 0.98
 _BASES = 4
 # Somebody's files that merely have the places and names of some of verl's are fewer than this share of its files.
 _FEW_FILES = 0.1
-_ALGORITHMS = "verl/trainer/ppo/core_algos.py"
+_ALGORITHMS, _ACTOR = "verl/trainer/ppo/core_algos.py", "verl/workers/actor/dp_actor.py"
 
 
 @dataclass(frozen=True)
@@ -41,6 +42,7 @@ class Recognised:
         unread: Releases that could not be read, with the reason.
         older: How near it is to the release that it was made from, where that is too old for a project.
         bases: Other releases that it may have parts of, the nearest first.
+        actors: Texts of upstream's actor.
     """
 
     copy: Copy
@@ -50,6 +52,7 @@ class Recognised:
     unread: tuple[str, ...]
     older: Score | None
     bases: tuple[Source, ...] = field(repr=False)
+    actors: tuple[str, ...] = field(repr=False)
 
     @property
     def score(self) -> Score:
@@ -71,7 +74,11 @@ class Recognised:
     @cached_property
     def methods(self) -> list[ForkMethod]:
         """Return the estimators and losses that only the fork has."""
-        return find_methods(self.code)
+        found = find_methods(self.code)
+        actor = find_actor_loss(self.code, self.actors, [item for item in found if item.kind == LOSS])
+        if actor is None:
+            return found
+        return [*(item for item in found if (item.kind, item.name) != (LOSS, actor.name)), actor]
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -132,6 +139,7 @@ def recognise(
         unread=tuple(f"verl {item} was not compared: {error.message}" for item, error in unread),
         older=before[0] if before else None,
         bases=tuple(sources[score.release] for score in [*before, *found[1:]][:_BASES]),
+        actors=tuple(item.read(_ACTOR) for item in sources.values() if _ACTOR in item.files),
     )
 
 

@@ -135,11 +135,7 @@ class AdoptTarget:
         return f"{self.package}/{self.own[module].removeprefix('verl/')}"
 
     def resolve(self, importer: str, item: Name) -> tuple[Line, set[Unit]]:
-        """Map a fork's import to the project's; return units it needs.
-
-        Raises:
-            NoPlace: the project does not have it.
-        """
+        """Map a fork's import to the project's; return units it needs."""
         if item.root == "ray":
             raise NoPlace("it needs Ray")
         if item.root in self.copy.neighbours and item.root != "verl":
@@ -167,11 +163,7 @@ class AdoptTarget:
         raise NoPlace(f"it needs {what}, which the project does not have")
 
     def find_attribute(self, item: Name, attribute: str) -> set[Unit]:
-        """Return the units needed for an attribute of an imported module.
-
-        Raises:
-            NoPlace: the project's module does not have it.
-        """
+        """Return the units needed for an attribute of an imported module."""
         sides = self.sides.get(item.module if item.name is None else f"{item.module}.{item.name}")
         if sides is None or attribute in sides.emitted_names:
             return set()

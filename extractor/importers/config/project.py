@@ -35,13 +35,7 @@ _PART = re.compile(r"[A-Za-z_][\w-]*|0|[1-9]\d*", re.ASCII)
 
 @dataclass(frozen=True)
 class ProjectConfig:
-    """A project's composed config.
-
-    Attributes:
-        config: Nested, resolved.
-        flat: Dotted key -> value.
-        toy: Whether no model is given, so that a toy model is made.
-    """
+    """A project's composed config."""
 
     config: Mapping[str, Any]
     flat: Mapping[str, Any]

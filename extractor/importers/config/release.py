@@ -28,13 +28,7 @@ _ANY_SECTION = frozenset({"cfg", "conf", "config"})
 
 @dataclass(frozen=True)
 class ReleaseConfig:
-    """The configs of a verl release.
-
-    Attributes:
-        release: "0.6.1".
-        files: The YAML files below verl/trainer/config, by path there.
-        source: All of it.
-    """
+    """The configs of a verl release."""
 
     release: str
     files: Mapping[str, str] = field(repr=False)

@@ -92,15 +92,7 @@ def _list_imports(project: Path, path: str, package: str) -> list[str]:
 
 @dataclass(frozen=True)
 class UpstreamEdit:
-    """The edits of one vendored file.
-
-    Attributes:
-        path: The project's.
-        upstream_path: verl's.
-        why: Why they do not fit verl's file; empty where they do.
-        patch: Against verl's file; empty where they do not apply.
-        edit: Against what was emitted.
-    """
+    """The edits of one vendored file."""
 
     path: str
     upstream_path: str
@@ -145,15 +137,7 @@ def _try_patch(upstream_path: str, base: bytes, ours: bytes | None, source: Sour
 
 @dataclass(frozen=True)
 class Export:
-    """An export's files, keys, overrides and remarks.
-
-    Attributes:
-        files: By path; text or bytes.
-        keys: Every key of the project's config.
-        overrides: What run.sh passes to verl, `$HERE` standing for the directory.
-        edits: Edits to vendored files.
-        remarks: What a user should know.
-    """
+    """An export's files, keys, overrides and remarks."""
 
     files: Mapping[str, bytes] = field(repr=False)
     keys: tuple[Key, ...]

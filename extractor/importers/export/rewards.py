@@ -94,13 +94,7 @@ class VerlInterface:
 
 @dataclass(frozen=True)
 class ManagerClass:
-    """A class of the project that is a reward manager.
-
-    Attributes:
-        path: Of its file, below the project.
-        name: Of the class.
-        own: Whether the file is the owner's, and not upstream's.
-    """
+    """A class of the project that is a reward manager."""
 
     path: str
     name: str

@@ -38,7 +38,10 @@ class BackwardSlicer:
         found: list[ast.stmt] = []
         for node in reversed(statements):
             if isinstance(node, ast.With):
-                found[:0] = self.run(node.body, names, entries)
+                inner = self.run(node.body, names, entries)
+                found[:0] = (
+                    [ast.With(node.items, inner, lineno=0)] if inner and "no_grad" in ast.unparse(node) else inner
+                )
             elif isinstance(node, ast.If) and self._skipped.search(ast.unparse(node.test)):
                 found[:0] = self.run(node.orelse, names, entries)
             elif isinstance(node, ast.If):

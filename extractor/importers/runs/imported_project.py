@@ -41,16 +41,7 @@ _OVER_TOY = "# What the run has otherwise than the toy sizes.\n"
 
 @dataclass(frozen=True)
 class ImportedProject:
-    """A project's tree with a run's settings, and the report's contents.
-
-    Attributes:
-        run: As it was read.
-        release: The release of verl that the run fits best.
-        tree: The project's files.
-        settings: The run's settings that differ from the project's own.
-        remarks: What became of the others.
-        headline: What runs.
-    """
+    """A project's tree with a run's settings, and the report's contents."""
 
     run: Run
     release: str
@@ -62,15 +53,7 @@ class ImportedProject:
 
 @dataclass
 class _Settings:
-    """The run's settings while they are carried into a project.
-
-    Attributes:
-        wanted: The values that the project's keys have to come to.
-        remarks: What is not as it was.
-        unknown: Settings that no release has.
-        aside: What `config/unknown.yaml` has.
-        asked: Of that what copies read.
-    """
+    """The run's settings while they are carried into a project."""
 
     wanted: dict[str, Any]
     remarks: list[Remark]
@@ -86,15 +69,7 @@ class _Settings:
 
 @dataclass(frozen=True)
 class MatchedRun:
-    """A run with the verl release that fits it best.
-
-    Attributes:
-        run: The run.
-        experiment: The project's options, and what the run's settings are.
-        target: The release that it fits best.
-        unknown: Settings that no release of verl has.
-        keeps_unknown: Whether --keep-unknown was given.
-    """
+    """A run with the verl release that fits it best."""
 
     run: Run
     experiment: Experiment

@@ -29,14 +29,7 @@ _COEFFICIENT = "algorithm.kl_ctrl.kl_coef"
 
 @dataclass(frozen=True)
 class ReleaseMatch:
-    """A run's config composed with a release's.
-
-    Attributes:
-        target: The release.
-        config: The run's, nested.
-        problems: What the release would refuse.
-        overrides: The run's, under the names that the release has for them.
-    """
+    """A run's config composed with a release's."""
 
     target: ReleaseConfig
     config: Mapping[str, Any]

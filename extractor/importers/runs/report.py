@@ -38,14 +38,7 @@ _ABOUT_WHERE = re.compile(
 
 @dataclass(frozen=True)
 class Remark:
-    """The outcome of a run's setting that is not simply carried.
-
-    Attributes:
-        key: verl's.
-        value: As the run has it.
-        what: "to do", "unhandled", "not carried over", "changed", "renamed", "lowered", "dropped" or KEPT.
-        why: Reason.
-    """
+    """The outcome of a run's setting that is not simply carried."""
 
     key: str
     value: Any
@@ -55,13 +48,7 @@ class Remark:
 
 @dataclass(frozen=True)
 class Rule:
-    """The outcome of settings whose keys match a pattern.
-
-    Attributes:
-        what: "lowered", "dropped" or "not carried over".
-        why: Reason.
-        pattern: Regular expression of whole keys, as verl calls them.
-    """
+    """The outcome of settings whose keys match a pattern."""
 
     what: str
     why: str

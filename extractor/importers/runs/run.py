@@ -30,15 +30,7 @@ ROWS = (
 
 @dataclass(frozen=True)
 class ScoringFunction:
-    """A run's scoring function, in a file that the run names.
-
-    Attributes:
-        text: Of the file.
-        place: The file, for messages.
-        function: Its name.
-        settings: Further arguments.
-        folder: Where the file's own imports are found.
-    """
+    """A run's scoring function, in a file that the run names."""
 
     text: str = field(repr=False)
     place: str

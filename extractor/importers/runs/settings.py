@@ -111,17 +111,7 @@ def list_stated(run: Run) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Carrying:
-    """A run and the project that its settings go to.
-
-    Attributes:
-        run: The run.
-        experiment: What was made of it.
-        project: The project's config before.
-        flat: The run's config.
-        commanded: What its command says: that counts over what a config of the run's says under another name.
-        stated: What the run itself sets, and is not its release's default.
-        remarks: What is not as it was.
-    """
+    """A run and the project that its settings go to."""
 
     run: Run
     experiment: Experiment

@@ -221,6 +221,60 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
     assert "calculate_entropy: true" in (tmp_path / "newer/toy/config/actor/dp_actor.yaml").read_text()
 
 
+INLINE = """
+                    weights = model_inputs["token_level_scores"] * self.config.share
+                    with torch.no_grad():
+                        gain = torch.minimum(0.4 * entropy, advantages.abs())
+                    advantages = advantages + gain * weights
+"""
+# What the fork's and the project's losses give for one pass: their gradients have to be equal.
+ONE_PASS = """
+import torch
+from types import SimpleNamespace
+import toy.custom.algorithms
+from toy.registries import get_policy_loss_fn
+from toy.workers.loss_columns import hand_over, of_update
+from toy.vendored.algorithms.core_algos import agg_loss, compute_policy_loss_vanilla
+torch.manual_seed(0)
+old, new, advantages, weights = torch.randn(4, 2, 3).unbind()
+new.requires_grad_()
+entropy, mask = -new * new.exp(), torch.ones(2, 3)
+more = {"share": 2.0, "clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "entropy_coeff": 0.1}
+class Config(SimpleNamespace):
+    get = lambda self, name, default=None: getattr(self, name, default)
+config = Config(**more, use_kl_loss=False, tis_imp_ratio_cap=0, policy_loss=Config(loss_mode="vanilla_fork"))
+of_update.set({})
+hand_over({"token_level_scores": weights}, entropy)
+loss, *_ = get_policy_loss_fn("vanilla_fork")(old, new, advantages, mask, "token-mean", config)
+shaped = advantages + torch.minimum(0.4 * entropy, advantages.abs()).detach() * weights * 2.0
+wanted, *_ = compute_policy_loss_vanilla(old, new, shaped, mask, "token-mean", config)
+gradients = [torch.autograd.grad(one, new, retain_graph=True)[0] for one in (loss, OWN wanted)]
+assert torch.allclose(*gradients), gradients
+"""
+
+
+def test_what_an_actor_computes_around_its_loss_comes_along(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
+    fork, term = fork_0_6_1, "policy_loss = pg_loss - entropy_loss * entropy_coeff"
+    fork.change(ACTOR, '                    loss_mode = self.config.policy_loss.get("loss_mode"', f"{INLINE}LOSS_MODE")
+    fork.change(ACTOR, "LOSS_MODE", '                    loss_mode = self.config.policy_loss.get("loss_mode"')
+    fork.into(ACTOR, "_optimizer_step", "import ray")  # so that the class has no place
+    for project, own in (("a/toy", ""), ("b/toy", "-0.1 * agg_loss(entropy, mask, 'token-mean') +")):
+        report = json.loads(run("adopt", fork.top, tmp_path / project, "--offline", "--json").out)
+        (method,) = report["methods"]
+        assert (method["name"], method["runs"]) == ("vanilla", "runs"), method
+        code = [sys.executable, "-c", ONE_PASS.replace("OWN", own)]
+        done = subprocess.run(code, cwd=tmp_path / project, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        fork.write(ACTOR, fork.read(ACTOR).replace(term, term.replace(" -", " - 2 *")))
+    fork.change(ACTOR, "entropy, log_prob = self._forward", "entropy, log_prob, logits = self._forward")
+    fork.change(ACTOR, "gain * weights", "gain * weights * logits")
+    report = json.loads(run("adopt", fork.top, tmp_path / "c/toy", "--offline", "--json").out)
+    assert (report["methods"][0]["runs"], report["methods"][0]["why"][:42]) == (
+        "is parked",
+        "its actor's forward pass has logits; its a",
+    )
+
+
 def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
     fork = fork_0_6_1
     taken = "self, parquet_files, tokenizer, prompt_key='prompt', style='', size=8"

@@ -20,12 +20,7 @@ __all__ = ["Command", "ScriptReading", "read_script", "refuse_length"]
 
 @dataclass(frozen=True)
 class ScriptReading:
-    """The commands of a script, and notes on it.
-
-    Attributes:
-        commands: Everything that it would run, in order.
-        notes: What could not be known, or is not as it looks, with lines.
-    """
+    """The commands of a script, and notes on it."""
 
     commands: tuple[Command, ...]
     notes: tuple[str, ...]

@@ -27,13 +27,7 @@ class Failure(Stop):
 
 @dataclass(frozen=True)
 class Command:
-    """A command that the script would run.
-
-    Attributes:
-        words: Name and arguments, expanded.
-        line: Where it stands.
-        environment: Exported variables, and those that stand before it.
-    """
+    """A command that the script would run."""
 
     words: tuple[str, ...]
     line: int

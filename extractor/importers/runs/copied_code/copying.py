@@ -47,10 +47,6 @@ class Modules:
     Args:
         source: verl, of the run's release.
         places: Where the run may have been started from.
-
-    Attributes:
-        index: verl's modules.
-        places: Where the run may have been started from, and where packages of its files are.
     """
 
     def __init__(self, source: Source, places: RunFolders) -> None:
@@ -139,13 +135,7 @@ class Modules:
 
 @dataclass(frozen=True)
 class Copied:
-    """A copied file, and what it lacks.
-
-    Attributes:
-        text: With its imports redirected.
-        missing: What it needs and cannot have, each with why.
-        packages: What it imports that a project does not require.
-    """
+    """A copied file, and what it lacks."""
 
     text: str = field(repr=False)
     missing: tuple[str, ...]
@@ -154,13 +144,7 @@ class Copied:
 
 @dataclass
 class _Gathered:
-    """Modules, files and packages that the copies need.
-
-    Attributes:
-        taken: Modules, each with the names that were asked of it.
-        files: By path below the package.
-        packages: That a project does not require.
-    """
+    """Modules, files and packages that the copies need."""
 
     taken: dict[str, set[str]] = field(default_factory=dict)
     files: dict[str, str] = field(default_factory=dict)

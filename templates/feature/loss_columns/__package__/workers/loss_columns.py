@@ -3,11 +3,13 @@
 
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from typing import Any
 
 import torch
 
 from ..errors import DataError
+from ..vendored.algorithms.core_algos import agg_loss, kl_penalty
 from ..vendored.protocol import DataProto
 
 
@@ -22,6 +24,7 @@ class Columns(dict[str, Any]):
 
 
 of_pass: ContextVar[Columns] = ContextVar("of_pass")
+of_update: ContextVar[dict[str, Any]] = ContextVar("of_update")  # what the batch has besides its columns
 
 
 class WholeBatch(DataProto):
@@ -34,6 +37,7 @@ class WholeBatch(DataProto):
 
 def with_numbers(data: DataProto) -> DataProto:
     """Return a batch with all tensors selected, and arrays of numbers, such as a reward reports, as (bs,) float32."""
+    of_update.set(data.meta_info)
     arrays = {name: value for name, value in data.non_tensor_batch.items() if name not in data.batch.keys()}
     tensors = data.batch.copy()
     for name, value in arrays.items():
@@ -51,7 +55,23 @@ def hand_over(columns: Any, entropy: torch.Tensor | None) -> None:
         columns: of its rows, by name.
         entropy: (bs, response_length); None: nothing has asked for it.
     """
-    of_pass.set(Columns(columns) if entropy is None else Columns(columns, entropy=entropy))
+    found = Columns(of_update.get(), **columns)
+    of_pass.set(found if entropy is None else Columns(found, entropy=entropy))
+
+
+def added_by_actor(
+    config: Any, log_prob: torch.Tensor, response_mask: torch.Tensor, loss_agg_mode: str
+) -> torch.Tensor | float:
+    """Return the entropy and KL terms that the actor adds to a loss, for one that has its own to take off."""
+    whole = getattr(config, "global_batch_info", None) or {}
+    aggregate = partial(agg_loss, loss_mask=response_mask, loss_agg_mode=loss_agg_mode, **whole)
+    found: torch.Tensor | float = 0.0
+    if config.entropy_coeff != 0:
+        found = -config.entropy_coeff * aggregate(of_pass.get()["entropy"])
+    if config.use_kl_loss:
+        kld = kl_penalty(log_prob, of_pass.get()["ref_log_prob"], config.kl_loss_type)
+        found = found + config.kl_loss_coef * aggregate(kld)
+    return found
 
 
 def with_columns(
