@@ -53,6 +53,13 @@ _LOOPS |= {"RewardLoopManager": "compute_rm_score"}
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
 _TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
 _NOBODYS = "which only your own loops write"
+_READ_BY_ATTRIBUTE = """
+    def __getattribute__(self, name: str) -> object:
+        from omegaconf import OmegaConf
+
+        value = super().__getattribute__(name)
+        return OmegaConf.create(value) if name in {} and isinstance(value, dict) else value
+"""
 _DEFINITIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)
 
 
@@ -352,6 +359,8 @@ def add_config_fields(files: Mapping[str, bytes], package: str) -> dict[str, byt
             lacking = sorted(names - known - {"_target_", "policy_loss"})
             if lacking:
                 fields = "".join(f"    {name}: object = None  # of the fork's loss\n" for name in lacking)
+                nested = [name for name in lacking if any(key.startswith(f"{section}{name}.") for key in keys)]
+                fields += _READ_BY_ATTRIBUTE.format(nested) if nested else ""
                 core = segment.core.rstrip("\n") + "\n"
                 found[path] = text.replace(segment.core, core + fields, 1).encode()
     return found

@@ -222,7 +222,7 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
 
 
 INLINE = """
-                    weights = model_inputs["token_level_scores"] * self.config.share
+                    weights = model_inputs["token_level_scores"] * self.config.mine.share
                     with torch.no_grad():
                         gain = torch.minimum(0.4 * entropy, advantages.abs())
                     advantages = advantages + gain * weights
@@ -235,11 +235,14 @@ import toy.custom.algorithms
 from toy.registries import get_policy_loss_fn
 from toy.workers.loss_columns import hand_over, of_update
 from toy.vendored.algorithms.core_algos import agg_loss, compute_policy_loss_vanilla
+from toy.vendored.workers.config.actor import ActorConfig
 torch.manual_seed(0)
 old, new, advantages, weights = torch.randn(4, 2, 3).unbind()
 new.requires_grad_()
 entropy, mask = -new * new.exp(), torch.ones(2, 3)
-more = {"share": 2.0, "clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "entropy_coeff": 0.1}
+given = {"strategy": "fsdp", "rollout_n": 1, "ppo_micro_batch_size_per_gpu": 1, "mine": {"share": 2.0}}
+more = {"clip_ratio": 0.2, "clip_ratio_low": 0.2, "clip_ratio_high": 0.2, "entropy_coeff": 0.1}
+more["mine"] = ActorConfig(**given).mine
 class Config(SimpleNamespace):
     get = lambda self, name, default=None: getattr(self, name, default)
 config = Config(**more, use_kl_loss=False, tis_imp_ratio_cap=0, policy_loss=Config(loss_mode="vanilla_fork"))
@@ -257,6 +260,7 @@ def test_what_an_actor_computes_around_its_loss_comes_along(run: Any, tmp_path: 
     fork, term = fork_0_6_1, "policy_loss = pg_loss - entropy_loss * entropy_coeff"
     fork.change(ACTOR, '                    loss_mode = self.config.policy_loss.get("loss_mode"', f"{INLINE}LOSS_MODE")
     fork.change(ACTOR, "LOSS_MODE", '                    loss_mode = self.config.policy_loss.get("loss_mode"')
+    fork.append("trainer/config/actor/dp_actor.yaml", "mine:\n  share: 2.0\n")
     fork.into(ACTOR, "_optimizer_step", "import ray")  # so that the class has no place
     for project, own in (("a/toy", ""), ("b/toy", "-0.1 * agg_loss(entropy, mask, 'token-mean') +")):
         report = json.loads(run("adopt", fork.top, tmp_path / project, "--offline", "--json").out)
