@@ -135,10 +135,11 @@ class _ActorSlice:
         name, columns = called.name if called is not None else "vanilla", dict[str, str]()
         code = _LOSS_MODE.sub(repr(name), "\n".join(map(ast.unparse, self._body)))
         code = _name_columns(code, columns).replace("self.config", "config")
-        imported = ""
-        if called is not None and "get_policy_loss_fn(" in code:
-            code = re.sub(r"get_policy_loss_fn\([^)]*\)", called.function, code)
-            imported = f"from {called.module.name} import {called.function}\n"
+        imported, place = "", called.module if called is not None else fork.find("verl.trainer.ppo.core_algos")
+        function = called.function if called is not None else "compute_policy_loss_vanilla"
+        if place is not None and function in place.by_name and "get_policy_loss_fn(" in code:
+            code = re.sub(r"get_policy_loss_fn\([^)]*\)", function, code)
+            imported = f"from {place.name} import {function}\n"
         bound = {*_HANDED, "entropy", "self.config", *_ROWS, *dir(builtins), *module.by_name, *module.imports}
         free = self._asked - bound - _SLICER.find_made(self._body)[0]
         free |= _ROWS & {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
@@ -158,7 +159,8 @@ def _name_columns(code: str, columns: dict[str, str]) -> str:
 
     def name(found: re.Match[str]) -> str:
         column = found["asked"] or found["key"] or found["got"]
-        is_certain = found["key"] and not found["indent"]
+        line = found.string[found.start() :].partition("\n")[0]
+        is_certain = found["key"] and not found["indent"] and " else " not in line
         default = f", {found['default']}" if found["default"] else ""
         where = f'now["{column}"]' if is_certain else f'now.get("{column}"{default})'
         columns[f"of_{column}"] = where if is_certain else columns.get(f"of_{column}", where)
