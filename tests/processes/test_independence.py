@@ -9,6 +9,9 @@ import torch
 from safetensors.torch import load_file
 
 from tests.processes.launching import SCORE, drive, overrides, saved
+from tests.project.running import python
+from tests.project.support import Configuration, Maker
+from tests.releases import NEWEST
 
 pytestmark = pytest.mark.slow
 
@@ -164,3 +167,21 @@ def test_a_step_that_fails_is_saved_and_repeated(runs: Path, name: str) -> None:
         assert saved.get(place, "The state from before this step is saved") in "\n".join(failure["notes"])
     assert seen[0]["type"] == seen[1]["type"]
     assert furthest(weights(run, 4), weights(runs / "2" / "whole", 4)) == 0
+
+
+def test_processes_share_each_mini_batch_equally(made: Maker, tmp_path: Path) -> None:
+    """In a default project, where two passes of one process are one pass of each of two; three cannot share it."""
+    even = ("data.train_batch_size=4", "actor_rollout_ref.rollout.n=2", f"{ACTOR}.ppo_mini_batch_size=2")
+    passes = (f"{ACTOR}.ppo_micro_batch_size_per_gpu=2", f"{ACTOR}.ppo_epochs=2")
+    case = {"even": overrides(COMMON, ALL_TERMS, even, passes)}
+    root = made(Configuration(NEWEST[-1])).root
+    drive(root, [("1", 1, case, {}), ("2", 2, case, {})], tmp_path)
+    assert furthest(weights(tmp_path / "1/even"), weights(tmp_path / "2/even")) < 2e-6
+    for one, other in zip(steps(tmp_path / "1/even"), steps(tmp_path / "2/even"), strict=True):
+        for name in ("actor/grad_norm", "actor/pg_loss", "actor/kl_loss", "actor/entropy"):
+            assert other["metrics"][name] == pytest.approx(one["metrics"][name], rel=1e-4, abs=1e-6)
+    code = "import sys; from toy.workers.passes import Passes; from types import SimpleNamespace as N\n"
+    code += "Passes(N(ppo_mini_batch_size=4)).share_between(N(world_size=3, rank=0))"
+    said = python(root, "-c", code).stderr
+    assert "an update of 4 responses cannot be shared equally by 3 processes" in said
+    assert "vextract add shared_passes" in said
