@@ -242,6 +242,6 @@ def test_a_merge_that_git_has_begun_conflicts_where_edits_meet(root: Path, capsy
     assert git(root, "diff", "--name-only", "--diff-filter=U").split() == [f"toy/{CORE}"]
     both_sides_are_there(root)
     merged = lock.read(root).options
-    assert (merged.verl, merged.features) == (NEWER, ("critic",))
+    assert (merged.verl, merged.features) == (NEWER, ("critic", "shared_passes"))
     git(root, "merge", "--abort")
     assert lock.read(root).options.verl == "0.6.1"

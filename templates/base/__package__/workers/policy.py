@@ -38,10 +38,10 @@ from .actor import Actor
 from .adapters import starting_point, wants_adapter
 from .device_map import device_of
 from .lora import add_adapter, without_adapter
-from .model_notes import note_dropout
 from .models import check_positions, load_model, place_model
 from .offload import rests, weights_at_rest
 from .own_shares import shares_reader
+from .policy_notes import note_dropout
 from .quantized import quantized_reader
 from .role_configs import actor_config
 from .trained_model import TrainedModel

@@ -25,9 +25,9 @@ from ..vendored.utils.metric.utils import reduce_metrics
 from ..vendored.utils.torch_functional import get_constant_schedule_with_warmup, get_cosine_schedule_with_warmup
 from .host_copies import HostCopies
 from .lora import adapter_settings, adapter_weights, adapter_writer, plain_weights
-from .model_notes import note_rounding
 from .offload import SteppedByShares, kept_home, rests, state_at_rest, weights_at_rest
 from .own_shares import read_own_shares, shares_at
+from .policy_notes import note_rounding
 from .quantized import unpacked_weights
 from .role_configs import build_optimizer
 from .shared_state import read_own
