@@ -1,7 +1,7 @@
 """Models of a run without their weights, and what their passes take."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from enum import Enum
 from functools import cached_property
@@ -19,7 +19,7 @@ from ..shims.device import to_dtype
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
 from ..vendored.utils import fsdp_utils
 from ..vendored.utils.torch_functional import entropy_from_logits, logprobs_from_logits
-from .tracing import Tracker, Usage, WidenedSoftmax, size_of, weights_of, without_numbers
+from .tracing import Tracker, Usage, size_of, weights_of, widening_softmax, without_numbers
 
 BLOCK = 64  # weights that share a scale in bitsandbytes' 4 bits
 SCALES = 256  # scales that share one, where they are packed as well
@@ -127,15 +127,11 @@ class ModelShape:
         self._pieces: Any = None
         self._known: dict[tuple[Any, ...], Any] = {}
 
-    @contextmanager
-    def _autocast(self, keeps: bool = False) -> Iterator[None]:
+    def _autocast(self, keeps: bool = False) -> AbstractContextManager[object]:
         """Compute in the dtype of passes within it; a rollout's `keeps` weights in it, see `keeping_casts`."""
         if self.dtype == torch.float32:
-            yield
-            return
-        widened = WidenedSoftmax() if self._device == "cuda" else nullcontext()
-        with torch.autocast("cpu", dtype=self.dtype, cache_enabled=keeps), widened:
-            yield
+            return nullcontext()
+        return torch.autocast("cpu", dtype=self.dtype, cache_enabled=keeps)
 
     @cached_property
     def units(self) -> tuple[int, int, int]:
@@ -205,7 +201,8 @@ class ModelShape:
     def _once(self, key: tuple[Any, ...], work: Callable[[], Any]) -> Any:
         if key not in self._known:
             try:
-                self._known[key] = work()
+                with widening_softmax() if self._device == "cuda" else nullcontext():
+                    self._known[key] = work()
             except Exception as error:
                 raise CannotTrace(f"{type(error).__name__}: {str(error).strip().splitlines()[0]}") from error
         return self._known[key]

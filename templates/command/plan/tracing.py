@@ -5,21 +5,21 @@ code says what it keeps for the backward pass, recomputes or frees, whatever its
 """
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import nn
 from torch.nn import functional
-from torch.overrides import TorchFunctionMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
 ACTIVATIONS, LOGITS, GRADIENTS, COPIES = "activations", "logits", "gradients", "copies"
 # Operators that hold a copy of their first argument while they compute.
 COPYING = (torch.ops.aten.logsumexp.default,)
-SOFTMAX = (functional.log_softmax, functional.softmax, torch.log_softmax, torch.softmax)
+SOFTMAX = ("log_softmax", "softmax")
 
 
 @dataclass(frozen=True)
@@ -44,15 +44,29 @@ class Usage:
         return self.activations + self.logits + self.gradients + self.copies
 
 
-class WidenedSoftmax(TorchFunctionMode):
-    """Computes softmax in float32, as autocast does on a GPU and not on a CPU."""
+@contextmanager
+def widening_softmax() -> Iterator[None]:
+    """Have softmax computed in float32 within it, as autocast does on a GPU and not on a CPU.
 
-    def __torch_function__(
-        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        """Call a function of torch."""
-        widened = {"dtype": torch.float32} if func in SOFTMAX and args[0].is_floating_point() else {}
-        return func(*args, **{**(kwargs or {}), **widened})
+    Functions are replaced: a mode of torch's would not reach what a checkpointed pass computes again.
+    """
+    before = [(module, name, getattr(module, name)) for module in (torch, functional) for name in SOFTMAX]
+    for module, name, function in before:
+        setattr(module, name, _widened(function))
+    try:
+        yield
+    finally:
+        for module, name, function in before:
+            setattr(module, name, function)
+
+
+def _widened(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    def call(*args: Any, **settings: Any) -> torch.Tensor:
+        if torch.is_autocast_enabled("cpu") and settings.get("dtype") is None:
+            settings["dtype"] = torch.float32
+        return function(*args, **settings)
+
+    return call
 
 
 class Tracker(TorchDispatchMode):
