@@ -23,6 +23,7 @@ from ..errors import ConfigError, ProjectError
 
 MANIFEST = "complete.json"
 WRITING = ".writing_"  # precedes the name of a checkpoint that is being written
+FORMER = ".former_"  # of one that another of the same step replaces
 
 
 class CheckpointError(ProjectError, RuntimeError):
@@ -127,13 +128,25 @@ def save_state(state: Any, file: Path) -> None:
 
 def publish(scratch: Path, path: Path) -> None:
     """Give a complete checkpoint its name; one of the same step goes."""
-    former = path.with_name(f".former_{path.name}")
+    former = path.with_name(f"{FORMER}{path.name}")
     if path.exists():
         path.rename(former)
     scratch.rename(path)
     sync(path.parent)
     if former.exists():
         remove(former)
+
+
+def remove_leftovers(directory: Path) -> None:
+    """Remove what a run that was killed has left of a checkpoint that it was writing, or of one that it replaced."""
+    for leftover in directory.glob(f"{WRITING}global_step_*"):
+        shutil.rmtree(leftover, ignore_errors=True)
+    for former in directory.glob(f"{FORMER}global_step_*"):
+        path = former.with_name(former.name.removeprefix(FORMER))
+        if path.exists():
+            remove(former)
+        else:  # the other one was to take its place
+            former.rename(path)
 
 
 def set_aside(paths: list[Path]) -> Path:

@@ -2,6 +2,7 @@
 """What a run sets up in its process: quiet libraries, event loops of its own, an end, signals, a lock."""
 
 import contextlib
+import errno
 import gc
 import logging
 import os
@@ -154,10 +155,12 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
     gc.collect()  # a trainer that nothing refers to any more may not have ended yet
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        return FileLock(directory / ".lock").acquire(timeout=PATIENCE)
+        return FileLock(directory / ".lock", thread_local=False).acquire(timeout=PATIENCE)
     except Timeout as error:
         anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
         text = f"another run is going on in {directory}, or a trainer of this process holds it"
         raise ConfigError(text, f"close that one first, or {anew}") from error
-    except NotImplementedError:  # a file system without locks
+    except OSError as error:
+        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):  # of a file system without locks
+            raise
         return contextlib.nullcontext()

@@ -103,13 +103,14 @@ def config_notes(config: DictConfig, overrides: Sequence[str]) -> Iterator[str]:
         key, is_not, value = switch.partition("=!")
         yield f"{name} has no effect {f'while {key} is {value}' if is_not else f'without {switch}'}"
     yield from _unread_by_chosen(config, [name for name in said if name not in off])
-    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+    is_alone = int(os.environ.get("WORLD_SIZE", "1")) == 1
+    if is_alone:
         for name in said:
             if name.endswith(("fsdp_size", "reshard_after_forward")):
                 yield f"{name} has no effect in one process; torchrun --nproc-per-node N starts several"
     actor = config.actor_rollout_ref.actor
     responses = actor.ppo_mini_batch_size * config.actor_rollout_ref.rollout.n
-    one_pass = actor.ppo_micro_batch_size_per_gpu >= responses and not actor.use_dynamic_bsz
+    one_pass = is_alone and actor.ppo_micro_batch_size_per_gpu >= responses and not actor.use_dynamic_bsz
     for chosen in (actor.policy_loss.loss_mode, actor.loss_agg_mode):
         text = SHIPPED["notes"].get(chosen) or ("" if one_pass else SHIPPED["notes_on_passes"].get(chosen))
         if text:

@@ -133,6 +133,8 @@ def in_pieces(function: Callable[..., torch.Tensor], logits: torch.Tensor, *othe
         logits: (bs, ..., vocab_size).
         others: (bs, ...).
     """
+    if logits.dim() > 2 and not logits.is_contiguous():  # to join its rows would copy them
+        return torch.stack([in_pieces(function, *row) for row in zip(logits, *others, strict=True)])
     tokens = max(1, NUMBERS_AT_ONCE // logits.shape[-1])
     parts = (tensor.flatten(0, logits.dim() - 2).split(tokens) for tensor in (logits, *others))
     found = [function(*(part.unsqueeze(0) for part in piece)).squeeze(0) for piece in zip(*parts, strict=True)]

@@ -34,6 +34,7 @@ from ..run.checkpoint_files import (
     publish,
     read_state,
     remove,
+    remove_leftovers,
     save_state,
     set_aside,
     what_is_wrong,
@@ -181,6 +182,7 @@ class Checkpoints:
         return self.ranks.on_driver(lambda: self._to_resume(mode, path))
 
     def _to_resume(self, mode: str, path: str | None) -> Path | None:
+        remove_leftovers(self.directory)
         if mode == "disable":
             return None
         if mode == "auto":
@@ -268,12 +270,6 @@ def restoring(path: Path) -> Iterator[None]:
             "resume with the config and the release of verl of the run that wrote it; or start anew from its weights: "
             f"trainer.resume_mode=disable actor_rollout_ref.model.path={path}/actor",
         ) from error
-
-
-def remove_leftovers(directory: Path) -> None:
-    """Remove what a run that was killed has left of a checkpoint that it was writing."""
-    for leftover in directory.glob(f"{WRITING}global_step_*"):
-        shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _is_result(path: Path) -> bool:

@@ -205,7 +205,7 @@ class _Rows:
         mask = None
         if self._is_padded:
             mask = self._mask[: self.count, : self.length]
-            if model.config._attn_implementation == "sdpa":
+            if model.config._attn_implementation == "sdpa" and getattr(model, "_supports_attention_backend", False):
                 mask = mask[:, None, None]  # as the attention takes it: transformers makes another from it otherwise
         outputs = model(
             input_ids=self.tokens[: self.count, self.length - 1 : self.length],
