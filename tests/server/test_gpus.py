@@ -11,6 +11,7 @@ KINDS = {
 }
 
 
+@pytest.mark.usefixtures("verl")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_server_uses_every_gpu_or_those_of_its_own(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, kind: str
