@@ -187,10 +187,10 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
 def resume_hint(*places: Any) -> str:
     """Name the last checkpoint in the first of these directories that has one."""
     for place in filter(None, places):
-        steps = [path for path in Path(place).expanduser().glob("global_step_*") if path.name[12:].isdigit()]
-        if steps:
-            last = max(steps, key=lambda path: int(path.name[12:]))
-            return f"trainer.resume_mode=resume_path trainer.resume_from_path={shlex.quote(str(last))}"
+        found = Path(place).expanduser().glob("global_step_*")
+        if steps := {int(path.name[12:]): path for path in found if path.name[12:].isdigit()}:
+            last = shlex.quote(str(steps[max(steps)]))
+            return f"trainer.resume_mode=resume_path trainer.resume_from_path={last}"
     return "trainer.resume_mode=auto goes on from the run's own last checkpoint, if it has one"
 
 

@@ -97,8 +97,7 @@ def kept_columns(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
 def chunk_tensordict(td: TensorDict, chunks: int) -> list[TensorDict]:
     """Divide a batch into equal parts, each a view of it; what is nested, without holes, as well."""
     size, rest = divmod(len(td), chunks)
-    if rest:
-        raise ValueError(f"a batch of {len(td)} rows cannot be divided into {chunks} equal parts")
+    assert not rest, f"a batch of {len(td)} rows cannot be divided into {chunks} equal parts"
     nested = {name: value for name, value in td.items() if isinstance(value, torch.Tensor) and value.is_nested}
     parts = list(td.exclude(*nested).chunk(chunks))
     for name, value in nested.items():

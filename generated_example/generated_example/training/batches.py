@@ -90,10 +90,7 @@ def reward_metrics(extra: dict[str, list[Any]]) -> dict[str, float]:
         values = [value for value in given if value is not None]
         kinds = set(map(type, values))
         if kinds and all(issubclass(kind, (numbers.Real, np.bool_)) for kind in kinds):
-            try:
-                metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
-            except OverflowError:  # an integer too large for a float
-                metrics[f"reward/{name}/mean"] = float("nan")
+            metrics[f"reward/{name}/mean"] = float(np.mean(np.array(values, dtype=float)))
     return metrics
 
 

@@ -16,7 +16,7 @@ from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
 from ..settings import reward_keys
-from ..settings.setting import choose_defined, functions_in
+from ..settings.setting import functions_in, nearest
 from .given import Given, manager_of, manager_settings
 from .reward_managers import load_manager, manager_class, registered_managers
 
@@ -93,8 +93,9 @@ def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
         path, name = (OmegaConf.select(config, f"{function}.{key}") for key in ("path", "name"))
         if path is None:
             raise
-        there, cause = choose_defined(name, functions_in(path)), error.__cause__ or error
-        hint = f"{function}.name={there}" if there else f"check {function}.path, and what it has"
+        there, cause = functions_in(path), error.__cause__ or error
+        is_misnamed = there and name not in there
+        hint = f"{function}.name={nearest(str(name), there) or there[0]}" if is_misnamed else f"check {function}.path"
         raise ConfigError(f"cannot load {function}: {type(cause).__name__}: {cause}", hint) from error
     except (TypeError, ValueError) as error:
         names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "**"})

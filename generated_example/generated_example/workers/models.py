@@ -110,11 +110,6 @@ def load_model(
             raise _unreadable("cannot load the model", path, error, attention) from error
 
     model_config = read_config() if model.trust_remote_code else ranks.on_driver(read_config)
-    if "bitsandbytes" in str(getattr(model_config, "quantization_config", "")).lower():
-        raise ConfigError(
-            f"the weights of the model at {path} were packed by bitsandbytes",
-            "name the model that it was made from; local.quantization.load_in_4bit=true packs its weights in the run",
-        )
     _check_vocabulary(path, getattr(model_config.get_text_config(), "vocab_size", None), tokenizer)
     _override(model_config, {**_tokens(tokenizer, model_config), **settings, **override})
     if attention is None and getattr(model_config.get_text_config(), "attn_logit_softcapping", None):

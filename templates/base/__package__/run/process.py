@@ -2,7 +2,6 @@
 """What a run sets up in its process: quiet libraries, event loops of its own, an end, signals, a lock."""
 
 import contextlib
-import errno
 import gc
 import logging
 import os
@@ -189,7 +188,5 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
         anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"
         text = f"another run is going on in {directory}, or a trainer of this process holds it"
         raise ConfigError(text, f"close that one first, or {anew}") from error
-    except OSError as error:
-        if error.errno not in (errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP):  # of a file system without locks
-            raise
+    except OSError:  # a file system without locks
         return contextlib.nullcontext()

@@ -225,15 +225,6 @@ def choose(name: str, options: Iterable[str]) -> str:
     return f"{meant}: {', '.join(names)}"
 
 
-def choose_defined(name: str | None, there: list[str]) -> str | None:
-    """Word which of a file's names to give instead of another; the nearest comes first, so that it can be typed."""
-    if not there or name in there:
-        return None
-    first = (difflib.get_close_matches(str(name), there, n=1, cutoff=0.0) or there)[0]
-    others = ", ".join(other for other in there if other != first)
-    return f"{first} (it has {others} as well)" if others else first
-
-
 def functions_in(path: str | Path) -> list[str]:
     """List the public functions that a Python file defines; none where it cannot be read."""
     try:

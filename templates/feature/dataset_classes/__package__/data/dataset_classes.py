@@ -10,7 +10,7 @@ from typing import Any
 from torch.utils.data import Dataset, IterableDataset
 
 from ..errors import DataError
-from ..settings.setting import choose_defined
+from ..settings.setting import nearest
 
 PACKAGE_DIRECTORY = Path(__file__).resolve().parents[1]
 
@@ -32,8 +32,8 @@ def load_class(path: str, name: str | None) -> Any:
     classes = {key: each for key, each in vars(module).items() if inspect.isclass(each) and issubclass(each, Dataset)}
     if name not in classes:
         own = [each for each in classes if classes[each].__module__ == module.__name__]
-        there = choose_defined(name, own)
-        hint = f"data.custom_cls.name={there}" if there else "data.custom_cls.path is a file with such a class"
+        named = nearest(str(name), own) or next(iter(own), None)
+        hint = f"data.custom_cls.name={named}" if named else "data.custom_cls.path is a file with such a class"
         raise DataError(f"{path} has no class {name!r} that derives from torch.utils.data.Dataset", hint)
     if issubclass(classes[name], IterableDataset):
         hint = "derive it from torch.utils.data.Dataset, with __len__ and __getitem__"
