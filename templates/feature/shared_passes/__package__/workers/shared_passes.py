@@ -17,7 +17,7 @@ import numpy as np
 import torch
 import torch.distributed as dist
 
-from ..run.distributed import Ranks, seed_everything
+from ..run.distributed import seed_everything
 from ..switches import DYNAMIC_BSZ
 from ..vendored.protocol import DataProto
 from .passes import Passes
@@ -44,11 +44,6 @@ class SharedPasses(Passes):
         if DYNAMIC_BSZ:
             self.formed: deque[list[list[int]]] = deque()  # of passes by tokens that are still to come: partitions
         self._numbers: list[int] = []  # of this process's passes, in an epoch of the update
-
-    def share_between(self, ranks: Ranks) -> None:
-        """Compute updates together with the other processes. The config's sizes are those of one process alone."""
-        self.ranks = ranks
-        self._mini_batch_size: int = self.config.ppo_mini_batch_size
 
     def part_of(self, batch: DataProto) -> DataProto:
         """Return the rows of a global batch whose passes this process takes part in.
@@ -127,6 +122,9 @@ class SharedPasses(Passes):
         place = self.ranks.rank % self.sharers
         outputs: torch.Tensor = _GatheredRows.apply(part, partition, most, self.ranks.rank - place, place)
         return outputs
+
+    def _require_equal_parts(self, rows: int) -> None:
+        """Take any number of rows."""
 
 
 class _GatheredRows(torch.autograd.Function):
