@@ -131,6 +131,7 @@ def test_mistakes_are_named(run: Run, project: Path) -> None:
         "roots = [": "not valid TOML",
         'rots = ["verl.x:f"]': "did you mean `roots`?",
         'roots = ["verl.utils.nowhere"]': "verl.utils.nowhere:* is not in verl 0.6.1\nhint: correct the name\n",
+        'roots = ["verl.workers.rollout.sglang_rollout"]': "defines nothing itself\nhint: name what you need: ",
         'roots = ["verl.utils.fs:copy_to_locla"]': "hint: it has verl.utils.fs:copy_to_local: write that\n",
         '[layout]\n"utils/" = "../x/"': "key `layout.utils/`",
         '[[fixes]]\nid = "a"': "key `fixes[0].why`: is missing",
@@ -147,6 +148,9 @@ def test_mistakes_are_named(run: Run, project: Path) -> None:
     said = run("explain", "karmarkar_karp", project).err
     assert "hint: `vextract add verl.utils.seqlen_balancing:karmarkar_karp` brings it, " in said
     assert "so does `vextract add dynamic_bsz`" in said
+    for named in ("verl.utils.reward_score.gsm8k:compute_score", "verl.utils.reward_score.gsm8k"):
+        assert f"`vextract add {named}` brings it, " in run("explain", named, project).err
+    assert "tells which of its modules to name" in run("explain", "verl.workers.rollout.sglang_rollout", project).err
     assert "tells why it cannot be had" in run("explain", "verl.trainer.main_ppo:run_ppo", project).err
 
 

@@ -47,8 +47,12 @@ class Search:
         if module not in index:
             raise self._explain_missing_root(origin, symbol)
         names = list(index[module].bindings) if name == "*" else [name]
-        for item in names:
-            found = self.definitions.define(module, item)
+        definitions = {item: self.definitions.define(module, item) for item in names}
+        if origin == OWN_MANIFEST and name == "*" and all(found.kind != "local" for found in definitions.values()):
+            below = sorted(other for other in index.names if other.startswith(f"{module}."))
+            hint = f"name what you need: {', '.join(below)}" if below else f"`vextract remove {module}`"
+            raise UsageError(f"{origin}: {module} defines nothing itself", hint=hint)
+        for found in definitions.values():
             if found.kind == "missing":
                 raise self._explain_missing_root(origin, symbol)
             if origin == OWN_MANIFEST and name != "*" and found.target is not None:

@@ -11,6 +11,7 @@ from extractor.pipeline.render import list_applied_fixes
 from extractor.pipeline.rewrite.apply_fixes import changes_definition
 from extractor.pipeline.rewrite.changes import describe_dropped_methods
 from extractor.pipeline.slicer import STUBS, Edge, KeptModule
+from extractor.pipeline.source import Source
 from extractor.usecases.explain.template_files import (
     AS_EMITTED,
     MISSING,
@@ -49,20 +50,31 @@ def explain(again: Generated, templates: TemplateFiles, name: str) -> tuple[Expl
     for subject in (name, *(f"{base}.{method}" for base in templates.bases(holder))):
         if explanations := (*vendored.named(subject), *templates.named(subject)):
             return explanations
-    source, plain = again.source, name.rpartition(":")[2].rpartition(".")[2]
-    defined = re.compile(rf"^(?:(?:async )?def|class) {re.escape(plain)}\b", re.MULTILINE)
-    code = [path for path in source.files if path.endswith(".py")] if plain.isidentifier() else []
-    where = [name] * (name in source.files) or [path for path in code if defined.search(source.read(path))]
+    source = again.source
+    symbol, where = _find_in_verl(source, name)
     if where:
         more = f" and {len(where) - 1} more" if len(where) > 1 else ""
         said = f"{name} is not part of this project: verl {source.release} has it in {where[0]}{more}"
-        symbol = f"{name_module(where[0])}:{'*' if name == where[0] else plain}"
-        hint = _find_command(again, symbol)
+        hint = _find_command(again, f"{name_module(where[0])}:{symbol}")
         raise UsageError(f"{said}, and nothing that the project needs leads to it", hint=hint)
     near = find_nearest(name, vendored.names() | templates.names(), 3)
     hint = f"did you mean {', '.join(near)}?" if near else "name a file of the project, `module:symbol`, or a symbol"
     said = f"nothing here is called {name!r}, neither in the project nor in verl {source.release}"
     raise UsageError(said, hint=hint)
+
+
+def _find_in_verl(source: Source, name: str) -> tuple[str, list[str]]:
+    """Return the symbol that a name means, "*" for a file or module, and the files of verl that have it."""
+    place = name.replace(".", "/")
+    if files := [path for path in (name, f"{place}.py", f"{place}/__init__.py") if path in source.files]:
+        return "*", files
+    module, _, symbol = name.partition(":") if ":" in name else name.rpartition(".")
+    symbol = symbol.partition(".")[0]
+    if not symbol.isidentifier():
+        return symbol, []
+    defined = re.compile(rf"^(?:(?:async )?def|class) {re.escape(symbol)}\b", re.MULTILINE)
+    files = [path for path in source.files if path.endswith(".py") and defined.search(source.read(path))]
+    return symbol, [path for path in files if name_module(path) == module] or files
 
 
 def _find_command(again: Generated, symbol: str) -> str:
@@ -85,6 +97,8 @@ def _find_command(again: Generated, symbol: str) -> str:
     except VextractError:  # such as what needs Ray
         return f"`vextract add {asked}` tells why it cannot be had{also}"
     now, then = (sum(item.text.count("\n") for item in made.emitted) for made in (more, again))
+    if now == then:  # a package that only imports
+        return f"`vextract add {asked}` tells which of its modules to name"
     return f"`vextract add {asked}` brings it, {now - then:,} lines{also}"
 
 
