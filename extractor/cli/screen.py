@@ -21,11 +21,13 @@ class Section:
         lines: Its lines, what matters most first; they may be indented.
         title: What stands above them.
         rest: It is shown with `-v` alone.
+        whole: All of it is shown, however long it is.
     """
 
     lines: Sequence[str]
     title: str = ""
     rest: bool = False
+    whole: bool = False
 
     def shown(self, rows: int | None = None) -> list[str]:
         """Return the section's lines, cut to `rows` if given."""
@@ -47,8 +49,10 @@ def show(answer: Answer, *, verbose: bool, aside: bool = False) -> None:
     rows: dict[int, int | None] = dict.fromkeys(map(id, filled))
     if not verbose:
         room = ROWS - 2 - len(first) - len(last)  # for the prompt and a hint
-        for left, section in enumerate(sorted(filled, key=lambda section: len(section.lines))):
-            rows[id(section)] = share = max(room // (len(filled) - left), _LEAST)
+        room -= sum(len(section.shown()) for section in filled if section.whole)
+        cut = [section for section in filled if not section.whole]
+        for left, section in enumerate(sorted(cut, key=lambda section: len(section.lines))):
+            rows[id(section)] = share = max(room // (len(cut) - left), _LEAST)
             room -= len(section.shown(share))
     middle = [line for section in filled for line in section.shown(rows[id(section)])]
     if text := "\n".join([*first, *middle, *last]):

@@ -205,8 +205,8 @@ def _answer(root: Path, planned: "Upgrade", about: "Changes | None", dry_run: bo
     problems = [f"  to change {item.file}:{item.line}  ({item.name}: {item.problem})" for item in planned.problems]
     sections = [
         *_select_by_verdict(planned, list(_FIRST)),
-        screen.Section(problems, "your code"),
-        screen.Section(_describe_settings(planned), "your settings"),
+        screen.Section(problems, "your code", whole=True),
+        screen.Section(_describe_settings(planned), "your settings", whole=True),
         *_select_by_verdict(planned, list(_REST)),
     ]
     if about is not None:
@@ -281,7 +281,7 @@ def _list_next_steps(planned: "Upgrade", dry_run: bool) -> list[str]:
     if planned.counts["orphan"]:
         lines.append("orphans lie below orphaned/, each with a note")
     if planned.stale:
-        lines.append("delete the keys listed as `to change` under `your settings`: they no longer exist, or count")
+        lines.append("delete the keys marked `to change` under `your settings`: nothing in the project reads them now")
     if any(action.reason.name == "REMOVED" and action.note for action in planned.plan.actions):
         lines.append("files that you removed stay removed; `vextract sync` restores those of verl, `--removed` all")
     if planned.changes_requirements:

@@ -8,6 +8,7 @@ import io
 import json
 import tokenize
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
 from typing import Any
 
@@ -38,6 +39,13 @@ def fingerprint(tree: ast.AST) -> str:
 def fingerprint_statement(statement: ast.stmt) -> str:
     """Return 8 hexadecimal digits of a top-level statement."""
     return fingerprint(statement)[:_SHORT]
+
+
+def is_equal_but_for_layout(old: str, new: str) -> bool:
+    """Tell whether two Python texts differ in nothing but their layout."""
+    with suppress(SyntaxError, tokenize.TokenError):
+        return fingerprint_with_comments(old) == fingerprint_with_comments(new)
+    return False
 
 
 def fingerprint_with_comments(text: str) -> str:

@@ -125,6 +125,9 @@ def test_wrong_options(run, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"verl 0\.8\.0 has no feature 'agents' here: ") as caught:
         choose_options(Options("toy", "0.8.0"), UpgradeRequest(added=("agents",)))
     assert caught.value.hint.startswith("`vextract upgrade --to 0.9.1` has it")
+    # What only the newer release needs for a feature comes and goes with it.
+    back, _ = choose_options(Options("toy", "0.9.1", features=("critic", "shared_passes")), UpgradeRequest("0.6.1"))
+    assert back.features == ("critic",)
 
 
 def test_from_a_checkout(run, tmp_path: Path, verl_0_5_0: Source) -> None:

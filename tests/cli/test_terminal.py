@@ -3,6 +3,7 @@
 import fcntl
 import os
 import pty
+import re
 import struct
 import sys
 import termios
@@ -70,6 +71,9 @@ def test_what_does_not_fit_is_counted_and_shown_on_demand(capsys: pytest.Capture
         assert len(lines) <= max(screen.ROWS, 3 * len(sizes) + 2), sizes
         hidden = [int(line.split()[1]) for line in lines if line.endswith("more (-v shows all)")]
         assert len(lines) - len(hidden) + sum(hidden) == len(whole), sizes
+    listed = screen.Section([f"  {number}" for number in range(40)], "to change", whole=True)
+    screen.show(screen.Answer(None, ["head"], [*sections, listed]), verbose=False)
+    assert len([line for line in capsys.readouterr().out.splitlines() if re.fullmatch("  [0-9]+", line)]) == 40
 
 
 def test_a_terminal_obeys_nothing_that_a_project_holds(project: Path) -> None:

@@ -1,6 +1,7 @@
 """What an upgrade tells of the owner's work, and what of it goes back where it was."""
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -19,6 +20,7 @@ from tests.lifecycle.worlds import create, git, replace_once
 
 __all__ = ["project"]
 
+ALGORITHMS = "toy/vendored/algorithms/core_algos.py"
 METRICS, ACTOR = "toy/vendored/algorithms/metric_utils.py", "toy/vendored/workers/dp_actor.py"
 LOSS = """
 from ..vendored.algorithms.core_algos import agg_loss, register_policy_loss
@@ -37,6 +39,8 @@ def test_a_reviewer_reads_what_touches_the_owners_work(
     root = create(tmp_path / "toy", generated(choice).tree, options_of(choice))
     text = (root / METRICS).read_text(encoding="utf-8")
     (root / METRICS).write_text(text.replace("    metrics = {\n", '    metrics = {\n        "mine": 1,\n'))
+    laid_out = re.sub(r"(?m)^(    \w+: torch\.Tensor),$", r"\1 ,", (root / ALGORITHMS).read_text(encoding="utf-8"))
+    (root / ALGORITHMS).write_text(laid_out)  # no edit
     with (root / "toy/custom/algorithms.py").open("a", encoding="utf-8") as hooks:
         hooks.write(LOSS)
     with (root / ACTOR).open("a", encoding="utf-8") as actor:
@@ -49,6 +53,7 @@ def test_a_reviewer_reads_what_touches_the_owners_work(
         assert said.startswith("# verl 0.6.1 -> verl 0.8.0\n")
         assert "| upstream: body | `vendored/algorithms/metric_utils.py: compute_data_metrics` | you edited it" in said
         assert "| upstream: signature | `vendored/algorithms/core_algos.py: agg_loss` | you import it" in said
+        assert not re.search("core_algos.*you edited", said)
         assert "| to change | `toy/custom/algorithms.py:" in said
         assert f"| edit carried | `{METRICS}`" in said
         assert f"| edit parked | `{ACTOR}`" in said

@@ -78,7 +78,9 @@ def choose_options(present: Options, request: UpgradeRequest) -> tuple[Options, 
             raise UsageError(f"--with {feature} and --without {feature} contradict", hint="drop one of the two")
     engine, algorithm = request.engine or present.engine, request.algorithm or present.algorithm
     wanted = replace(present, verl=manifest.release, engine=engine, algorithm=algorithm)
-    gone = find_gone(present, manifest)
+    parts = [item for item in releases.load(present.verl).features if item.name in present.features]
+    # What only the present release has for another feature goes without being asked for.
+    gone = {*find_gone(present, manifest), *({name for item in parts for name in item.needs} - known)}
     for feature in sorted(set(present.features) - {*request.dropped, *request.added, *gone}):
         if feature not in known:
             raise UsageError(

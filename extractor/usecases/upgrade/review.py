@@ -18,6 +18,7 @@ from extractor.usecases.upgrade import Upgrade
 from extractor.usecases.verify import closed_imports, hashes, interpreter, parity, project_files
 from extractor.usecases.verify.parity import find_difference
 from extractor.values import releases
+from extractor.values.fingerprint import is_equal_but_for_layout
 from extractor.values.tree import FileKind
 
 _EDITS = {
@@ -75,6 +76,8 @@ def _find_touched(code: Sequence[OwnerCode], lock: Lock) -> dict[str, str]:
     own = [item for item in code if sha256(item.text.encode()).hexdigest() != emitted_hooks.get(item.path)]
     touched = dict.fromkeys(list_imported(own, lock), "you import it")
     for item in code:
+        if item.path.endswith(".py") and item.emitted is not None and is_equal_but_for_layout(item.emitted, item.text):
+            continue
         with suppress(Unsupported):
             pieces = [split_pieces(item.path, text) for text in (item.emitted, item.text) if text is not None]
             names = {name.partition(" / ")[0] for name in find_changed(*pieces)} if len(pieces) > 1 else ()
@@ -88,8 +91,8 @@ def _make_rows(planned: Upgrade, about: Changes | None) -> Iterator[tuple[str, s
         places = [place for place in (item.old, item.new) if place is not None]
         names = [(f"{place.path}: {place.name}", place.symbol) for place in places]
         keys = [key for name, symbol in names for key in (symbol, f"{planned.old.options.package}/{name}", name)]
-        why = next((mine[key] for key in keys if key in mine), None)
-        if why is not None and item.change.value not in ("unchanged", "wording"):
+        why = "; ".join(dict.fromkeys(mine[key] for key in reversed(keys) if key in mine))
+        if why and item.change.value not in ("unchanged", "wording"):
             yield (
                 f"upstream: {item.change.value}",
                 f"{item.place.path}: {item.place.name}",

@@ -93,7 +93,7 @@ class LocalPPOTrainer(RunLoop):
             the run is assembled: by `fit`, or where one of them is asked for.
 
     Raises:
-        ConfigError: the config is none, or an argument takes a feature.
+        ConfigError: `config` is of another type, or an argument takes a feature.
     """
 
     tokenizer: Any
@@ -227,12 +227,12 @@ class LocalPPOTrainer(RunLoop):
                 of_engine = self.watch.take(batch) if WATCH else batch.batch.get("rollout_log_probs")
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = self._needs_old_log_probs(len(batch))
+            is_known = self._needs_old_log_probs(len(batch))
             if WATCH or not HF:
-                own_known = own_known or "rollout_log_probs" in batch.batch.keys()
+                is_known = is_known or "rollout_log_probs" in batch.batch.keys()
             if ROLLOUT_CORRECTION and take_rollout_log_probs(batch, self.config):
-                own_known = False
-            if own_known:
+                is_known = False
+            if is_known:
                 with timed("old_log_prob", timing):
                     output = ranks.spread(self.policy.compute_log_prob, batch)
                     mode = self.config.actor_rollout_ref.actor.loss_agg_mode
@@ -240,12 +240,12 @@ class LocalPPOTrainer(RunLoop):
                     metrics["actor/entropy"] = agg_loss(entropys, batch.batch["response_mask"], mode).item()
                     batch = batch.union(output)
             if WATCH:
-                if of_engine is not None and (own_known or self.watch.due(step)):
+                if of_engine is not None and (is_known or self.watch.due(step)):
                     with timed("watch", timing):
                         behind = metrics.get("training/steps_behind", 0)
-                        metrics.update(self.watch.look(batch, of_engine, own_known=own_known, behind=behind))
+                        metrics.update(self.watch.look(batch, of_engine, is_known=is_known, behind=behind))
             elif not HF:
-                if of_engine is not None and own_known:
+                if of_engine is not None and is_known:
                     mask = batch.batch["response_mask"].bool()
                     metrics.update(rollout_metrics(of_engine, batch.batch["old_log_probs"], mask))
 

@@ -77,19 +77,19 @@ class RolloutWatch:
         """
         return bool(self.settings.enable and (step <= FIRST_LOOKS or step % self.settings.every == 0))
 
-    def look(self, batch: DataProto, of_engine: torch.Tensor, *, own_known: bool, behind: int = 0) -> dict[str, float]:
+    def look(self, batch: DataProto, of_engine: torch.Tensor, *, is_known: bool, behind: int = 0) -> dict[str, float]:
         """Compare, before the update of a step, and warn if the two are far apart.
 
         Args:
             batch: the global batch, the same on every process.
             of_engine: what `take` returned for it.
-            own_known: whether the batch has the trainer's own log-probabilities as `old_log_probs`.
+            is_known: whether the batch has the trainer's own log-probabilities as `old_log_probs`.
             behind: how many updates the weights that wrote it are behind.
 
         Returns:
             Metrics named training/rollout_*.
         """
-        if own_known:
+        if is_known:
             own = batch.batch["old_log_probs"]
         else:
             batch, of_engine = self._some(batch, of_engine)
