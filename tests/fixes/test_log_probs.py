@@ -38,7 +38,7 @@ def test_a_batch_takes_few_calls(case: Case, fixed: Vendored, broken: Vendored) 
 def test_values_and_gradients_are_those_of_torch_bit_for_bit(
     vendored: Callable[..., Vendored], shape: tuple[int, ...], first: int, dtype: torch.dtype
 ) -> None:
-    """Of logits that lie in one piece, and of a part of each row, as some releases cut it out."""
+    """Of logits with another use, that lie in one piece, and of a part of each row, as some releases cut it out."""
     fixed, broken = (vendored(NEWEST[-1], TRAINING, without) for without in (None, "log-probs-token-by-token"))
     drawn, labels = _drawn(*shape, dtype=dtype)
     labels = labels[..., first:]
@@ -46,8 +46,10 @@ def test_values_and_gradients_are_those_of_torch_bit_for_bit(
     def found(package: Vendored) -> torch.Tensor:
         logits = drawn.clone().requires_grad_()
         function = package.get("vendored.utils.torch_functional", "logprobs_from_logits")
-        log_probs = function(logits[:, first:] if first else logits, labels)
-        (log_probs * torch.arange(float(labels.numel())).view_as(labels).sin()).sum().backward()
+        part = logits[:, first:] if first else logits
+        log_probs = function(part, labels)
+        weighed = log_probs * torch.arange(float(labels.numel())).view_as(labels).sin()
+        (weighed.sum() + part.float().softmax(-1).square().sum()).backward()
         return torch.cat([log_probs.detach().flatten(), logits.grad.flatten()])
 
     with pytest.MonkeyPatch.context() as patch:

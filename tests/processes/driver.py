@@ -3,11 +3,11 @@
     driver.py PHASES.json
 
 A phase is a number of processes, a directory, cases that they run one after the other, and directories of earlier runs
-to copy there first. A case is a name and settings. What it gives goes to DIRECTORY/<name>: checkpoints, and from each
-process steps-<rank>.pt with the advantages and metrics of each step. A case with the setting `fails_at=N@R` has
-its reward (R is "reward"), its loss ("loss") or its rollout on one process (R is a rank) fail in step N, goes on from
-what was saved, and leaves the error that each process saw in failure-<rank>.json. With `rollouts=own` the project
-writes its own responses, and nothing of steps is kept.
+to copy there first. A case is a name and settings; name#more goes on with an earlier one. What it gives goes to
+DIRECTORY/<name>: checkpoints, and from each process steps-<rank>.pt with the advantages and metrics of each step. A
+case with the setting `fails_at=N@R` has its reward (R is "reward"), its loss ("loss") or its rollout on one process (R
+is a rank) fail in step N, goes on from what was saved, and leaves the error that each process saw in
+failure-<rank>.json. With `rollouts=own` the project writes its own responses, and nothing of steps is kept.
 """
 
 import copy
@@ -136,7 +136,7 @@ def failing(update_policy: Any) -> Any:
 def run(name: str, settings: list[str], default: Any, directory: Path, ranks: Any) -> None:
     """One case."""
     global failure, own_rollouts
-    where = directory / name
+    where = directory / name.partition("#")[0]
     told = [setting for setting in settings if setting.startswith("fails_at=")]
     own_rollouts = "rollouts=own" in settings
     rest = [setting for setting in settings if setting not in (*told, "rollouts=own")]

@@ -11,6 +11,7 @@ from typing import Any
 from extractor.importers.adopt.fork_code import Closure, ForkCode, ForkModule, find_calls
 from extractor.importers.config.templates import render
 from extractor.importers.python_text.backward import BackwardSlicer, list_needed
+from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _CALLED = "compute_advantage"
@@ -111,29 +112,43 @@ def slice_loop(
         names: Locals, or attributes of the trainer, that the loop hands to `compute_advantage`.
         near: Where to look first.
     """
-    for module in sorted(fork.list_callers(f"{_CALLED}("), key=lambda item: item is not near):
-        for call, around in find_calls(module, (_CALLED,)):
-            if isinstance(around, _FUNCTIONS) and around.args.args[:1] and around.args.args[0].arg == "self":
-                found = _slice_around(module, call, around, set(columns), set(names))
-                if found is not None and (found.columns or names):
-                    return found
+    for module, call, around in sorted(_list_loops(fork), key=lambda item: item[0] is not near):
+        found = _slice_around(module, call, around, set(columns), set(names))
+        if found is not None and (found.columns or names):
+            return found
     return None
 
 
 def find_shaping(fork: ForkCode, upstream: Iterable[str]) -> list[str]:
     """Return statements by which only the fork's loop changes rewards."""
     known = {ast.unparse(leaf) for text in upstream for leaf in _list_leaves(ast.parse(text).body)}
-    for module in fork.list_callers(f"{_CALLED}("):
-        for call, around in find_calls(module, (_CALLED,)):
-            if isinstance(around, _FUNCTIONS) and around.args.args[:1] and around.args.args[0].arg == "self":
-                batch, statements, start, place, end = _split_loop(call, around)
-                made = _make_slicer(module, batch).run(statements[start:place], set(), REWARDS | _OF_ROWS)
-                others = [leaf for leaf in _list_leaves(statements[start:end]) if isinstance(leaf, ast.Assign)]
-                itself = re.compile(rf"{re.escape(batch)}(\.\w+)?")  # or an attribute of it, which no project has
-                replaced = [leaf for leaf in others if any(itself.fullmatch(ast.unparse(to)) for to in leaf.targets)]
-                found = dict.fromkeys(map(ast.unparse, [*_list_leaves(made), *replaced]))
-                return [text for text in found if text not in known and not _USUAL.search(text)]
+    for module, call, around in _list_loops(fork):
+        if _is_upstreams(module, around):
+            break
+        batch, statements, start, place, end = _split_loop(call, around)
+        made = _make_slicer(module, batch).run(statements[start:place], set(), REWARDS | _OF_ROWS)
+        others = [leaf for leaf in _list_leaves(statements[start:end]) if isinstance(leaf, ast.Assign)]
+        itself = re.compile(rf"{re.escape(batch)}(\.\w+)?")  # or an attribute of it, which no project has
+        replaced = [leaf for leaf in others if any(itself.fullmatch(ast.unparse(to)) for to in leaf.targets)]
+        found = dict.fromkeys(map(ast.unparse, [*_list_leaves(made), *replaced]))
+        return [text for text in found if text not in known and not _USUAL.search(text)]
     return []
+
+
+def _list_loops(fork: ForkCode) -> list[tuple[ForkModule, ast.Call, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Return the methods that call `compute_advantage`, with the calls; classes that upstream had come last."""
+    found = [
+        (module, call, around)
+        for module in fork.list_callers(f"{_CALLED}(")
+        for call, around in find_calls(module, (_CALLED,))
+        if isinstance(around, _FUNCTIONS) and around.args.args[:1] and around.args.args[0].arg == "self"
+    ]
+    return sorted(found, key=lambda item: _is_upstreams(item[0], item[2]))
+
+
+def _is_upstreams(module: ForkModule, function: ast.AST) -> bool:
+    node = _find_class(module, function)
+    return node is not None and fingerprint_statement(node) in load_upstream_parts()
 
 
 def _list_leaves(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:

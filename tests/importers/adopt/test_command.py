@@ -17,7 +17,7 @@ from extractor.values import releases
 from extractor.values.indentation import reindent
 from extractor.values.options import Options
 from tests.importers.adopt.forks import ACTOR, ALGOS, CONFIG, TRAINER, Fork, fates, tree_of
-from tests.releases import ALL, source_of
+from tests.releases import ALL, NEWEST, source_of
 
 pytestmark = pytest.mark.slow  # it begins early, being long
 
@@ -27,8 +27,8 @@ def states(run: Any, project: Path) -> dict[str, str]:
 
 
 # Each release, under its own name or another one.
-FORKED = [(release, ("myrl.verl_copy", "verl")[number % 2]) for number, release in enumerate(ALL)]
-ORDINARY = ("0.6.1", "myrl.verl_copy")
+FORKED = [(release, ("verl", "myrl.verl_copy")[number % 2]) for number, release in enumerate(ALL)]
+ORDINARY = (NEWEST[-1], "myrl.verl_copy")
 
 
 @pytest.mark.parametrize(

@@ -75,7 +75,12 @@ def added_by_actor(
 
 
 def with_columns(
-    loss: Callable[..., Any], padded: Callable[..., torch.Tensor], model_output: Any, data: Any, dp_group: Any = None
+    loss: Callable[..., Any],
+    padded: Callable[..., torch.Tensor],
+    model_output: Any = None,
+    data: Any = None,
+    dp_group: Any = None,
+    **others: Any,
 ) -> Any:
     """Compute a loss that can ask for columns.
 
@@ -83,6 +88,7 @@ def with_columns(
         loss: as the engine calls it, with the other arguments.
         padded: what makes (bs, response_length) of the model's outputs.
     """
-    entropy = model_output.get("entropy")
-    hand_over(data, None if entropy is None else padded(entropy, data))
-    return loss(model_output=model_output, data=data, dp_group=dp_group)
+    if model_output is not None:  # None: a distillation asks for the numbers of logits first
+        entropy = model_output.get("entropy")
+        hand_over(data, None if entropy is None else padded(entropy, data))
+    return loss(model_output=model_output, data=data, dp_group=dp_group, **others)
