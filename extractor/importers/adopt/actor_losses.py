@@ -190,10 +190,8 @@ class _ActorSlice:
         found = "pg_metrics" if "pg_metrics" in code else ", ".join(_METRICS)
         texts = [text.replace("self.config", "config").replace("\n", "\n    ") for text in (code, *texts[1:])]
         parts = dict(zip(("code", "of_logits", "first"), texts, strict=True))
-        taken = [*_HANDED, *given]
-        text = render(
-            "fork_actor.py", name=_NAME, taken=taken, loss=self._loss, found=found, makes=OF_LOGITS, made=made, **parts
-        )
+        parts |= {"name": _NAME, "makes": OF_LOGITS, "loss": self._loss, "found": found}
+        text = render("fork_actor.py", taken=[*_HANDED, *given], made=made, **parts)
         whole = ForkModule(module.name, module.path, (*module.segments, *split(imported + text)))
         given |= {OWN_TERMS: ""} if self._has_own_terms else {}
         given |= {OF_LOGITS: ""} if made else {}
