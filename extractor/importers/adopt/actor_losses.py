@@ -21,6 +21,7 @@ from extractor.importers.config.templates import render
 from extractor.importers.python_text.backward import list_needed
 from extractor.importers.python_text.segments import split
 from extractor.importers.python_text.unset_branches import drop_unset_branches
+from extractor.values.fingerprint import load_upstream_key_names
 
 OWN_TERMS = "own_terms"  # a loss has entropy and KL terms of its own, where a project's actor adds upstream's
 OF_LOGITS = "make_columns_of_the_actor"  # what makes columns of logits for a loss
@@ -113,9 +114,8 @@ class _ActorSlice:
         for place, node in enumerate(body):
             blocks = [getattr(node, name, []) for name in ("body", "orelse", "finalbody")]
             blocks = [block for block in blocks if any(_BACKWARD in ast.unparse(item) for item in block)]
-            if len(blocks) > 1 and len(ast.unparse(node)) > _FEW:
-                self._lacking.append("its actor updates in several ways")
             if blocks and len(ast.unparse(node)) > _FEW:
+                self._lacking += ["its actor updates in several ways"] if len(blocks) > 1 else []
                 before, after = self._open_loops(blocks[0])
                 return [*found, *before], [*after, *body[place + 1 :]]
             if _BACKWARD in ast.unparse(node):
@@ -180,12 +180,14 @@ class _ActorSlice:
         free |= ROWS & {node.id for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Name)}
         free -= {item for item in free if item.startswith(FORWARDED)}
         self._lacking += [f"its actor has {', '.join(sorted(free))} around it"] if free else []
+        names = {*re.findall(r"\bconfig\.(\w+)", text := "\n".join(texts))} - load_upstream_key_names() - {"get"}
+        unset = sorted(one for one in names if f"'{one}'" not in text and not fork.is_set(one, in_code=False))
+        self._lacking += [f"it reads settings that no config of yours has: {', '.join(unset)}"] if unset else []
         for column, where in columns.items():
             for key, own in self._old.items():
                 columns[column] = where.replace(f'"{key}"', f'"{own}"')
         given = {**({"entropy": 'now["entropy"]'} if re.search(r"\bentropy\b", code) else {}), **columns}
-        read = f"{code} {' '.join(columns.values())}"
-        made = {column: value for column, value in self._made.items() if column in read}
+        made = {column: value for column, value in self._made.items() if column in f"{code}{columns}"}
         given |= {column: f'now.get("{column}")' for column in made if re.search(rf"\b{column}\b", code)}
         found = "pg_metrics" if "pg_metrics" in code else ", ".join(_METRICS)
         texts = [text.replace("self.config", "config").replace("\n", "\n    ") for text in (code, *texts[1:])]
@@ -193,8 +195,7 @@ class _ActorSlice:
         parts |= {"name": _NAME, "makes": OF_LOGITS, "loss": self._loss, "found": found}
         text = render("fork_actor.py", taken=[*_HANDED, *given], made=made, **parts)
         whole = ForkModule(module.name, module.path, (*module.segments, *split(imported + text)))
-        given |= {OWN_TERMS: ""} if self._has_own_terms else {}
-        given |= {OF_LOGITS: ""} if made else {}
+        given |= {key: "" for key, has in ((OWN_TERMS, self._has_own_terms), (OF_LOGITS, made)) if has}
         places, lacking = ((module.name, actor),), "; ".join(self._lacking)
         return ForkMethod(LOSS, name, whole, _NAME, None, places, "What the actor computes.", False, given, lacking)
 

@@ -155,9 +155,9 @@ def _slice(method: ast.FunctionDef, before: Sequence[ast.stmt], keys: set[str]) 
     """Return what makes outputs of logits, without padding if that suffices, and the names that it needs."""
     for is_padded in (False, True):
         asked, statements = set(keys), list(_list_taken(method.body, is_padded))
-        given = [node for node in statements if SLICER.find_made([node])[0] & GIVEN]
-        given = [node for node in given if _MAKES_GIVEN.search(ast.unparse(node))]
-        code = SLICER.run([*before, *(node for node in statements if node not in given)], asked, ())
+        given = [node for node in statements if _MAKES_GIVEN.search(ast.unparse(node))]
+        rest = [node for node in statements if node not in given or not SLICER.find_made([node])[0] & GIVEN]
+        code = SLICER.run([*before, *rest], asked, ())
         if not asked & _OF_PASS and keys <= SLICER.find_made(code)[0]:
             break
     return code, asked - keys
