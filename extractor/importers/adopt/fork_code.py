@@ -110,10 +110,10 @@ class ForkCode:
         ends = tuple(f"/{module.replace('.', '/')}{end}" for end in (".py", "/__init__.py"))
         return "." in module and any(f"/{path}".endswith(ends) for path, _ in self._paths.values())
 
-    def is_set(self, key: str) -> bool:
+    def is_set(self, key: str, *, in_code: bool = True) -> bool:
         """Tell whether a script, a config or code of the fork's sets a key, by its last name."""
         sets = re.compile(rf"\b{re.escape(key)}\b\s*[:=]")
-        code = (data.decode(errors="replace") for _, data in self._paths.values() if key.encode() in data)
+        code = (data.decode(errors="replace") for _, data in self._paths.values() if in_code and key.encode() in data)
         return any(sets.search(text) for texts in (self._scripts, self._configs, code) for text in texts)
 
     def count_uses(self, module: ForkModule) -> int:

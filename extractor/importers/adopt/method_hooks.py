@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from textwrap import dedent
 
-from extractor.importers.adopt.actor_losses import OWN_TERMS
+from extractor.importers.adopt.actor_losses import OF_LOGITS, OWN_TERMS
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
 from extractor.importers.adopt.loop_slices import slice_loop
@@ -20,7 +20,7 @@ from extractor.values.modules import name_module
 FILE = "custom/algorithms.py"
 STEP_HOOKS = "step_hooks"  # the feature by which hooks have the batch at hand, or come before a phase of the step
 COLUMNS = "loss_columns"  # the feature, and its module, by which a loss reads columns of the batch and the entropy
-_ARRAYS = frozenset({"uid", "data_source", "extra_info", "reward_model"})
+_ARRAYS = frozenset({"data_source", "extra_info", "reward_model"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _WRITTEN = re.compile(r"""batch\[["'](\w+)["']\] = """)
 _CHOOSER = "def get_policy_loss_fn"
@@ -86,12 +86,16 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     left: list[str] = []
     make = _make_estimator if method.kind == ESTIMATOR else _make_loss
     body = make(fork, method, closure, left)
+    if OF_LOGITS in (method.given or ()):
+        body.pieces.append(f"of_logits({closure.add(method.module, OF_LOGITS)})")
+        closure.imports["of_logits"] = f"from {package}.workers.{COLUMNS} import of_logits"
     code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces])
     whole = f"{code}\n\n\n{body.head}\n{body.tail}"
     columns = sorted(set().union(*find_columns(whole)))
     given = {"data": [name for name in columns if _is_of_data(fork, name, whole)]}
     given["reward"] = [name for name in columns if _is_reported(name, files)]
     asked = set(columns).difference(*given.values(), _WRITTEN.findall(before))  # other hooks write columns, too
+    asked = {name for name in asked if not name.endswith("_of_logits")}
     pieces, made = _take_loop(fork, method, closure, asked, body.tail, name)
     needs = tuple(sorted(asked - made))
     if pieces:

@@ -43,7 +43,7 @@ _OTHERS = (
     ("verl/workers/critic/dp_critic.py", "critic"),
 )
 # What a project computes before an update only where something asks for it.
-_OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs)["']""")
+_OF_POLICY = re.compile(r"""["'](?:entropys|old_log_probs|old_\w+_of_logits)["']""")
 # What trains in a fork and is the project's own here, by class.
 _LOOPS = {"DataParallelPPOActor": "update_policy", "RayPPOTrainer": "fit"}
 _LOOPS |= dict.fromkeys(("AgentLoopManager", "AgentLoopWorker", "vLLMRollout"), "generate_sequences")

@@ -74,11 +74,7 @@ class Recognised:
     @cached_property
     def methods(self) -> list[ForkMethod]:
         """Return the estimators and losses that only the fork has."""
-        found = find_methods(self.code)
-        actor = find_actor_loss(self.code, self.actors, [item for item in found if item.kind == LOSS])
-        if actor is None:
-            return found
-        return [*(item for item in found if (item.kind, item.name) != (LOSS, actor.name)), actor]
+        return _find_all_methods(self.code, self.actors)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -123,10 +119,12 @@ def recognise(
         before = tuple(score for score in _score_releases(copy, older) if score.similarity > found[0].similarity)
         sources |= older
     source = sources[nearest]
+    actors = tuple(item.read(_ACTOR) for item in sources.values() if _ACTOR in item.files)
     if release is None:
         later = [sources[item] for item in known[known.index(nearest) :] if item in sources]
         with_losses = next((item for item in later if has_loss_choice([item.read(_ALGORITHMS)])), source)
-        if with_losses is not source and any(item.kind == LOSS for item in find_methods(ForkCode(copy))):
+        methods = _find_all_methods(ForkCode(copy), actors) if with_losses is not source else []
+        if any(item.kind == LOSS for item in methods):
             source, nearest = with_losses, with_losses.release
     # What only other releases have is among the copy's own files.
     files = {path: data for path, data in copy.files.items() if path in source.files}
@@ -139,8 +137,19 @@ def recognise(
         unread=tuple(f"verl {item} was not compared: {error.message}" for item, error in unread),
         older=before[0] if before else None,
         bases=tuple(sources[score.release] for score in [*before, *found[1:]][:_BASES]),
-        actors=tuple(item.read(_ACTOR) for item in sources.values() if _ACTOR in item.files),
+        actors=actors,
     )
+
+
+def _find_all_methods(code: ForkCode, actors: Iterable[str]) -> list[ForkMethod]:
+    """Return the fork's methods; what its actor's loss calls is part of that."""
+    found = find_methods(code)
+    actor = find_actor_loss(code, actors, [item for item in found if item.kind == LOSS])
+    if actor is None:
+        return found
+    text = actor.module.by_name[actor.function].core
+    parts = [item for item in found if item.kind == LOSS and not item.registered and f"{item.function}(" in text]
+    return [*(item for item in found if item not in parts and (item.kind, item.name) != (LOSS, actor.name)), actor]
 
 
 def _read(

@@ -254,6 +254,19 @@ wanted, *_ = compute_policy_loss_vanilla(old, new, shaped, mask, "token-mean", c
 gradients = [torch.autograd.grad(one, new, retain_graph=True)[0] for one in (loss, OWN wanted)]
 assert torch.allclose(*gradients), gradients
 """
+# What the fork's forward pass makes of the logits of a row that has a token of padding.
+OF_LOGITS = """
+import torch
+from types import SimpleNamespace
+import toy.custom.algorithms
+from toy.workers.loss_columns import columns_of_logits
+logits = torch.randn(2, 4, 5)
+rows = {"responses": torch.zeros(2, 2, dtype=torch.int64), "attention_mask": torch.tensor([[1, 1, 1, 1], [1, 1, 0, 0]])}
+config = SimpleNamespace(mine=SimpleNamespace(share=2.0))
+peak = logits.amax(-1)[:, 1:3]
+peak[1, 1] = 0
+assert torch.equal(columns_of_logits(logits, rows, config)["peak_of_logits"], peak)
+"""
 
 
 def test_what_an_actor_computes_around_its_loss_comes_along(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
@@ -270,13 +283,21 @@ def test_what_an_actor_computes_around_its_loss_comes_along(run: Any, tmp_path: 
         done = subprocess.run(code, cwd=tmp_path / project, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
         fork.write(ACTOR, fork.read(ACTOR).replace(term, term.replace(" -", " - 2 *")))
-    fork.change(ACTOR, "entropy, log_prob = self._forward", "entropy, log_prob, logits = self._forward")
-    fork.change(ACTOR, "gain * weights", "gain * weights * logits")
-    report = json.loads(run("adopt", fork.top, tmp_path / "c/toy", "--offline", "--json").out)
-    assert (report["methods"][0]["runs"], report["methods"][0]["why"][:42]) == (
-        "is parked",
-        "its actor's forward pass has logits; its a",
-    )
+    fork.change(ACTOR, "entropy, log_prob = self._forward", "entropy, log_prob, peak = self._forward")
+    fork.change(ACTOR, "gain * weights", "gain * weights * peak * self.share")
+    fork.into(ACTOR, "__init__", "self.share = self.config.mine.share")
+    fork.change(ACTOR, "return entropy, log_probs\n", "return entropy, log_probs, peak\n")
+    line = "                full_log_probs = pad_input(\n"
+    padded = "peak = pad_input(logits_rmpad.amax(-1, keepdim=True), indices, batch_size, seqlen)"
+    cut = "peak = peak.squeeze(-1)[:, -response_length - 1 : -1]"
+    fork.change(ACTOR, line, f"                {padded}\n                {cut}\n{line}")
+    for why in ("", "its actor's forward pass has peak"):
+        report = json.loads(run("adopt", fork.top, tmp_path / f"c{why}/toy", "--offline", "--json").out)
+        assert [item["why"] for item in report["methods"]] == [why]
+        fork.write(ACTOR, fork.read(ACTOR).replace("pad_input(logits_rmpad.amax", "pad_input(output.mine.amax"))
+    code = [sys.executable, "-c", OF_LOGITS]
+    done = subprocess.run(code, cwd=tmp_path / "c/toy", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 def test_a_dataset_of_keywords_is_made_of_the_config(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:

@@ -1,14 +1,16 @@
 # vextract:template - edit freely
 """What a policy loss can ask for besides what verl hands it: `of_pass.get()["token_weight"]`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import partial
+from hashlib import md5
 from typing import Any
 
+import numpy as np
 import torch
 
-from ..errors import DataError
+from ..errors import ConfigError, DataError
 from ..vendored.algorithms.core_algos import agg_loss, kl_penalty
 from ..vendored.protocol import DataProto
 
@@ -27,6 +29,22 @@ of_pass: ContextVar[Columns] = ContextVar("of_pass")
 of_update: ContextVar[dict[str, Any]] = ContextVar("of_update")  # what the batch has besides its columns
 
 
+# Functions that make columns of the logits of a pass; see `of_logits`.
+OF_LOGITS: list[Callable[..., Mapping[str, torch.Tensor]]] = []
+_ROW = "row_of_batch"  # a column that says where a row of a pass belongs
+
+
+def of_logits(function: Callable[..., Mapping[str, torch.Tensor]]) -> Callable[..., Mapping[str, torch.Tensor]]:
+    """Have a loss find what a function makes of logits: `of_pass.get()["NAME"]`, and `old_NAME` before the update.
+
+    Args:
+        function: takes the logits divided by the temperature, (bs, response_length, vocabulary), the columns of the
+            pass and the actor's config; returns columns, (bs, response_length, ...), by name.
+    """
+    OF_LOGITS.append(function)
+    return function
+
+
 class WholeBatch(DataProto):
     """A batch of which upstream's actor selects every tensor, where it names some."""
 
@@ -36,27 +54,51 @@ class WholeBatch(DataProto):
 
 
 def with_numbers(data: DataProto) -> DataProto:
-    """Return a batch with all tensors selected, and arrays of numbers, such as a reward reports, as (bs,) float32."""
+    """Return a batch with all tensors selected, and arrays of numbers, such as a reward reports, as (bs,) float32.
+
+    Its `uid` has a number for each group, (bs,) int64, the same on every process.
+    """
     of_update.set(data.meta_info)
     arrays = {name: value for name, value in data.non_tensor_batch.items() if name not in data.batch.keys()}
     tensors = data.batch.copy()
+    tensors[_ROW] = torch.arange(len(data), device=tensors.device)
     for name, value in arrays.items():
         try:
-            tensors[name] = torch.as_tensor(value.astype("float32"), device=tensors.device)
+            if name == "uid":
+                value = np.array([int(md5(str(group).encode()).hexdigest()[:15], 16) for group in value])
+            tensors[name] = torch.as_tensor(value if name == "uid" else value.astype("float32"), device=tensors.device)
         except (TypeError, ValueError):  # no numbers
             continue
     return WholeBatch(tensors, data.non_tensor_batch, data.meta_info)
 
 
-def hand_over(columns: Any, entropy: torch.Tensor | None) -> None:
+def hand_over(columns: Any, entropy: torch.Tensor | None, **others: torch.Tensor) -> None:
     """Set what the next loss can ask for.
 
     Args:
         columns: of its rows, by name.
         entropy: (bs, response_length); None: nothing has asked for it.
+        others: what was made of its logits.
     """
-    found = Columns(of_update.get(), **columns)
+    found = Columns({**of_update.get(), **columns, **others})
     of_pass.set(found if entropy is None else Columns(found, entropy=entropy))
+
+
+def columns_of_logits(logits: torch.Tensor, rows: Mapping[str, Any], config: Any) -> dict[str, torch.Tensor]:
+    """Return what `OF_LOGITS` make of logits, (bs, length, vocabulary), or (1, tokens, vocabulary) without padding."""
+    mask, length = rows["attention_mask"].bool(), rows["responses"].shape[-1]
+    if logits.shape[:2] != mask.shape:
+        logits = logits.new_zeros(*mask.shape, logits.shape[-1]).masked_scatter(mask.unsqueeze(-1), logits)
+    found = dict[str, torch.Tensor]()
+    for function in OF_LOGITS:
+        found.update(function(logits[:, -length - 1 : -1], rows, config))
+    return found
+
+
+def in_order(passes: list[tuple[Mapping[str, Any], dict[str, torch.Tensor]]]) -> dict[str, torch.Tensor]:
+    """Return what passes made of logits as the old policy's, in the order of the batch, of their rows and columns."""
+    places = torch.cat([rows[_ROW] for rows, _ in passes]).argsort()
+    return {f"old_{name}": torch.cat([made[name] for _, made in passes])[places] for name in passes[0][1]}
 
 
 def added_by_actor(
@@ -88,6 +130,9 @@ def with_columns(
         loss: as the engine calls it, with the other arguments.
         padded: what makes (bs, response_length) of the model's outputs.
     """
+    if OF_LOGITS:
+        text = "a loss reads what of_logits makes of logits, which projects of verl up to 0.7.1 have"
+        raise ConfigError(text, "vextract upgrade --to 0.7.1")
     if model_output is not None:  # None: a distillation asks for the numbers of logits first
         entropy = model_output.get("entropy")
         hand_over(data, None if entropy is None else padded(entropy, data))

@@ -6,12 +6,13 @@ from typing import Any
 
 import torch
 
+from ..shims.device import autocast_dtype, get_device_name
 from ..shims.tensors import ENTROPY_IS_REPORTED, having
 from ..switches import LOGITS_IN_PIECES, LOSS_COLUMNS
 from ..vendored.algorithms.core_algos import agg_loss
 from ..vendored.workers.dp_actor import DataParallelPPOActor
 from .fused_logits import FusedLogits
-from .loss_columns import hand_over, with_numbers
+from .loss_columns import OF_LOGITS, columns_of_logits, hand_over, in_order, with_numbers
 from .shared_forward import SharedForward
 
 
@@ -32,8 +33,34 @@ class Actor:
         self.takes_own_log_probs = False
         self._actor = DataParallelPPOActor(config, module, optimizer)
         self._forward = self._actor._forward_micro_batch
-        self.passes = SharedForward(self._whole_or_in_pieces if LOGITS_IN_PIECES else self._forward, config)
+        if LOSS_COLUMNS:
+            self._makes_columns, self._names = bool(OF_LOGITS) and optimizer is not None, list[str]()
+            self.passes = SharedForward(self._with_columns, config)
+        else:
+            self.passes = SharedForward(self._whole_or_in_pieces if LOGITS_IN_PIECES else self._forward, config)
         self._actor._forward_micro_batch = self._forward_micro_batch
+
+    if LOSS_COLUMNS:
+
+        def _with_columns(self, micro_batch: dict[str, Any], *args: Any, **others: Any) -> Any:
+            """Have upstream compute this process's rows; columns of their logits come behind its outputs."""
+            forward, logits = self._whole_or_in_pieces if LOGITS_IN_PIECES else self._forward, list[torch.Tensor]()
+            if not self._makes_columns:
+                return forward(micro_batch, *args, **others)
+            # Upstream divides them by the temperature in place.
+            with self.module.register_forward_hook(lambda model, taken, output: logits.append(output.logits)):
+                outputs = forward(micro_batch, *args, **others)
+            with torch.autocast(get_device_name(), dtype=autocast_dtype(self.config)):
+                columns = columns_of_logits(logits[0], micro_batch, self.config)
+            self._names = list(columns)
+            return {**outputs, **columns} if isinstance(outputs, dict) else (*outputs, *columns.values())
+
+        def _take_columns(self, outputs: Any) -> tuple[Any, dict[str, torch.Tensor]]:
+            """Return upstream's outputs, and the columns that came behind them."""
+            if isinstance(outputs, dict):
+                return outputs, {name: outputs.pop(name) for name in self._names}
+            place = len(outputs) - len(self._names)
+            return outputs[:place], dict(zip(self._names, outputs[place:], strict=True))
 
     if LOGITS_IN_PIECES:
 
@@ -48,6 +75,8 @@ class Actor:
         ) -> Any:
             """Have upstream compute this process's rows; as with fused kernels where logits are large."""
             needs_logits = self.config.get("calculate_sum_pi_squared", False)
+            if LOSS_COLUMNS:
+                needs_logits = needs_logits or self._makes_columns
             in_pieces = not needs_logits and self.pieces.wanted(int(micro_batch["attention_mask"].sum()))
             self._actor.use_fused_kernels = in_pieces
             self.pieces.calculate_entropy = calculate_entropy
@@ -55,10 +84,14 @@ class Actor:
 
     def outputs_for(self, data: Any, calculate_entropy: bool) -> dict[str, torch.Tensor]:
         """Return log_probs and, if asked for, entropys and sum_pi_squared, all (bs, response_length)."""
+        if LOSS_COLUMNS:
+            self._of_passes, data = [], with_numbers(data)
         outputs = self._actor.compute_log_prob(data, calculate_entropy=calculate_entropy)
         if not isinstance(outputs, dict):  # up to 0.7.0
             named = zip(("log_probs", "entropys"), outputs, strict=False)  # an owner's may return more behind them
             outputs = {name: value for name, value in named if value is not None}
+        if LOSS_COLUMNS:
+            outputs |= in_order(self._of_passes)
         return outputs
 
     def update_policy(self, data: Any) -> dict[str, Any]:
@@ -99,12 +132,17 @@ class Actor:
             calculate_entropy = calculate_entropy or self.config.get("calculate_entropy", True)
         with having(ENTROPY_IS_REPORTED, noting and not calculate_entropy):
             outputs = self.passes.forward(inputs, temperature, calculate_entropy or noting, **others)
+        if LOSS_COLUMNS:
+            outputs, columns = self._take_columns(outputs)
         entropy: Any = outputs.get("entropys") if isinstance(outputs, dict) else outputs[0]
         if noting:
             self._entropies.append(entropy.detach())
             self._masks.append(micro_batch["response_mask"])
-        if LOSS_COLUMNS and torch.is_grad_enabled():
-            hand_over(micro_batch, entropy)
+        if LOSS_COLUMNS:
+            if torch.is_grad_enabled():
+                hand_over(micro_batch, entropy, **columns)
+            else:
+                self._of_passes.append((micro_batch, columns))
         return outputs
 
 
