@@ -43,7 +43,7 @@ def _read_run(
         Path | None,
         option(
             "--from-verl-run FILE",
-            "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, overrides, a config, or what"
+            "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, a config, or what"
             " Hydra wrote.",
         ),
     ] = None,

@@ -30,7 +30,7 @@ from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm", "shopt"}
 _DECLARES = ("export", "readonly", "declare", "typeset")
-_UNREAD = ("alias", "break", "continue", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
+_UNREAD = ("$", "alias", "break", "continue", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
 _SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh|sbatch|qsub|bsub|ssh")
 _SCRIPT = re.compile(r"[^=]*\.(?:sh|bash)")
 Run = Callable[[Sequence[ShellStatement]], bool | None]
