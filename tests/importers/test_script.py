@@ -95,7 +95,10 @@ def test_forks_with_programs_and_sections_of_their_own_are_read(tmp_path: Path) 
 
 
 def test_what_is_not_read_is_refused_with_the_way_round(tmp_path: Path) -> None:
-    started, program = "from verl.trainer.main_ppo import run_ppo\nrun_ppo(c)\n", "programs, notebooks and pages are not read"
+    started, program = (
+        "from verl.trainer.main_ppo import run_ppo\nrun_ppo(c)\n",
+        "programs, notebooks and pages are not read",
+    )
     for name, text, said, hint in (
         ("a.ipynb", '{"cells": 1}', program, "bash script"),
         ("start.py", started, program, "run.yaml"),

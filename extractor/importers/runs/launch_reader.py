@@ -112,7 +112,7 @@ def _read_launches(path: Path, text: str, around: ReadOptions) -> tuple[ScriptRe
     places = around.places
     folder = places.start if re.search("PWD|pwd", text) else places.folders[0]
     environment = {"PWD": str(folder), **around.environment}
-    reading = read_script(text, str(path), around.given, environment, (), places.within)
+    reading = read_script(text, str(path), around.given, environment)
     commands = [command for command in reading.commands if not trl.is_launch(command.words)]
     return reading, [(item, *found) for item in commands if (found := find_program(item.words)) is not None]
 

@@ -98,7 +98,7 @@ def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",
-            hint="pass what `--cfg job --resolve` prints, .hydra/config.yaml of a run, or a bash script with a job's command",
+            hint="pass what `--cfg job --resolve` prints, .hydra/config.yaml, or a bash script with a job's command",
         )
     config.pop("hydra", None)
     return Run(str(path), resolved=config)
