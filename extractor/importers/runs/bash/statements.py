@@ -30,7 +30,6 @@ _UNREAD = (
 )
 _SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh|sbatch|qsub|bsub|ssh")
 _SCRIPT = re.compile(r"[^=]*\.(?:sh|bash)")
-Run = Callable[[Sequence[ShellStatement]], bool | None]
 _PRINTS = ("echo", "printf", "cat", "ls", "chmod", "cp", "mv", "rm", "grep", "sed")
 
 
