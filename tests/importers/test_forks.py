@@ -77,7 +77,7 @@ def test_a_config_of_ones_own_that_is_not_read(tmp_path: Path) -> None:
         ("defaults: [own]\n", "", "it starts from own as well, which is not read"),
         ("defaults: [ppo_trainer, rows@data]\n", "", "it starts from rows@data as well"),
         ("- 1\n", "", "no mapping at its top"),
-        ("a: 1\n", "exps=[grpo,small]", "chooses a config of its own, which is not read"),
+        ("a: 1\n", "exps=[grpo,small]", "chooses a config, which is not read"),
     ):
         files = {"setup.py": "", "conf/own.yaml": own, "conf/exps/small.yaml": "gamma: 0.7\n"}
         with pytest.raises(UsageError, match=re.escape(said)) as refused:

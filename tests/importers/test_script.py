@@ -1,6 +1,5 @@
 """Reading launch scripts: what bash would make of them, without running anything."""
 
-import shlex
 from pathlib import Path
 
 import pytest
@@ -55,58 +54,6 @@ def test_a_check_of_the_machine_does_not_end_the_reading() -> None:
         assert any(note.startswith("line 2:") and "reading continued" in note for note in reading.notes)
 
 
-PASTED = (
-    "$ export N=4\n$ python -m verl.trainer.main_ppo a.b=$N \\\n>     c.d=x\n",
-    "Run this:\n\n```bash\npython -m verl.trainer.main_ppo a.b=4 c.d=x\n```\n",
-    "N=4 python3 -m verl.trainer.main_ppo \\\n a.b=4 \\\n c.d=x 2>&1 | tee log\n",
-)
-PAGE = """# Runs
-
-```bash
-pip install verl > log
-```
-then (see *below*):
-
-```
-export N=4
-A=1 python -m verl.trainer.main_ppo a.b=$N \\
-  c.d=x
-```
-or
-  ```sh
-  $ python -m verl.trainer.main_ppo a.b=5
-  ```
-"""
-
-
-def test_what_is_pasted_and_the_first_launch_of_a_page(tmp_path: Path) -> None:
-    for text in PASTED:
-        assert values(run_of(tmp_path, text, name="run.txt")) == [("a.b", 4), ("c.d", "x")], text
-    run = run_of(tmp_path, PAGE, name="README.md")
-    assert values(run) == [("a.b", 4), ("c.d", "x")]
-    assert run.notes == ("2 launches: the first, in line 10, is the one that is taken",)
-
-
-WORDS = ["python3", "-m", "verl.trainer.main_ppo", "a.b=4", "c.d=x y"]
-JOBS = {
-    "a script of its own": "envs:\n  N: 4\n  KEY: null\nsetup: |\n  pip install verl\nrun: |\n  ray start --head\n"
-    "  python3 -m verl.trainer.main_ppo a.b=$N 'c.d=x y'\n",
-    "commands": "type: task\nenv:\n  - N=4\n  - KEY\ncommands:\n  - cd verl\n"
-    "  - python3 -m verl.trainer.main_ppo a.b=$N\n    'c.d=x y'\n",
-    "words": f"spec:\n  containers:\n  - name: x\n    command: {WORDS}\n",
-    "words for a shell": f'spec:\n  command: [bash, -c]\n  args: ["{shlex.join(WORDS)}"]\n',
-}
-
-
-def test_a_job_is_its_script(tmp_path: Path) -> None:
-    for name, text in JOBS.items():
-        run = run_of(tmp_path, text, name="job.yaml")
-        assert values(run) == [("a.b", 4), ("c.d", "x y")], name
-        assert not [note for note in run.notes if "line" in note and "line 7: ray start" not in note]
-    config = "data: {train_files: x}\ntrainer: {experiment_name: python main_ppo a.b=1}\n"
-    assert run_of(tmp_path, config, name="config.yaml").resolved is not None  # though a value names a launch
-
-
 def test_paths_say_where_a_script_is_started(tmp_path: Path) -> None:
     launch = "python -m verl.trainer.main_ppo a.b=$PWD/data c.d=$(pwd)/gone\n"
     script = put(tmp_path, {".git/config": "", "data/x": "", "examples/run.sh": launch}) / "examples/run.sh"
@@ -148,10 +95,17 @@ def test_forks_with_programs_and_sections_of_their_own_are_read(tmp_path: Path) 
 
 
 def test_what_is_not_read_is_refused_with_the_way_round(tmp_path: Path) -> None:
-    started, program = "from verl.trainer.main_ppo import run_ppo\nrun_ppo(c)\n", "programs and notebooks are not read"
+    started, program = (
+        "from verl.trainer.main_ppo import run_ppo\nrun_ppo(c)\n",
+        "programs, notebooks and pages are not read",
+    )
     for name, text, said, hint in (
         ("a.ipynb", '{"cells": 1}', program, "bash script"),
         ("start.py", started, program, "run.yaml"),
+        ("README.md", "```\npython -m verl.trainer.main_ppo a.b=1\n```\n", program, "a bash script with its command"),
+        ("job.yaml", "run: python -m verl.trainer.main_ppo a.b=1\n", "no config of verl's trainer", "a job's command"),
+        ("overrides.txt", "a.b=1\nc.d=2\n", "it starts no main_ppo", "pass the script that runs"),
+        ("paste.sh", "$ python -m verl.trainer.main_ppo \\\n>  a.b=1\n", "`\\$ python", "--cfg job --resolve"),
         ("launch.json", '{"configurations": []}', "no config of verl's trainer", "--cfg job --resolve"),
         ("run.sh", "python start.py --lr 1\n", "it starts no main_ppo", "main_ppo"),
         ("log.txt", "loss: 1 (epoch 2\n", "log.txt:1: ", "--cfg job --resolve > run.yaml"),

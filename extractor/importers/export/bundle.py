@@ -365,14 +365,10 @@ def _write_json(settings: Mapping[str, Any]) -> str:
     Raises:
         UsageError: a key is no text, and would come back as one.
     """
-    pending: list[Any] = [settings]
-    while pending:
-        value = pending.pop()
-        for key in value if isinstance(value, Mapping) else ():
-            if not isinstance(key, str):
-                raise UsageError(
-                    f"the key {key!r} of a setting is no text, and what adapters read is JSON, which has no other keys",
-                    hint=f'write it "{key}", and have what reads it expect that',
-                )
-        pending += value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else ()
+    text = json.dumps(settings, indent=2)
+    if json.loads(text) != settings:
+        raise UsageError(
+            "a key of a setting is no text, and what adapters read is JSON, which has no other keys",
+            hint="write it in quotation marks, and have what reads it expect that",
+        )
     return json.dumps(settings, indent=2, sort_keys=True) + "\n"

@@ -13,11 +13,11 @@ from typing import Any
 import yaml
 
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
-from extractor.importers.runs.other_libraries import easyr1, trl
+from extractor.importers.runs.other_libraries import easyr1
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.run import ReadOptions, Run, is_override, read_overrides
 from extractor.importers.runs.run_folders import RunFolders
-from extractor.values import fingerprint, limits, readers
+from extractor.values import limits, readers
 from extractor.values.configtree import compose
 from extractor.values.configtree.compose import read_config
 from extractor.values.configtree.defaults import SELF
@@ -42,8 +42,6 @@ _NAME, _FOLDER = ("--config-name", "-cn"), ("--config-path", "-cp", "--config-di
 _CHOICE = re.compile(r"\+{0,2}([\w/]+)(?:@[\w.]+)?=([\w/-]+|\[[\w/,\s-]+\])")
 _FILE = re.compile(r"[\w./~][\w./~-]*\.yaml")
 _OF_VERL, _CONFIG = "ppo_trainer.yaml", "verl/trainer/config"
-# How many folders above the option of a group verl's config may lie.
-_DEEPEST = 4
 _CORRECT = "correct the file"
 RESOLVED = "pass what the run resolves to: append `--cfg job --resolve > run.yaml` to its command, and pass run.yaml"
 
@@ -112,16 +110,12 @@ def _read_launches(path: Path, text: str, around: ReadOptions) -> tuple[ScriptRe
     places = around.places
     folder = places.start if re.search("PWD|pwd", text) else places.folders[0]
     environment = {"PWD": str(folder), **around.environment}
-    reading = read_script(text, str(path), around.given, environment, (), places.within)
-    commands = [command for command in reading.commands if not trl.is_launch(command.words)]
-    return reading, [(item, *found) for item in commands if (found := find_program(item.words)) is not None]
+    reading = read_script(text, str(path), around.given, environment)
+    return reading, [(item, *found) for item in reading.commands if (found := find_program(item.words)) is not None]
 
 
 def _explain_no_launch(path: Path, text: str, reading: ScriptReading) -> UsageError:
     """Return the error for a script that starts nothing of verl's."""
-    for command in reading.commands:
-        if trl.is_launch(command.words):
-            return trl.refuse(f"{path}:{command.line}")
     what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
     hint = f"{_SCRIPT}; of another program that Hydra configures, what `--cfg job --resolve > run.yaml` writes"
     started = [note for note in reading.notes if "pass it instead" in note]
@@ -252,7 +246,9 @@ def _read_own(file: Path, folders: Sequence[Path]) -> _Own:
         path = find_file("", path)
         if VERLS.fullmatch(posixpath.basename(path).removesuffix(".yaml")) and package in ("", "_global_"):
             main = posixpath.basename(path).removesuffix(".yaml")
-            beside = next((found.parent for found in _list_candidates(path, folders) if _has_verls(found.parent)), None)
+            beside = next(
+                (found.parent for found in _list_candidates(path, folders) if (found.parent / _OF_VERL).is_file()), None
+            )
         elif entry != SELF and not (isinstance(entry, dict) and all("hydra/" in str(key) for key in entry)):
             raise UsageError(f"{file}: it starts from {entry} as well, which is not read", hint=RESOLVED)
     return main, beside, (body,) if body else ()
@@ -268,26 +264,12 @@ def _refuse_choice(word: str, folders: Sequence[Path], script: Path) -> None:
     if found is None:
         return
     for option in filter(None, re.split(r"[\[\],\s]+", found[2])):
-        if not all(map(_is_verls, filter(Path.is_file, _list_candidates(find_file(found[1], option), folders)))):
-            raise UsageError(f"{script}: {word} chooses a config of its own, which is not read", hint=RESOLVED)
+        if any(map(Path.is_file, _list_candidates(find_file(found[1], option), folders))):
+            raise UsageError(f"{script}: {word} chooses a config, which is not read", hint=RESOLVED)
 
 
 def _list_candidates(path: str, folders: Sequence[Path]) -> list[Path]:
     return [Path(os.path.normpath(place / path)) for place in folders]
-
-
-def _has_verls(folder: Path) -> bool:
-    return (folder / _OF_VERL).is_file()
-
-
-def _is_verls(file: Path) -> bool:
-    """Tell whether a config group's option is verl's own file."""
-    if not any(map(_has_verls, file.parents[:_DEEPEST])):
-        return False
-    try:
-        return fingerprint.fingerprint_text(readers.read_text(file)) in fingerprint.load_upstream_parts()
-    except (OSError, UsageError):
-        return True
 
 
 def _read_defaults(folder: Path | None, main: str, places: RunFolders) -> Mapping[str, Any]:

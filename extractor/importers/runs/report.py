@@ -38,7 +38,14 @@ _ABOUT_WHERE = re.compile(
 
 @dataclass(frozen=True)
 class Remark:
-    """The outcome of a run's setting that is not simply carried."""
+    """The outcome of a run's setting that is not simply carried.
+
+    Attributes:
+        key: verl's.
+        value: As the run has it.
+        what: "to do", "unhandled", "not carried over", "changed", "renamed", "lowered", "dropped" or KEPT.
+        why: Reason.
+    """
 
     key: str
     value: Any

@@ -91,22 +91,6 @@ class RunFolders:
         """Return a path's file, also without its first parts, or None."""
         return self.find(path) or next((file for file in self.find_folders_like(path) if is_file(file)), None)
 
-    def within(self, path: str, folder: str) -> Path | None:
-        """Return what a script's path names inside its checkout, or None.
-
-        Args:
-            path: As the script has it; that of another script may begin in a folder of another machine.
-            folder: Where the script has gone; the other places are tried after it.
-        """
-        tried = [start / path for start in (Path(folder), *self.folders)]
-        if path.endswith((".sh", ".bash")):
-            tried += self.find_folders_like(str(tried[0]))
-        for wanted in tried:
-            found = Path(os.path.normpath(wanted))
-            if self.home is not None and readers.is_there(found) and found.resolve().is_relative_to(self.home):
-                return found
-        return None
-
 
 def is_file(path: Path) -> bool:
     """Tell whether a path is a file; overlong paths are not."""

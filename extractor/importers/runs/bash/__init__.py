@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from extractor.importers.runs.bash.quotes import NotBash
-from extractor.importers.runs.bash.state import Command, ShellState, Stop, There, refuse_length, refuse_line
+from extractor.importers.runs.bash.state import Command, ShellState, Stop, refuse_length, refuse_line
 from extractor.importers.runs.bash.statements import Interpreter
 from extractor.importers.runs.bash.syntax import parse
 from extractor.importers.runs.placeholders import number_of
@@ -32,7 +32,6 @@ def read_script(
     given: Mapping[str, str],
     environment: Mapping[str, str],
     arguments: Sequence[str] = (),
-    there: There = lambda _path, _folder: None,
 ) -> ScriptReading:
     """Work out what a script would run.
 
@@ -43,7 +42,6 @@ def read_script(
             Those whose names are numbers are its arguments.
         environment: Variables that are there from the start.
         arguments: `$1`, `$2`...
-        there: Finds the files of the checkout: other scripts that it reads or starts, and those that it tests for.
 
     Raises:
         UsageError: a line is no bash, or is not read.
@@ -53,7 +51,7 @@ def read_script(
     numbers = [number for name in given if (number := number_of(name)) is not None]
     last = min(max(numbers, default=0), limits.MAX_ROUNDS)  # arguments that are not given are empty
     arguments = arguments or [given.get(str(number), "") for number in range(1, last + 1)]
-    state = ShellState(file, given, environment, arguments, there)
+    state = ShellState(file, given, environment, arguments)
     try:
         statements = parse(text)
         with contextlib.suppress(Stop):  # `exit`: what follows is not run

@@ -45,9 +45,10 @@ def find_end(text: str, at: int, quoted: bool = False) -> int:
     if mark == "$":
         return _end_expansion(text, at, quoted)
     if mark == "`":
-        return _find_mark(text, at, at + 1, "`", escapes=True)
+        raise NotBash(at, "a backtick is not read: write $( ... )")
     if mark == "'" and not quoted:
-        return _find_mark(text, at, at + 1, "'", escapes=False)
+        end = text.find("'", at + 1)
+        return _find_closing(text, at, end if end >= 0 else len(text))
     if mark == '"' and not quoted:
         end = at + 1
         while end < len(text) and text[end] != '"':
@@ -93,12 +94,6 @@ def _end_expansion(text: str, at: int, quoted: bool) -> int:
     while end < len(text) and text[end] != "}":
         end = find_end(text, end, in_default and text[end] != '"')
     return _find_closing(text, at, end)
-
-
-def _find_mark(text: str, start: int, at: int, mark: str, *, escapes: bool) -> int:
-    while at < len(text) and text[at] != mark:
-        at += 2 if escapes and text[at] == "\\" else 1
-    return _find_closing(text, start, at)
 
 
 def _find_closing(text: str, start: int, end: int) -> int:

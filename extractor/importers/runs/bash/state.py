@@ -2,7 +2,7 @@
 
 import contextlib
 import posixpath
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,10 +11,6 @@ from extractor.values import limits
 from extractor.values.errors import UsageError
 
 Value = str | list[str]
-# Gives what a path names in the script's checkout, seen from a directory; None: it is not there.
-There = Callable[[str, str], Path | None]
-# Scripts in each other.
-MAX_CALLS = 20
 
 
 class Stop(Exception):
@@ -38,14 +34,11 @@ class ShellState:
     """The state of a script at the current line.
 
     Attributes:
-        file: The script that is read here; zero: what `$0` is.
-        line: The line that all commands are said to stand in; None: their own.
+        file: The script; zero: its whole path.
         at: The line of the statement that is read.
-        there: Finds the files of the checkout.
         given: Variables that the user has set: nothing changes them.
         variables, exported, arguments, functions: What it has here; of a function its name.
-        depth: Scripts in each other.
-        doubts: How often it was not known so far what runs, or where its output goes.
+        depth: Outputs of commands in each other.
         commands: What it would have run so far.
         notes: What a user should know, with lines.
     """
@@ -56,19 +49,16 @@ class ShellState:
         given: Mapping[str, str],
         environment: Mapping[str, str],
         arguments: Sequence[str],
-        there: There,
     ) -> None:
-        self.file = self._main = file
+        self.file = file
         self.zero = str(Path(file).absolute())
-        self.line: int | None = None
         self.at = 0
-        self.there = there
         self.given = dict(given)
         self.variables: dict[str, Value] = {**environment, **given}
         self.exported = {*environment, *given}
         self.arguments = list(arguments)
         self.functions: set[str] = set()
-        self.depth = self.doubts = 0
+        self.depth = 0
         self.commands: list[Command] = []
         self.notes: list[str] = []
         self._characters = 0
@@ -76,8 +66,7 @@ class ShellState:
     def note(self, line: int, text: str) -> None:
         """Note something about a line."""
         self.spend(len(text))
-        where = f"line {line}" if self.file == self._main else f"{Path(self.file).name}, line {line}"
-        self.notes.append(f"{where}: {text}")
+        self.notes.append(f"line {line}: {text}")
 
     def refuse(self, line: int, why: str) -> UsageError:
         """Return the error for an unsupported line."""
@@ -113,7 +102,7 @@ class ShellState:
         if name == "#":
             return str(len(self.arguments))
         if name == "BASH_SOURCE":
-            return str(Path(self.file).absolute())
+            return self.zero
         if name in ("?", "$", "!", "-", "RANDOM", "SECONDS", "HOSTNAME"):
             return make_unknown(f"${name}")
         return take_scalar(self.variables.get(name, make_unknown(name)))
@@ -130,10 +119,6 @@ class ShellState:
         self.spend(20 * len(self.variables))
         return {key: value for key, value in self.variables.items() if key in self.exported and isinstance(value, str)}
 
-    def found(self, path: str) -> Path | None:
-        """Find a path in the checkout; None if missing or unknown."""
-        return None if find_unknowns(path) or not path else self.there(path, self.text("PWD"))
-
     def absolute(self, path: str) -> str:
         """Return a path as absolute."""
         return posixpath.normpath(posixpath.join(self.text("PWD"), path))
@@ -149,18 +134,6 @@ class ShellState:
             yield
         finally:
             self.variables, self.exported, self.functions, self.arguments = kept
-
-    @contextlib.contextmanager
-    def inside(self, file: str, line: int) -> Iterator[None]:
-        """Enter another script; report its commands at `line`."""
-        kept = self.file, self.line
-        self.file, self.line = file, self.line or line
-        self.depth += 1
-        try:
-            yield
-        finally:
-            self.file, self.line = kept
-            self.depth -= 1
 
 
 def take_scalar(value: Value) -> str:

@@ -1,6 +1,5 @@
 """Interpret a script's statements as bash would, where outcomes are known."""
 
-import contextlib
 import itertools
 import posixpath
 import re
@@ -9,31 +8,28 @@ from dataclasses import replace
 from typing import NoReturn
 
 from extractor.importers.runs.bash import syntax
-from extractor.importers.runs.bash.quotes import NotBash
 from extractor.importers.runs.bash.state import (
-    MAX_CALLS,
     Command,
     Failure,
     ShellState,
     Stop,
     Value,
-    refuse_length,
-    refuse_line,
     take_scalar,
 )
-from extractor.importers.runs.bash.syntax import ASSIGNMENT, ShellStatement, parse
+from extractor.importers.runs.bash.syntax import ASSIGNMENT, ShellStatement
 from extractor.importers.runs.bash.words import WordExpander, decide
 from extractor.importers.runs.placeholders import find_unknowns, make_readable, make_unknown
-from extractor.values import limits, readers
-from extractor.values.limits import MAX_EXPANDED, MAX_ROUNDS, MAX_STATEMENTS
+from extractor.values.limits import MAX_EXPANDED, MAX_STATEMENTS
 
 _OVERRIDE = re.compile(r"[+~]*[a-z_]+(\.\w+)+=")
 _QUIET = {"set", "echo", "printf", "mkdir", "ulimit", "wait", "trap", "sleep", "true", ":", "rm", "shopt"}
-_DECLARES = ("export", "readonly", "declare", "typeset")
-_UNREAD = ("alias", "break", "continue", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray", "shift")
+_NAME = re.compile(r"[A-Za-z_]\w*")
+_UNREAD = (
+    *("$", "alias", "break", "continue", "declare", "getopts", "let", "mapfile", "popd", "pushd", "read", "readarray"),
+    *("readonly", "shift", "typeset"),
+)
 _SHELL = re.compile(r"(?:.*/)?(?:ba|z)?sh|sbatch|qsub|bsub|ssh")
 _SCRIPT = re.compile(r"[^=]*\.(?:sh|bash)")
-Run = Callable[[Sequence[ShellStatement]], bool | None]
 _PRINTS = ("echo", "printf", "cat", "ls", "chmod", "cp", "mv", "rm", "grep", "sed")
 
 
@@ -46,20 +42,15 @@ class Interpreter:
 
     def __init__(self, state: ShellState) -> None:
         self._state = state
-        self._captures = 0
         self._words = WordExpander(state, self._capture)
         self._handlers: dict[str, Callable[[ShellStatement], bool | None]] = {
             "simple": self._run_simple,
-            "group": self._run_group,
+            "group": lambda node: self.run(node.parts[0]),
             "pipeline": lambda node: [self._run_apart(part) for part in node.parts][-1],
             "&&": self._run_both,
             "||": self._run_both,
             "if": self._run_if,
-            "for": self._run_for,
-            "case": self._run_case,
             "function": self._define,
-            "[[": lambda node: decide(node.words, state, self._words, expanded=False),
-            "((": self._compute,
         }
         self._builtins: dict[str, Callable[[int, list[str]], bool | None]] = {
             **dict.fromkeys(("[", "test"), self._test),
@@ -94,8 +85,8 @@ class Interpreter:
             for word in assigned:
                 self._assign(node.line, word)
             return True
-        if name in _DECLARES:
-            return self._declare(node.line, raw)
+        if name == "export":
+            return self._export(node.line, raw)
         if (name, raw[1:2]) in (("set", ("--",)), ("printf", ("-v",))):
             self._refuse(node.line, raw)
         before: dict[str, str] = {}
@@ -110,25 +101,21 @@ class Interpreter:
         words = [word for place, word in enumerate(words) if word or place]
         if not words:
             return True
-        start = len(self._state.commands)
-        outcome = self._run_call(node.line, words, before)
-        self._note_redirects(node, start)
-        return outcome
+        return self._run_call(node.line, words, before)
 
     def _run_call(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
         state, name = self._state, words[0]
         if name in self._builtins:
             return self._builtins[name](line, words)
-        if name in state.functions and not self._captures:  # in `$(...)` only what it prints matters
+        if name in state.functions:
             raise state.refuse(line, f"the function `{name}` is called, which is not read")
-        if name not in ("source", "."):
-            return self._start(line, words, before)
-        if before:
-            self._refuse(line, words)
-        return read_sourced(words, line, state, self.run)
+        if name in ("source", "."):
+            state.note(line, f"{make_readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
+            return None
+        return self._start(line, words, before)
 
     def _start(self, line: int, words: list[str], before: Mapping[str, str]) -> bool | None:
-        """Record a started program, or read a started script."""
+        """Record a started program."""
         state = self._state
         environment = {**state.environment(), **before}
         if _OVERRIDE.match(words[0]):
@@ -136,43 +123,23 @@ class Interpreter:
             state.note(line, what)
         note_script(words, line, state)
         words = words[:1] if words[0] in (":", "true", "false") else words
-        state.commands.append(Command(tuple(words), state.line or line, environment))
+        state.commands.append(Command(tuple(words), line, environment))
         return False if words[0] == "false" else True if words[0] in _QUIET else None
 
-    def _note_redirects(self, node: ShellStatement, start: int) -> None:
-        """Count output that goes elsewhere than to the caller as not known."""
-        is_elsewhere = any(sign.startswith(("1", ">", "&>")) for sign in node.redirects)
-        self._state.doubts += is_elsewhere and len(self._state.commands) > start
-
     def _assign(self, line: int, word: str) -> None:
-        state, found = self._state, ASSIGNMENT.match(word)
-        if found is None or found["index"] is not None or found["name"] == "IFS":
-            raise state.refuse(line, f"`{word}` is not read")
-        name, value = found["name"], self._words.value(word[found.end() :])
-        old = state.variables.get(name)
-        if found["sign"] == "=":
-            state.put(name, value)
-        elif isinstance(value, list):
-            state.put(name, [*([old] if isinstance(old, str) else old or []), *value])
-        else:
-            state.put(name, make_unknown(name) if isinstance(old, list) and old else f"{old or ''}{value}")
+        found = ASSIGNMENT.match(word)
+        if found is None or found["index"] is not None or found["sign"] != "=" or found["name"] == "IFS":
+            raise self._state.refuse(line, f"`{word}` is not read")
+        self._state.put(found["name"], self._words.value(word[found.end() :]))
 
-    def _declare(self, line: int, words: Sequence[str]) -> bool:
-        """Apply `export`, `readonly` and `declare`; types of variables are refused."""
-        flags = "".join(word for word in words if word.startswith(("-", "+")))
-        if set(flags) & set("Anilupf"):
-            self._refuse(line, words)
+    def _export(self, line: int, words: Sequence[str]) -> bool:
         for word in words[1:]:
-            assigns = syntax.is_assignment(word)
-            for one in [word] if assigns else self._words.expand(word) if word[:1] not in ("-", "+") else ():
-                found = ASSIGNMENT.match(one)
-                name = found["name"] if found is not None else one
-                if assigns:
-                    self._assign(line, one)
-                elif found is not None:
-                    self._state.put(name, one[found.end() :])
-                if words[0] == "export" or "x" in flags:
-                    self._state.exported.add(name)
+            found = ASSIGNMENT.match(word)
+            if found is not None:
+                self._assign(line, word)
+            elif _NAME.fullmatch(word) is None:
+                self._refuse(line, words)
+            self._state.exported.add(word if found is None else found["name"])
         return True
 
     def _unset(self, _line: int, words: list[str]) -> bool:
@@ -182,7 +149,7 @@ class Interpreter:
 
     def _test(self, _line: int, words: list[str]) -> bool | None:
         inner = words[1:-1] if words[0] == "[" and words[-1] == "]" else words[1:]
-        return decide(inner, self._state, self._words, expanded=True)
+        return decide(inner, self._state, self._words.number)
 
     def _leave(self, _line: int, words: list[str]) -> NoReturn:
         raise Failure if words[0] == "exit" and words[1:] not in ([], ["0"]) else Stop
@@ -202,12 +169,6 @@ class Interpreter:
             self._refuse(line, words)
         self._state.note(line, "what `eval` runs here is not known")
 
-    def _run_group(self, node: ShellStatement) -> bool | None:
-        start = len(self._state.commands)
-        outcome = self.run(node.parts[0])
-        self._note_redirects(node, start)
-        return outcome
-
     def _run_both(self, node: ShellStatement) -> bool | None:
         outcome = self.run(node.parts[0])
         if outcome is None:
@@ -222,34 +183,9 @@ class Interpreter:
         otherwise = [replace(node, parts=tuple(rest))] if rest else []
         return self._run_perhaps([body, otherwise], node.line) if outcome is None else self.run(otherwise)
 
-    def _run_case(self, node: ShellStatement) -> bool | None:
-        value = self._words.text(node.words[0])
-        for place, choices in enumerate(node.choices):
-            found = [self._words.matches(value, choice) for choice in choices]
-            if True in found:
-                return self._run_checked(node.parts[place], node.line)
-            if None in found:
-                always = any("*" in choices for choices in node.choices)
-                return self._run_perhaps([*node.parts[place:], *([] if always else [()])], node.line)
-        return True
-
-    def _run_for(self, node: ShellStatement) -> bool | None:
-        name, *raw = node.words
-        words = [word for item in raw for word in self._words.expand(item)]
-        if len(words) > MAX_ROUNDS:
-            raise self._state.refuse(node.line, f"a loop of more than {MAX_ROUNDS} rounds is not read")
-        for word in words:
-            self._state.put(name, make_unknown(name) if find_unknowns(word) == (word[1:-1],) else word)
-            self.run(node.parts[0])
-        return True
-
     def _define(self, node: ShellStatement) -> bool:
         self._state.functions.add(node.words[0])
         return True
-
-    def _compute(self, node: ShellStatement) -> bool | None:
-        value = self._words.compute(node.words[0])
-        return None if value is None else value != 0
 
     def _run_checked(self, statements: Sequence[ShellStatement], line: int) -> bool | None:
         """Run conditional statements; note a failing exit and read on."""
@@ -262,7 +198,6 @@ class Interpreter:
     def _run_perhaps(self, ways: Sequence[Sequence[ShellStatement]], line: int) -> bool | None:
         """Run all branches of an unknown condition; differing variables become unknown."""
         state = self._state
-        state.doubts += 1
         state.spend(50 * len(state.variables))
         before, count, results = state.variables, len(state.commands), list[dict[str, Value]]()
         for way in ways:
@@ -278,14 +213,8 @@ class Interpreter:
         unsure = []
         for name in names:
             found = [result.get(name) for result in results]
-            added = [_find_added(before.get(name), value) for value in found]
             if all(value == found[0] for value in found):
                 state.variables[name] = found[0] if found[0] is not None else []
-            elif None not in added:  # it holds words of a command, and keeps what it held
-                more = " or ".join(item for item in added if item)
-                state.note(
-                    line, f"a condition is unknown, and what {name} gets by it is left out: {make_readable(more)}"
-                )
             else:
                 state.put(name, make_unknown(name))
                 unsure.append(name)
@@ -294,73 +223,28 @@ class Interpreter:
         return None
 
     def _capture(self, statements: Sequence[ShellStatement]) -> str | None:
-        """Return what the statements of `$(...)` print; None if unknown."""
+        """Return what `$(...)` prints; None if it runs anything but `cd` and what `find_output` knows."""
+        if not all(map(_only_prints, statements)):
+            return None
         state = self._state
-        commands, notes, doubts = state.commands, list(state.notes), state.doubts
-        state.commands = []
-        self._captures += 1
+        commands, notes, state.commands = state.commands, list(state.notes), []
         try:
-            with state.apart(), contextlib.suppress(Stop):
-                return self._read_printed(statements, doubts)
+            with state.apart():
+                self.run(statements)
+                folder = state.text("PWD")
+                ran = [(command.words, command.environment.get("PWD") or folder) for command in state.commands]
         finally:
-            self._captures -= 1
             state.commands, state.notes = commands, notes
-        return None
-
-    def _read_printed(self, statements: Sequence[ShellStatement], doubts: int) -> str | None:
-        if [item.kind for item in statements] == ["pipeline"]:
-            return None
-        with contextlib.suppress(Stop):
-            self.run(statements)
-        ran, folder = self._state.commands, self._state.text("PWD")
-        found = [find_output(command.words, command.environment.get("PWD") or folder) for command in ran]
-        if not ran or None in found or doubts != self._state.doubts:
-            return None
-        return "".join(text for text in found if text)
+        found = [find_output(words, folder) for words, folder in ran]
+        return "".join(text for text in found if text) if found and None not in found else None
 
 
-def _find_added(before: Value | None, after: Value | None) -> str | None:
-    """Return words appended to a value; None if otherwise changed."""
-    if before == after:
-        return ""
-    if isinstance(before, list) and isinstance(after, list) and before and after[: len(before)] == before:
-        return " ".join(after[len(before) :])
-    if isinstance(before, str) and isinstance(after, str) and before.strip() and after.startswith(before):
-        more = after.removeprefix(before)
-        return " ".join(more.split()) if before[-1].isspace() or more[:1].isspace() else None
-    return None
-
-
-def read_sourced(words: Sequence[str], line: int, state: ShellState, run: Run) -> bool | None:
-    """Read a sourced script; its assignments stay.
-
-    Raises:
-        UsageError: it is no bash, or more than is read.
-    """
-    file = state.found(words[1]) if len(words) > 1 else None
-    try:
-        text = readers.read_commented(file) if file is not None and file.is_file() else None
-    except OSError:
-        text = None
-    if file is None or text is None:
-        state.note(line, f"{make_readable(words[-1])} is not read: set what it sets with --set VAR=VALUE")
-        return None
-    if len(text) > limits.MAX_SCRIPT or state.depth >= MAX_CALLS:
-        size = readers.write_size(limits.MAX_SCRIPT)
-        raise refuse_length(str(file), f"it is larger than {size}, or scripts start each other")
-    state.spend(len(text))
-    kept = state.arguments
-    state.arguments = list(words[2:]) or kept
-    try:
-        statements = parse(text)
-        with state.inside(str(file), line):
-            return run(statements)
-    except NotBash as error:
-        raise refuse_line(str(file), 1 + text.count("\n", 0, error.at), error.why) from None
-    except Stop:  # `return`, or its `exit`
-        return None
-    finally:
-        state.arguments = kept
+def _only_prints(node: ShellStatement) -> bool:
+    if node.kind == "&&":
+        return all(_only_prints(inner) for part in node.parts for inner in part)
+    is_elsewhere = any(sign.startswith(("1", ">", "&>")) for sign in node.redirects)
+    prints = not is_elsewhere and node.words[:1] != () and node.words[0] in ("pwd", *_PRINT)
+    return node.kind == "simple" and (prints or node.words[:1] == ("cd",))
 
 
 def note_script(words: Sequence[str], line: int, state: ShellState) -> None:
@@ -377,8 +261,6 @@ def find_output(words: Sequence[str], folder: str) -> str | None:
     if not words or any(map(find_unknowns, words)):
         return None
     name, arguments = words[0], list(words[1:])
-    if name in ("true", "false", ":"):
-        return ""
     known = _PRINT.get(name)
     is_plain = known is not None and "".join(arguments[:1])[:1] != "-" and (arguments or name == "echo")
     found = folder if name == "pwd" else known(arguments) if known is not None and is_plain else None

@@ -14,7 +14,7 @@ _REDIRECT = re.compile(r"(?P<number>\d*)(?P<sign>&>>|&>|<<<|<<-?|>>|[<>]&|<>|>\|
 _PLACEHOLDER = re.compile(r"<[A-Za-z_][^<>\n\"'`$&|;()\\]*>")
 _NAME_OF_FUNCTION = re.compile(r"[\w:.-]+")
 _ENDS_WORD = " \t\n;&|()<>"
-_UNREAD = ("select", "coproc", "until", "while", "!")
+_UNREAD = ("[[", "case", "coproc", "for", "select", "until", "while", "!")
 _CLOSERS = ("then", "elif", "else", "fi", "do", "done", "esac", "}")
 
 
@@ -23,11 +23,10 @@ class ShellStatement:
     """A parsed statement.
 
     Attributes:
-        kind: "simple", "group", "pipeline", "&&", "||", "if", "for", "case", "function", "[[" or "((".
+        kind: "simple", "group", "pipeline", "&&", "||", "if" or "function".
         line: Where it begins.
-        words: As they are written: of a command, what a loop goes through behind its variable, a test's tokens.
-        parts: The statements in it: conditions and what follows each, a loop's body, the ways of a case.
-        choices: The patterns of each way of a case.
+        words: As they are written.
+        parts: The statements in it: conditions and what follows each.
         redirects: The signs of a command's or a group's redirections: `2>`.
     """
 
@@ -35,7 +34,6 @@ class ShellStatement:
     line: int
     words: tuple[str, ...] = ()
     parts: tuple[tuple[ShellStatement, ...], ...] = ()
-    choices: tuple[tuple[str, ...], ...] = ()
     redirects: tuple[str, ...] = ()
 
 
@@ -196,17 +194,12 @@ class _Parser:
         word, line = self._peek(), self.line()
         if word in _UNREAD:
             raise NotBash(self.at, f"`{word}` is not read")
-        kinds = {
-            "if": self._parse_if,
-            "for": self._parse_for,
-            "case": self._parse_case,
-            "function": self._parse_function,
-            "{": self._parse_block,
-            "[[": self._test,
-        }
-        if word not in kinds and not self.text.startswith("(", self.at):
+        if self.text.startswith("(", self.at):
+            raise NotBash(self.at, "brackets of their own, `( ... )` or `(( ... ))`, are not read")
+        kinds = {"if": self._parse_if, "function": self._parse_function, "{": self._parse_block}
+        if word not in kinds:
             return self._parse_simple()
-        found = kinds[word](line) if word in kinds else self._parse_bracket(line)
+        found = kinds[word](line)
         redirects = self._parse_redirects()
         return ShellStatement("group", line, parts=((found,),), redirects=redirects) if redirects else found
 
@@ -232,12 +225,6 @@ class _Parser:
             self._skip_blanks()
         return tuple(found)
 
-    def _parse_bracket(self, line: int) -> ShellStatement:
-        start, self.at = self.at, find_bracket(self.text, self.at + 1)
-        if self.text[start : start + 2] + self.text[self.at - 2 : self.at] != "(())":
-            raise NotBash(start, "a subshell, `( ... )`, is not read")
-        return ShellStatement("((", line, (self.text[start + 2 : self.at - 2],))
-
     def _parse_block(self, line: int) -> ShellStatement:
         self._expect("{")
         body = self.statements("}")
@@ -255,50 +242,6 @@ class _Parser:
         self._expect("fi")
         return ShellStatement("if", line, parts=tuple(parts))
 
-    def _parse_for(self, line: int) -> ShellStatement:
-        self._expect("for")
-        self._skip_blanks()
-        if self.text.startswith("((", self.at):
-            raise NotBash(self.at, "`for ((...))` is not read")
-        words = [self.word(), '"$@"']
-        self.skip_lines()
-        if self._peek() == "in":
-            self._expect("in")
-            words.pop()
-            self._skip_blanks()
-            while self.at < len(self.text) and self.text[self.at] not in ";\n":
-                words.append(self.word())
-                self._skip_blanks()
-        self._expect("do")
-        body = self.statements("done")
-        self._expect("done")
-        return ShellStatement("for", line, tuple(words), (body,))
-
-    def _parse_case(self, line: int) -> ShellStatement:
-        self._expect("case")
-        self._skip_blanks()
-        word, choices, parts = self.word(), list[tuple[str, ...]](), list[tuple[ShellStatement, ...]]()
-        self._expect("in")
-        self.skip_lines()
-        while self._peek() != "esac" and self.at < len(self.text):
-            self._take("(")
-            self._skip_blanks()
-            patterns = [self.word()]
-            self._skip_blanks()
-            while self._take("|"):
-                self._skip_blanks()
-                patterns.append(self.word())
-                self._skip_blanks()
-            self._expect(")")
-            choices.append(tuple(patterns))
-            parts.append(self.statements("esac"))
-            if self.text[self.at : self.at + 3] == ";;&" or self.text[self.at : self.at + 2] == ";&":
-                raise NotBash(self.at, "`case` that goes on behind a pattern is not read")
-            self._take(";;")
-            self.skip_lines()
-        self._expect("esac")
-        return ShellStatement("case", line, (word,), tuple(parts), tuple(choices))
-
     def _parse_function(self, line: int) -> ShellStatement:
         self._expect("function")
         self._skip_blanks()
@@ -310,24 +253,3 @@ class _Parser:
             self._expect(")")
         self.skip_lines()
         return ShellStatement("function", line, (name,), ((self._parse_command(),),))
-
-    def _test(self, line: int) -> ShellStatement:
-        self._expect("[[")
-        tokens: list[str] = []
-        while True:
-            self.skip_lines()
-            if self.at >= len(self.text):
-                raise NotBash(self.at, "`]]` is missing")
-            if self._peek() == "]]":
-                self.at += 2
-                return ShellStatement("[[", line, tuple(tokens))
-            start = self.at
-            if tokens[-1:] == ["=~"]:
-                raise NotBash(start, "`=~` is not read")
-            if self.text[start : start + 2] in ("&&", "||"):
-                self.at += 2
-            elif self.text[start] in "()<>":
-                self.at += 1
-            else:
-                self.word()
-            tokens.append(self.text[start : self.at])

@@ -5,7 +5,6 @@ import itertools
 import operator
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Literal
 
 from extractor.importers.runs.bash.quotes import NotBash, split_pieces
@@ -26,29 +25,24 @@ _HOME = re.compile(r"(?:[A-Za-z_]\w*=)?(~)(?=/|\Z)", re.ASCII)
 _BRACES = re.compile(r"\{[^{}]*(?:,|\.\.)[^{}]*\}")
 # A word that separators end: what is unknown in it stays whole, whatever its name.
 _FIELD = re.compile("(?:\ue000+[^\ue000\ue001]*\ue001+|[^ \\t\\n\ue000])+")
-_WILD = {"*", "?", "["}
 _BINARY: Mapping[type, Callable[[int, int], int]] = {
     ast.Add: operator.add,
     ast.Sub: operator.sub,
     ast.Mult: operator.mul,
     ast.FloorDiv: lambda left, right: _divide(left, right),
-    ast.Mod: lambda left, right: left - right * _divide(left, right),
-    ast.Pow: operator.pow,
-}
-_COMPARE: Mapping[type, Callable[[int, int], bool]] = {
-    ast.Eq: operator.eq,
-    ast.NotEq: operator.ne,
-    ast.Lt: operator.lt,
-    ast.LtE: operator.le,
-    ast.Gt: operator.gt,
-    ast.GtE: operator.ge,
 }
 # `X = 2`, `X += 2`, `X++`, `--X`.
 _CHANGED = re.compile(r"\w\s*(?:\+\+|--|(?:[-+*/%&|^]|<<|>>)?=(?!=))|(?:\+\+|--)\s*[A-Za-z_]")
 _OCTAL = re.compile(r"(?<![\w.])0[0-9]")
-_LARGEST, _MAX_EXPONENT, _LONGEST = 2**63, 62, 2_000
-_OF_FILES = {"-e": Path.exists, "-f": Path.is_file, "-r": Path.exists, "-s": Path.is_file, "-d": Path.is_dir}
-_NUMBERS = {"-eq": "==", "-ne": "!=", "-lt": "<", "-le": "<=", "-gt": ">", "-ge": ">="}
+_LARGEST, _LONGEST = 2**63, 2_000
+_NUMBERS: Mapping[str, Callable[[int, int], bool]] = {
+    "-eq": operator.eq,
+    "-ne": operator.ne,
+    "-lt": operator.lt,
+    "-le": operator.le,
+    "-gt": operator.gt,
+    "-ge": operator.ge,
+}
 
 
 class WordExpander:
@@ -65,7 +59,7 @@ class WordExpander:
 
     def expand(self, raw: str) -> list[str]:
         """Return the words that a word expands to."""
-        plain = "".join("_" if piece[0] in "\\'\"$`" else piece for piece in split_pieces(raw)) if "{" in raw else ""
+        plain = "".join("_" if piece[0] in "\\'\"$" else piece for piece in split_pieces(raw)) if "{" in raw else ""
         return [make_unknown(raw)] if _BRACES.search(plain) else self._split_fields(raw)
 
     def text(self, raw: str) -> str:
@@ -73,13 +67,6 @@ class WordExpander:
         text = " ".join("".join(piece for piece, _ in group) for group in _split_words(self._split_pieces(raw)))
         self._state.spend(len(text))
         return self._expand_home(raw, text)
-
-    def matches(self, text: str, raw: str) -> bool | None:
-        """Tell whether a text matches a pattern: a word or `*`; None if unknown."""
-        pattern = self.text(raw)
-        if raw == "*" or find_unknowns(text) or find_unknowns(pattern) or not _WILD.isdisjoint(split_pieces(raw)):
-            return True if raw == "*" else None
-        return text == pattern
 
     def value(self, raw: str) -> Value:
         """Expand an assigned text or array."""
@@ -97,7 +84,7 @@ class WordExpander:
             UsageError: it changes a variable.
         """
         written = "".join(piece for piece, _ in self._split_pieces(text, True))
-        if has_change(written):
+        if _CHANGED.search(written[:_LONGEST]):
             raise self._state.refuse(self._state.at, f"`(({text}))` changes a variable, and is not read")
         try:
             return compute(written, self.number)
@@ -145,7 +132,7 @@ class WordExpander:
                 yield piece[1:-1], "quoted"
             elif piece[0] == '"' and not quoted:
                 yield from self._read_string(piece[1:-1])
-            elif piece[0] in "$`" and len(piece) > 1:
+            elif piece[0] == "$" and len(piece) > 1:
                 for text, kind in self._expand(piece, quoted):
                     yield text, "quoted" if quoted and kind == "expanded" else kind
             else:
@@ -162,7 +149,7 @@ class WordExpander:
             yield from self._expand_parameter(piece, quoted)
         elif piece.startswith("$((") and piece.endswith("))"):
             yield self._compute(piece), "expanded"
-        elif piece[1] == "(" or piece[0] == "`":
+        elif piece[1] == "(":
             yield self._read_output(piece), "expanded"
         elif piece in ("$@", "$*"):
             yield from self._join_several(self._state.arguments, piece[1] == "*" and quoted)
@@ -179,7 +166,7 @@ class WordExpander:
         return make_unknown(missing[0] if len(missing) == 1 and not re.search(r"\$\((?!\()", inner) else piece)
 
     def _read_output(self, piece: str) -> str:
-        inner = piece[2:-1] if piece[0] == "$" else re.sub(r"\\([$`\\])", r"\1", piece[1:-1])
+        inner = piece[2:-1]
         shown = f"$({inner})"
         if self._state.depth > limits.MAX_INNER:
             return make_unknown(shown)
@@ -206,7 +193,7 @@ class WordExpander:
         held = self._state.arguments if name in ("@", "*") else self._state.value(name)
         if found["count"] or sign == ":":
             yield make_unknown(piece), "expanded"
-        elif sign.lstrip(":") in ("-", "=", "?", "+") and sign:
+        elif sign.lstrip(":") in ("-", "?", "+") and sign:
             yield from self._expand_default(name, self._find_item(name, index, held, is_list), found, quoted)
         elif is_list:
             items = [held] if isinstance(held, str) else held or []
@@ -229,7 +216,7 @@ class WordExpander:
         return self._state.text(name) or None if name.isdigit() else take_scalar(held)
 
     def _expand_default(self, name: str, value: str | None, found: re.Match[str], quoted: bool) -> Iterator[_Piece]:
-        """Expand `${X:-y}`, `${X:=y}`, `${X:?why}` and `${X:+y}`."""
+        """Expand `${X:-y}`, `${X:?why}` and `${X:+y}`."""
         if name.isdigit() or name == "#":
             value = self._state.text(name) or None
         sign, kind = found["sign"], found["sign"][-1]
@@ -245,10 +232,6 @@ class WordExpander:
         elif kind == "?":  # the script ends without it
             self._state.put(name, make_unknown(name))
             yield make_unknown(name), "expanded"
-        elif kind == "=":
-            text = self.text(found["rest"])
-            self._state.put(name, text)
-            yield text, "expanded"
         else:
             yield from self._split_pieces(found["rest"], quoted and '"' not in found["rest"])
 
@@ -274,18 +257,13 @@ class NotKnown(ValueError):
     """Raised for unknown names and unsupported expressions."""
 
 
-def has_change(text: str) -> bool:
-    """Tell whether an expression changes a variable."""
-    return _CHANGED.search(text[:_LONGEST]) is not None
-
-
 def compute(text: str, lookup: Callable[[str], str | None]) -> int:
     """Return the value of an expression.
 
     Raises:
         NotKnown: it names something unknown, or is not read.
     """
-    if len(text) > _LONGEST or has_change(text) or _OCTAL.search(text) or "," in text:
+    if len(text) > _LONGEST or _CHANGED.search(text) or _OCTAL.search(text) or "," in text:
         raise NotKnown(text[:_LONGEST])
     tree = readers.parse_expression(re.sub(r"(?<!/)/(?!/)", "//", text).strip() or "0")
     if tree is None:
@@ -300,12 +278,6 @@ def compute(text: str, lookup: Callable[[str], str | None]) -> int:
 
 
 def _evaluate(node: ast.AST, lookup: Callable[[str], str | None]) -> int:
-    def inner(of: ast.AST) -> int:
-        value = _evaluate(of, lookup)
-        if not -_LARGEST <= value < _LARGEST:
-            raise NotKnown(ast.unparse(of))
-        return value
-
     if isinstance(node, ast.Constant) and type(node.value) is int:
         return node.value
     if isinstance(node, ast.Name):
@@ -314,14 +286,9 @@ def _evaluate(node: ast.AST, lookup: Callable[[str], str | None]) -> int:
             raise NotKnown(node.id)
         return compute(held, lookup)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.USub):
-        return -inner(node.operand)
+        return -_evaluate(node.operand, lookup)
     if isinstance(node, ast.BinOp) and type(node.op) in _BINARY:
-        right = inner(node.right)
-        if isinstance(node.op, ast.Pow) and not 0 <= right <= _MAX_EXPONENT:
-            raise NotKnown(ast.unparse(node))
-        return _BINARY[type(node.op)](inner(node.left), right)
-    if isinstance(node, ast.Compare) and len(node.ops) == 1 and type(node.ops[0]) in _COMPARE:
-        return int(_COMPARE[type(node.ops[0])](inner(node.left), inner(node.comparators[0])))
+        return _BINARY[type(node.op)](_evaluate(node.left, lookup), _evaluate(node.right, lookup))
     raise NotKnown(ast.unparse(node))
 
 
@@ -331,73 +298,34 @@ def _divide(left: int, right: int) -> int:
     return whole if (left < 0) == (right < 0) else -whole
 
 
-def decide(tokens: Sequence[str], state: ShellState, expand: WordExpander, *, expanded: bool) -> bool | None:
-    """Evaluate the words of `test`, expanded, or `[[ ... ]]`; None if unknown."""
-    test = _Test(list(tokens), state, expand, expanded=expanded)
-    return None if "(" in tokens else test.evaluate_or() if tokens else False
+def decide(tokens: Sequence[str], state: ShellState, number: Callable[[str], str | None]) -> bool | None:
+    """Evaluate the expanded words of `test`; None if unknown."""
+    state.spend(len(tokens) ** 2)
+    words = list(tokens)
+    is_negated = len(words) > 1 and words[0] == "!"
+    found = _evaluate_test(words[is_negated:], state, number)
+    return None if found is None else found is not is_negated
 
 
-class _Test:
-    def __init__(self, tokens: list[str], state: ShellState, expand: WordExpander, *, expanded: bool) -> None:
-        self._tokens = tokens
-        self._state = state
-        self._expand = expand
-        self._expanded = expanded
-        self._and, self._or = ("-a", "-o") if expanded else ("&&", "||")
-        state.spend(len(tokens) ** 2)
+def _evaluate_test(words: list[str], state: ShellState, number: Callable[[str], str | None]) -> bool | None:
+    if len(words) == 1:
+        return None if find_unknowns(words[0]) else bool(words[0])
+    if len(words) == 2:
+        return _evaluate_length(words[0], words[1], state)
+    if len(words) != 3 or find_unknowns(words[0]) or find_unknowns(words[2]):
+        return False if not words else None
+    left, sign, right = words
+    if sign in ("=", "==", "!="):
+        return (left == right) is (sign != "!=")
+    try:
+        return _NUMBERS[sign](compute(left, number), compute(right, number)) if sign in _NUMBERS else None
+    except NotKnown:
+        return None
 
-    def evaluate_or(self) -> bool | None:
-        return self._join(self._or, lambda: self._join(self._and, self._evaluate_one, False), True)
 
-    def _join(self, sign: str, evaluate: Callable[[], bool | None], decides: bool) -> bool | None:
-        """Evaluate what a sign joins; one outcome decides."""
-        found = [evaluate()]
-        while self._tokens[:1] == [sign]:
-            self._tokens.pop(0)
-            found.append(evaluate())
-        return decides if decides in found else None if None in found else not decides
-
-    def _evaluate_one(self) -> bool | None:
-        tokens = self._tokens
-        if tokens[:1] == ["!"] and len(tokens) > 1:
-            tokens.pop(0)
-            inner = self._evaluate_one()
-            return None if inner is None else not inner
-        ends = (self._and, self._or)
-        end = next((place for place, token in enumerate(tokens) if place and token in ends), len(tokens))
-        words, tokens[:end] = tokens[:end], []
-        return self._evaluate_primary(words)
-
-    def _evaluate_primary(self, words: list[str]) -> bool | None:
-        if len(words) == 1:
-            text = self._read_text(words[0])
-            return None if find_unknowns(text) else bool(text)
-        if len(words) == 2:
-            return self._evaluate_unary(words[0], self._read_text(words[1]))
-        return self._evaluate_binary(self._read_text(words[0]), words[1], words[2]) if len(words) == 3 else None
-
-    def _read_text(self, word: str) -> str:
-        return word if self._expanded else self._expand.text(word)
-
-    def _evaluate_unary(self, sign: str, text: str) -> bool | None:
-        if sign in ("-z", "-n"):
-            name = text[1:-1]
-            if find_unknowns(text) == (name,) and name not in self._state.variables and "$" not in name:
-                text = ""  # as in `${X:-}`: what nothing has set is empty, and --set sets it
-            return None if find_unknowns(text) else bool(text) is (sign == "-n")
-        found = self._state.found(text) if sign in _OF_FILES else None
-        return None if found is None else _OF_FILES[sign](found)  # it may be on the machine of the run
-
-    def _evaluate_binary(self, left: str, sign: str, word: str) -> bool | None:
-        right = self._read_text(word)
-        if find_unknowns(left) or find_unknowns(right):
-            return None
-        if sign in ("=", "==", "!="):
-            same = left == right if self._expanded else self._expand.matches(left, word)
-            return None if same is None else same is (sign != "!=")
-        if sign not in _NUMBERS:
-            return None
-        try:
-            return bool(compute(f"({left or 0}) {_NUMBERS[sign]} ({right or 0})", self._expand.number))
-        except NotKnown:
-            return None
+def _evaluate_length(sign: str, text: str, state: ShellState) -> bool | None:
+    """Evaluate `-z` and `-n`; files may be on the machine of the run."""
+    name = text[1:-1]
+    if find_unknowns(text) == (name,) and name not in state.variables and "$" not in name:
+        text = ""  # as in `${X:-}`: what nothing has set is empty, and --set sets it
+    return None if sign not in ("-z", "-n") or find_unknowns(text) else bool(text) is (sign == "-n")

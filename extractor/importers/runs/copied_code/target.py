@@ -20,7 +20,16 @@ HEAD = "# vextract:hook  yours: written once, never touched by an upgrade\n"
 
 @dataclass(frozen=True)
 class TargetProject:
-    """A project, and the run whose code it gets."""
+    """A project, and the run whose code it gets.
+
+    Attributes:
+        tree: The project's files.
+        package: Its package.
+        source: verl, of the run's release.
+        places: Where the run may have been started from.
+        settings: The run's, by the project's keys.
+        release: Of verl, that the project is of.
+    """
 
     tree: Tree
     package: str
@@ -93,7 +102,14 @@ class TargetProject:
 
 @dataclass(frozen=True)
 class CopyResult:
-    """A project's tree with a copy in it."""
+    """A project's tree with a copy in it.
+
+    Attributes:
+        tree: All files.
+        remarks: What a user should know.
+        settings: Those that name the copy now.
+        places: Files and folders of the checkout that it was taken from.
+    """
 
     tree: Tree
     remarks: list[Remark] = field(default_factory=list)
