@@ -95,7 +95,8 @@ def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
     if isinstance(config, dict) and _OF_TRL & config.keys():
         raise UsageError(
             f"{path}: settings of TRL's trainers are not read",
-            hint="import GRPOTrainer and GRPOConfig from a project instead: `vextract new myproj --with short_names`",
+            hint="start your TRL script from a project: `vextract new myproj --with short_names` gives it GRPOTrainer and "
+            "GRPOConfig",
         )
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
