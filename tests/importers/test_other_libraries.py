@@ -1,4 +1,4 @@
-"""Runs of EasyR1's, whose reward function comes along; TRL's are refused."""
+"""Runs of EasyR1's, whose reward function comes along, and of TRL's, of which YAML is read."""
 
 import importlib
 from collections.abc import Iterator
@@ -201,12 +201,78 @@ def test_a_launch_of_easyr1(tmp_path: Path) -> None:
         launched(tmp_path, "python3 -m verl.trainer.main config=nowhere.yaml", {})
 
 
-def test_settings_of_trl_are_refused_with_the_way_round(tmp_path: Path) -> None:
-    file = put(tmp_path, {"grpo.yaml": "num_generations: 4\nbeta: 0.1\n"}) / "grpo.yaml"
-    with pytest.raises(UsageError, match="settings of TRL's trainers are not read") as error:
-        read_run(file, {}, {})
-    assert "--with short_names" in str(error.value.hint)
-    with pytest.raises(UsageError, match="it starts no main_ppo"):
-        launched(
-            tmp_path, "trl grpo --config own.yaml --beta 0.1\naccelerate launch train.py --reward_funcs size\n", {}
-        )
+MODEL, ACTOR, ROLLOUT = "actor_rollout_ref.model", "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
+
+
+def trl_run_of(folder: Path, settings: str) -> Run:
+    return read_run(put(folder, {"grpo.yaml": settings}) / "grpo.yaml", {}, {})
+
+
+def test_settings_elsewhere_than_in_yaml_are_refused_with_their_line_and_the_way_round(tmp_path: Path) -> None:
+    rloo, updates = "num_generations: 4\nreward_clip_range: [-1, 1]\n", "num_generations: 4\nsteps_per_generation: 4\n"
+    put(tmp_path, {"rloo.yaml": rloo, "updates.yaml": updates, "grpo.py": "GRPOTrainer(model='a/b')\n"})
+    commands = "trl grpo --config own.yaml --beta 0.1", "accelerate launch train.py --reward_funcs size"
+    for name, command in enumerate(commands):
+        put(tmp_path, {f"{name}.sh": f"cd .\n{command}\n"})
+    command, way = r"sh:2: settings of TRL's trainers are read from YAML alone", "pass the YAML of its --config"
+    for name, said, hint in (
+        *((f"{name}.sh", command, way) for name in range(2)),
+        ("grpo.py", "programs and notebooks are not read", "of TRL's trainer, its settings as YAML"),
+        ("updates.yaml", "steps_per_generation=4: several updates", "write data.train_batch_size"),
+        ("rloo.yaml", "only GRPOTrainer is read", "--algorithm rloo"),
+    ):
+        with pytest.raises(UsageError, match=said) as error:
+            read_run(tmp_path / name, {}, {})
+        assert hint in str(error.value.hint), name
+
+
+def test_what_has_to_be_a_number_is_one(tmp_path: Path) -> None:
+    for settings, said in {
+        "num_generations: 0": "num_generations is 0, and has to be a number of at least 1",
+        "num_generations: 4\nbeta: high": "beta is 'high', and has to be a number",
+        "num_generations: 4\nmax_steps: true": "max_steps is True",
+        "num_generations: 4\neval_steps: 0.5": "eval_steps is 0.5, and has to be a number of at least 1",
+    }.items():
+        with pytest.raises(UsageError, match=said):
+            trl_run_of(tmp_path, settings)
+
+
+def test_rewards_and_what_a_device_computes_are_told(tmp_path: Path) -> None:
+    run = trl_run_of(tmp_path, "model_name_or_path: c/d\nnum_generations: 4\nreward_funcs: [size]\n")
+    expected = {f"{MODEL}.path": "c/d", f"{ROLLOUT}.n": 4, f"{ACTOR}.ppo_mini_batch_size": 2}
+    assert expected.items() <= stated(run).items()
+    assert any("for one device" in item.why for item in run.remarks)
+    assert [item.key for item in run.remarks if item.what == "to do"] == ["reward_funcs"]
+
+
+FEW = "per_device_train_batch_size: 4\ngradient_accumulation_steps: 2\nnum_generations: 4\n"
+LR = f"{ACTOR}.optim"
+
+
+MEANT: tuple[tuple[str, dict[str, Any]], ...] = (
+    (
+        "num_iterations: 1\nsave_steps: 8\neval_strategy: steps\neval_steps: 9",
+        {"data.train_batch_size": 2, f"{ACTOR}.ppo_mini_batch_size": 2, "trainer.save_freq": 8, "trainer.test_freq": 9},
+    ),
+    ("max_steps: 10\nwarmup_steps: 3", {"trainer.total_training_steps": 10, f"{LR}.lr_warmup_steps": 3}),
+    ("eval_strategy: steps\neval_on_start: true", {"trainer.test_freq": 500, "trainer.val_before_train": True}),
+    ("loss_type: cispo\nepsilon_high: 5.0", {f"{ACTOR}.clip_ratio_low": 1.0, f"{ACTOR}.clip_ratio_high": 4.0}),
+    (
+        "loss_type: sapo\nsapo_temperature_neg: 1.2",
+        {f"{ACTOR}.loss_agg_mode": "seq-mean-token-mean", f"{ACTOR}.tau_neg": 1.2},
+    ),
+    ("shuffle_dataset: false\nsave_total_limit: 2", {"data.shuffle": False, "trainer.max_actor_ckpt_to_keep": 2}),
+    (
+        "use_peft: true",
+        {f"{MODEL}.lora_rank": 16, f"{MODEL}.lora_alpha": 32, f"{MODEL}.target_modules": ["q_proj", "v_proj"]},
+    ),
+    ("", {"data.max_response_length": 512, f"{ACTOR}.loss_agg_mode": "token-mean", f"{ACTOR}.entropy_coeff": 0}),
+)
+
+
+def test_settings_mean_what_they_do_in_trl(tmp_path: Path) -> None:
+    for said, meant in MEANT:
+        found = stated(trl_run_of(tmp_path, FEW + said))
+        for key, value in meant.items():
+            expected = pytest.approx(value) if isinstance(value, float) else value
+            assert found.get(key) == expected, (said, key)

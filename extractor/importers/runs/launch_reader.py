@@ -13,7 +13,7 @@ from typing import Any
 import yaml
 
 from extractor.importers.runs.bash import Command, ScriptReading, read_script
-from extractor.importers.runs.other_libraries import easyr1
+from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.placeholders import find_unknowns, make_readable
 from extractor.importers.runs.run import ReadOptions, Run, is_override, read_overrides
 from extractor.importers.runs.run_folders import RunFolders
@@ -111,11 +111,15 @@ def _read_launches(path: Path, text: str, around: ReadOptions) -> tuple[ScriptRe
     folder = places.start if re.search("PWD|pwd", text) else places.folders[0]
     environment = {"PWD": str(folder), **around.environment}
     reading = read_script(text, str(path), around.given, environment)
-    return reading, [(item, *found) for item in reading.commands if (found := find_program(item.words)) is not None]
+    commands = [command for command in reading.commands if not trl.is_launch(command.words)]
+    return reading, [(item, *found) for item in commands if (found := find_program(item.words)) is not None]
 
 
 def _explain_no_launch(path: Path, text: str, reading: ScriptReading) -> UsageError:
     """Return the error for a script that starts nothing of verl's."""
+    for command in reading.commands:
+        if trl.is_launch(command.words):
+            return trl.refuse(f"{path}:{command.line}")
     what = "it starts no main_ppo, nor another program with settings of verl's RL trainer"
     hint = f"{_SCRIPT}; of another program that Hydra configures, what `--cfg job --resolve > run.yaml` writes"
     started = [note for note in reading.notes if "pass it instead" in note]

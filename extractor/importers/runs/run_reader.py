@@ -9,7 +9,7 @@ import yaml
 from packaging.version import InvalidVersion, Version
 
 from extractor.importers.runs import launch_reader
-from extractor.importers.runs.other_libraries import easyr1
+from extractor.importers.runs.other_libraries import easyr1, trl
 from extractor.importers.runs.run import ReadOptions, Run, read_overrides
 from extractor.importers.runs.run_folders import RunFolders
 from extractor.values import readers
@@ -18,7 +18,6 @@ from extractor.values.errors import UsageError
 
 _VERSION, _LONGEST = "verl/version/version", 40
 _OF_HYDRA = ("config.yaml", "overrides.yaml")
-_OF_TRL = {"num_generations", "max_completion_length", "reward_funcs"}
 _HINT = "pass a launch script or a resolved config"
 
 
@@ -74,14 +73,16 @@ def _read(path: Path, around: ReadOptions) -> Run:
         raise UsageError(
             f"{path}: programs, notebooks and pages are not read",
             hint="pass a bash script with its command; if Hydra configures it, append `--cfg job --resolve > run.yaml` "
-            "to the command, and pass run.yaml",
+            "to the command, and pass run.yaml; of TRL's trainer, its settings as YAML",
         )
     return launch_reader.read_launch(path, text, around)
 
 
 def _parse_yaml(path: Path, text: str) -> Any:
+    """Parse YAML; in TRL configs a repeated key's last value counts."""
     try:
-        return read_yaml(text)
+        config = read_yaml(text, last_counts=True)
+        return config if trl.is_config(config) else read_yaml(text)
     except yaml.YAMLError as error:
         raise UsageError(f"{path}: not valid YAML: {' '.join(str(error).split())}", hint="correct the file") from None
 
@@ -92,12 +93,8 @@ def _read_config(path: Path, config: Any, places: RunFolders) -> Run:
         return Run(str(path), read_overrides(config, str(path)))
     if easyr1.is_config(config):
         return easyr1.translate_config(path, config, places)
-    if isinstance(config, dict) and _OF_TRL & config.keys():
-        raise UsageError(
-            f"{path}: settings of TRL's trainers are not read",
-            hint="start your TRL script from a project: `vextract new myproj --with short_names` gives it GRPOTrainer and "
-            "GRPOConfig",
-        )
+    if trl.is_config(config):
+        return trl.translate_config(path, config)
     if not isinstance(config, dict) or not {"data", "actor_rollout_ref"} & config.keys():
         raise UsageError(
             f"{path}: no config of verl's trainer: neither data nor actor_rollout_ref in it",

@@ -169,7 +169,7 @@ def _explain_unknown_settings(file: Path, best: ReleaseMatch, count: int) -> Usa
     if len(unknown) == count > 1:
         return UsageError(
             f"{file}: none of its {len(unknown)} settings is one of verl's",
-            hint="pass a run of verl's or of EasyR1's",
+            hint="pass a run of verl's, of EasyR1's, or of TRL's GRPOTrainer",
         )
     keys = {problem.override.key for problem in unknown}
     lines = []

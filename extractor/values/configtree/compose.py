@@ -23,11 +23,13 @@ _SHOWN = 200
 class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """Loads YAML like OmegaConf: 1e-6 is a number, dates are text."""
 
+    last_counts = False
+
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
         seen: set[str] = set()
         for key, _ in node.value:
             if isinstance(key, yaml.ScalarNode) and key.tag != _MERGE:
-                if key.value in seen:
+                if key.value in seen and not self.last_counts:
                     line = key.start_mark.line + 1
                     raise yaml.YAMLError(f"line {line}: the key {key.value!r} stands twice")
                 seen.add(key.value)
@@ -44,6 +46,12 @@ _Loader.add_implicit_resolver(
     re.compile(r"[-+]?(?:\d[\d_]*)(?:\.[\d_]*)?[eE][-+]?\d+\Z|[-+]?\.\d+(?:[eE][-+]?\d+)?\Z"),
     list("-+0123456789."),
 )
+
+
+class _Lenient(_Loader):
+    """Loads the same, but the last of duplicate keys wins."""
+
+    last_counts = True
 
 
 @dataclass(frozen=True)
@@ -74,15 +82,19 @@ class Composed:
     problems: tuple[Problem, ...]
 
 
-def read_yaml(text: str) -> Any:
+def read_yaml(text: str, last_counts: bool = False) -> Any:
     """Return one YAML document, as OmegaConf reads it.
+
+    Args:
+        text: The document.
+        last_counts: Of a key that stands twice the last counts, as in YAML of others.
 
     Raises:
         yaml.YAMLError: it is none, is beyond the limits, or holds what no config does.
     """
     readers.check_yaml(text)
     try:
-        value = yaml.load(text, Loader=_Loader)
+        value = yaml.load(text, Loader=_Lenient if last_counts else _Loader)
     except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError, RecursionError) as error:
         # What the constructors of YAML's own types raise: a number with thousands of digits, `!!int x`.
         raise yaml.YAMLError(f"a value that cannot be read ({error})") from None

@@ -1,1 +1,1 @@
-"""Translate runs of another library, EasyR1."""
+"""Translate runs of other libraries: EasyR1 (`easyr1`) and TRL (`trl`)."""
