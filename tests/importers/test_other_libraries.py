@@ -217,7 +217,7 @@ def test_settings_elsewhere_than_in_yaml_are_refused_with_their_line_and_the_way
     command, way = r"sh:2: settings of TRL's trainers are read from YAML alone", "pass the YAML of its --config"
     for name, said, hint in (
         *((f"{name}.sh", command, way) for name in range(2)),
-        ("grpo.py", "programs and notebooks are not read", "of TRL's trainer, its settings as YAML"),
+        ("grpo.py", "programs, notebooks and pages are not read", "of TRL's trainer, its settings as YAML"),
         ("updates.yaml", "steps_per_generation=4: several updates", "write data.train_batch_size"),
         ("rloo.yaml", "only GRPOTrainer is read", "--algorithm rloo"),
     ):
