@@ -43,8 +43,7 @@ def _read_run(
         Path | None,
         option(
             "--from-verl-run FILE",
-            "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, a config, or what"
-            " Hydra wrote.",
+            "Take the experiment from a run of verl, EasyR1 or TRL: a launch script, a config, or what Hydra wrote.",
         ),
     ] = None,
     run_verl: Annotated[str | None, option("--run-verl RELEASE", "Release of the run; detected by default.")] = None,
