@@ -174,14 +174,14 @@ def test_what_verl_does_not_have_itself_or_one_model_alone_asks_for(tmp_path: Pa
 
 
 def test_the_reward_of_an_older_run(tmp_path: Path) -> None:
-    """Its settings may stand in lines by themselves."""
     overlong = "reward_model.reward_kwargs.overlong_buffer_cfg"
     lines = [f"+{overlong}.enable=True", f"+{overlong}.len=4", f"+{overlong}.penalty_factor=0.5"]
     lines += ["custom_reward_function.path=score.py", "custom_reward_function.name=mine"]
     lines += ["+custom_reward_function.reward_kwargs.strict=true", *BASE.split(), f"{ROLLOUT}.name=vllm"]
     score = "def mine(*arguments, **further): return 1.0\n"
-    put(tmp_path, {"run.txt": "\n".join(lines), "score.py": score})
-    made = imported(tmp_path / "p", tmp_path / "run.txt", "--verl", "0.6.1")
+    launch = " \\\n".join(["python3 -m verl.trainer.main_ppo", *lines])
+    put(tmp_path, {"run.sh": launch, "score.py": score})
+    made = imported(tmp_path / "p", tmp_path / "run.sh", "--verl", "0.6.1")
     expected = {
         "custom_reward_function.path": "p/custom/verl_reward.py",
         "custom_reward_function.name": "mine",
