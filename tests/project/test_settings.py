@@ -105,11 +105,14 @@ def test_a_setting_of_another_engine_is_refused(made: Maker, tmp_path: Path, rel
 MISTAKES = {
     "preset=gprpo": "did you mean grpo?",
     "preset=prime": "vextract add prime",
+    "preset=primee": "did you mean prime?",
+    "preset=rloo,grpo": "hint: for --multirun: vextract add sweep\n",
+    "+data.env.max_turns=3": "hint: vextract add episodes\n",
     "trainer.logger=[console,wandb]": "vextract add trackers",
     "+trainer.totl_epochs=3": "did you mean trainer.total_epochs?",
     "trainer.n_gpus_per_node=8": "torchrun --nproc-per-node 8 main.py",
     "actor_rollout_ref.rollout.name=vllm": "(hf, sglang, vllm): vextract upgrade --engine",
-    "actor_rollout_ref.actor.kl_loss_type=low_var": "did you mean low_var_kl?",
+    "actor_rollout_ref.actor.kl_loss_type=LOW_VAR": "did you mean low_var_kl?",
     "actor_rollout_ref.actor.ulysses_sequence_parallel_size=2": "processes do not share a sequence here",
     "actor_rollout_ref.actor.optim.lr_warmup_steps_ratio=2": "must be from 0 to 1",
     "algorithm=grpo": "preset=grpo",
@@ -128,19 +131,21 @@ MISTAKES = {
 # What people bring from elsewhere, and what they get wrong; the hint, as it is typed, is taken.
 TYPED = {
     "learning_rate=1e-3": "actor_rollout_ref.actor.optim.lr=1e-3",
-    "--learning-rate=1e-3": "main.py actor_rollout_ref.actor.optim.lr=1e-3",
+    "--learning-rate=1e-3": "the same command with actor_rollout_ref.actor.optim.lr=1e-3",
     "lr=fast": "actor_rollout_ref.actor.optim.lr=0.002",
-    "actor_rollout_ref.actor.optim.lr=fast": "main.py actor_rollout_ref.actor.optim.lr=0.002",
+    "actor_rollout_ref.actor.optim.lr=fast": "command with actor_rollout_ref.actor.optim.lr=0.002",
+    "data.train_batch_size=0": "the same command with data.train_batch_size=32",
     "trainer.logger=wandbb": "did you mean wandb?",
     "max_steps=3": "trainer.total_training_steps=3",
+    "trainer.total_step=4": "trainer.total_training_steps=4",
     "model=some/model": "actor_rollout_ref.model.path=some/model",
     "actor_rollout_ref.actor=3": "such as actor_rollout_ref.actor.",
     "data=some.parquet": "data.train_files=some.parquet",
     "nonsense": "main.py --help",
     "some.thing.else=1": "main.py --cfg",
-    "trainer.experiment_name=": "main.py trainer.experiment_name=mine",
+    "trainer.experiment_name=": "with trainer.experiment_name=mine",
 }
-_IN_HINT = re.compile(r"\S*main\.py ((?:'[^']*'|\S)+)|such as (\S+)|did you mean (\S+)\?|^(\w+(?:\.\w+)+=\S+)$")
+_IN_HINT = re.compile(r"(?:main\.py|with) ((?:'[^']*'|\S)+)|such as (\S+)|did you mean (\S+)\?|^(\w+(?:\.\w+)+=\S+)$")
 
 
 def _typed(mistake: str, hint: str) -> str:
@@ -220,12 +225,19 @@ def test_names_that_a_file_has_are_told(project: Path, tmp_path: Path) -> None:
         "    return 1.0\ndef _hidden(): ...\nclass Rows(Dataset): ...\nclass Other: ...\n"
     )
     path = tmp_path / "own.py"
+    (broken := tmp_path / "broken.py").write_text("import no_such_package\n")
     for words, said in (
+        (("algorithm.adv_estimator=GRPO",), "did you mean grpo? There are: gdpo,"),  # and no gae
         ((f"reward.custom_reward_function.path={path}",), "hint: reward.custom_reward_function.name=score\n"),
         ((f"data.custom_cls.path={path}", "data.custom_cls.name=Row"), "vextract add dataset_classes\n"),
     ):
         done = check_forked(project, "main.py", *words, code=2)
         assert said in done.stderr
+    done = check_forked(project, "main.py", f"reward.custom_reward_function.path={broken}", code=1)
+    assert f"and run `make setup`\n  hook: {broken}:1\n" in done.stderr
+    check_forked(project, "-c", "import toy.absent as a; assert 'actor.optim.lr' not in str(a.ABSENT_SETTINGS)")
+    done = check_forked(project, "-c", "import toy.episodes.tool_loop", code=1)
+    assert done.stderr.endswith("\nhint: vextract add tools\n")
 
 
 PLAIN = Configuration(NEWEST[-1], "hf")
@@ -238,6 +250,8 @@ OF_KL_COV, ADDED = "note: the loss kl_cov chooses tokens within a micro-batch", 
 ANSWERS: dict[Configuration, list[tuple[str, int, str]]] = {
     PLAIN: [
         ("critic.model.lora_rank=8", 2, "vextract add"),
+        ("--lr 0.001", 2, "the same command with actor_rollout_ref.actor.optim.lr=0.001\n"),
+        (f"{ACTOR}.use_kl_loss=yes", 2, f"the same command with {ACTOR}.use_kl_loss=true\n"),
         # In sections that hold arguments of an owner's code nothing needs a plus; what is misspelt is asked about.
         ("'reward.reward_kwargs.weights={a: 1.0}' data.env.size=3", 0, ""),
         ("reward.reward_kwargs.max_resp_length=5", 2, "max_resp_len"),

@@ -68,9 +68,8 @@ def _find_new_settings(without: Mapping[str, str], having: Mapping[str, str]) ->
     if not changed:
         return []
     # Which file is in which section stands in the main one.
-    both = [{path: text for path, text in files.items() if path in changed | {MAIN}} for files in (without, having)]
-    before, after = map(collect_values, both)
-    return sorted(after.keys() - before.keys())
+    after = collect_values({path: text for path, text in having.items() if path in changed | {MAIN}})
+    return sorted(after.keys() - collect_values(without).keys())
 
 
 def _collect_needed(name: str, manifest: Manifest) -> set[str]:

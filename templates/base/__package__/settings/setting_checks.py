@@ -10,9 +10,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..absent import MODULES, SHIPPED
+from ..absent import ABSENT_SETTINGS, MODULES, SHIPPED, lacking
 from ..errors import ConfigError
-from ..output import install_command, main_command
+from ..output import install_command, same_command
 from ..switches import (
     CRITIC,
     DATASET_CLASSES,
@@ -84,11 +84,10 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
         most = config.local.max_logits_mb
         if isinstance(most, str) and most != "auto":
             yield f"local.max_logits_mb is {most!r}", "give a number of MiB, auto, or null: always whole"
-    lacking = {name: it for name, it in SCHEMA.items() if it.needs and it.needs not in SHIPPED["features"]}
-    for name, it in lacking.items():
-        if (value := OmegaConf.select(config, name)) not in (it.without, None):
-            text = f"{name}={str(value).lower()} asks for {it.needs}, which this project was made without"
-            yield text, f"leave it out, or: vextract add {it.needs}"
+    for name, it in SCHEMA.items():
+        value = OmegaConf.select(config, name) if it.needs and it.needs not in SHIPPED["features"] else None
+        if value not in (it.without, None):
+            yield lacking(f"{name}={str(value).lower()}", it.needs)
     if PLACEMENT:
         yield from hidden_devices(config)
         yield from placement_problems(config, int(os.environ.get("WORLD_SIZE", "1")))
@@ -115,6 +114,8 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
         adding = [f"vextract {'add' if kind == 'feature' else 'upgrade --engine'} {part}" for kind, part in kinds]
         hint = f"leave it out, or add what reads it: {' or '.join(adding)}" if adding else "leave it out"
         return f"{name} is {value}, and nothing in this project reads it", hint
+    if feature := ABSENT_SETTINGS.get(name):
+        return lacking(name, feature)
     meant = present_name(name, SETTINGS) or nearest(name, SETTINGS)
     hint = (f"did you mean {meant}? " if meant else "") + f"A key of your own counts if {PACKAGE.name}/custom reads it"
     return f"unknown key {name}: nothing in this project reads it", hint
@@ -162,10 +163,8 @@ def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]
                 yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
             low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
             if name == CLIP and (not readers or chosen in readers) and None not in (low, high):
-                yield (
-                    f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
-                    f"{CLIP}_low=null {CLIP}_high=null"
-                )
+                others = f"{CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or {CLIP}_low=null {CLIP}_high=null"
+                yield f"{name} has no effect beside {others}"
 
 
 def check_paths(config: DictConfig) -> None:
@@ -216,7 +215,7 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
     for key in ("trainer.project_name", "trainer.experiment_name"):  # they name the run's directory
         name = str(OmegaConf.select(config, key) or "")
         if not name.strip() or not name.isprintable() or ".." in Path(name).parts:
-            yield f"{key} is {name!r}, which names no directory of its own", main_command(f"{key}=mine")
+            yield f"{key} is {name!r}, which names no directory of its own", same_command(f"{key}=mine")
     if VERL_CHECKPOINTS:
         begin = config.local.checkpoint.begin_from
         if begin is not None and not Path(begin).expanduser().exists():
@@ -257,9 +256,8 @@ def check_sizes(config: Any, prompts: int | None = None, wrong: Iterable[tuple[s
     if DYNAMIC_BSZ:
         found += [(text, key, str(value)) for text, key, value in token_budgets(config)]
     if found:
-        values = {key: value for _, key, value in found}
-        mended = " ".join(shlex.quote(f"{key}={value}") for key, value in values.items())
-        raise ConfigError("\n".join(text for text, _, _ in found), f"the same command with {mended}")
+        mended = [f"{key}={value}" for key, value in {key: value for _, key, value in found}.items()]
+        raise ConfigError("\n".join(text for text, _, _ in found), same_command(*mended))
 
 
 def wrong_sizes(config: Any, prompts: int | None) -> Iterator[tuple[str, str, int]]:

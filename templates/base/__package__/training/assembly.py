@@ -264,7 +264,7 @@ def check_config(config: Any, world_size: int) -> bool:
     ):
         name = OmegaConf.select(config, key)
         if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
-            hint = choose(str(name), registry)
+            hint = choose(str(name), registry if CRITIC else {*registry} - {"gae"})
             if not REWARD_MANAGERS:
                 hint = "vextract add reward_managers" if key == reward_keys.MANAGER and name in OF_VERL else hint
             raise ConfigError(f"{key} is {name!r}, which is not registered", hint)
@@ -306,10 +306,7 @@ def check_config(config: Any, world_size: int) -> bool:
     if CRITIC:
         check_critic(config)
     elif algorithm.adv_estimator == AdvantageEstimator.GAE:
-        raise ConfigError(
-            "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
-            "vextract add critic; or choose another estimator, such as grpo",
-        )
+        raise ConfigError("algorithm.adv_estimator=gae needs a critic", "vextract add critic, or take one such as grpo")
     if PRIME and wants_process_rewards(config):
         return True
     return bool(actor.use_kl_loss or algorithm.use_kl_in_reward)
