@@ -210,8 +210,9 @@ def test_rows_that_the_loop_leaves_out_are_left_out(run: Any, tmp_path: Path, fo
     fork.change(CONFIG, "trainer:\n", "trainer:\n  asks: False\n")
     result = run("adopt", fork.top, tmp_path / "toy", "--offline", "--json")
     assert [item["runs"] for item in json.loads(result.out)["methods"]] == ["runs"], result.out
-    command = [sys.executable, "-c", ROWS]
-    found = subprocess.run(command, cwd=tmp_path / "toy", capture_output=True, text=True, check=False)
+    found = subprocess.run(
+        [sys.executable, "-c", ROWS], cwd=tmp_path / "toy", capture_output=True, text=True, check=False
+    )
     assert found.stdout == "3 [1.0, 2.0]\n3 []\n", found.stderr
     fork.change(CONFIG, "asks: False", "asks: True")
     _, fit = json.loads(run("adopt", fork.top, tmp_path / "other/toy", "--offline", "--json").out)["methods"]

@@ -44,12 +44,8 @@ def test_a_step_goes_on_with_the_rows_that_they_return_and_draws_others_for_none
     def take(now):
         return now.batch[: next(sizes)]
 
-    given = [
-        "trainer.total_training_steps=2",
-        "trainer.total_epochs=1",
-        "data.train_batch_size=8",
-        "data.train_max_samples=16",
-    ]
+    given = ["trainer.total_training_steps=2", "data.train_batch_size=8", "data.train_max_samples=16"]
+    given += ["trainer.total_epochs=1", "actor_rollout_ref.actor.ppo_mini_batch_size=8"]
     config = load_config(CONFIG_DIRECTORY, [*given, f"trainer.default_local_dir={tmp_path}", "trainer.logger=[]"])
     with LocalPPOTrainer(config) as trainer:
         steps = trainer.steps()
