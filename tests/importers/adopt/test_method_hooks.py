@@ -195,17 +195,9 @@ for scores in ([0.0, 1.0, 2.0], [0.0, 0.0, 0.0]):
 
 def test_rows_that_the_loop_leaves_out_are_left_out(run: Any, tmp_path: Path, fork: Fork) -> None:
     head, name, rest = fork.read(TRAINER).partition("                        norm_adv_by_std_in_grpo = ")
-    body = [
-        "try:",
-        "    keep = reward_tensor.sum(-1) > 0",
-        "except TypeError as error:",
-        "    raise ValueError(error) from error",
-        "if not keep.any():",
-        "    continue",
-        "if self.config.trainer.asks:",
-        "    batch = self.actor_rollout_wg.ask(batch)",
-        "batch = batch.select_idxs(keep)",
-    ]
+    body = ["try:", "    keep = reward_tensor.sum(-1) > 0", "except TypeError:", "    raise"]
+    body += ["if not keep.any():", "    continue", "if self.config.trainer.asks:"]
+    body += ["    batch = self.actor_rollout_wg.ask(batch)", "batch = batch.select_idxs(keep)"]
     fork.write(TRAINER, "".join([head, *(f"{' ' * 24}{line}\n" for line in body), name, rest]))
     fork.change(CONFIG, "trainer:\n", "trainer:\n  asks: False\n")
     result = run("adopt", fork.top, tmp_path / "toy", "--offline", "--json")
