@@ -50,15 +50,22 @@ class ForkModule:
 
 
 class ForkCode:
-    """The fork's Python modules, by dotted name."""
+    """The fork's Python modules, by dotted name.
 
-    def __init__(self, copy: Copy) -> None:
+    Args:
+        copy: The copy of verl in it.
+        upstreams: The text of upstream's configs.
+    """
+
+    def __init__(self, copy: Copy, upstreams: str = "") -> None:
+        self._upstreams = upstreams
         self._paths: dict[str, tuple[str, bytes]] = {}
         self._prefixes = copy.prefixes
         self._read: dict[str, ForkModule | None] = {}
         self._programs: list[str] = []
         self._scripts: list[str] = []
         self._configs: list[str] = []
+        self._values: dict[tuple[str, bool], list[str]] = {}
         root = copy.root.relative_to(copy.top).as_posix()
         inside = "" if root == "." else f"{root}/"
         beside = inside.rstrip("/").rpartition("/")[0]
@@ -112,9 +119,27 @@ class ForkCode:
 
     def is_set(self, key: str, *, in_code: bool = True) -> bool:
         """Tell whether a script, a config or code of the fork's sets a key, by its last name."""
-        sets = re.compile(rf"\b{re.escape(key)}\b\s*[:=]")
-        code = (data.decode(errors="replace") for _, data in self._paths.values() if in_code and key.encode() in data)
-        return any(sets.search(text) for texts in (self._scripts, self._configs, code) for text in texts)
+        return bool(self._read_values(key, rf"\b{re.escape(key)}\b\s*[:=]", in_code=in_code))
+
+    def is_off(self, section: str, key: str) -> bool:
+        """Tell whether something sets a key of a section that only the fork has, and all that sets it turns it off."""
+        start = rf"\b{re.escape(key)}\b(?::[ \t]*\w+[ \t]*=|[ \t]*[:=])"
+        if key.startswith("enable"):  # which many sections have
+            key, start = section, rf"\b{section}(?:\.|:[^\n]*\n(?:[ \t]+[^\n]*\n)*?[ \t]+){start[2:]}"
+        values = self._read_values(key, rf"{start}[ \t]*([\w$\"'{{.=]+)")
+        is_upstreams = re.search(rf"(?m)^[ \t]*{re.escape(key)}:", self._upstreams) is not None
+        values = [value.strip("\"'").lower() for value in values]
+        return bool(values) and not is_upstreams and set(values) <= {"false", "none", "null"}
+
+    def _read_values(self, key: str, pattern: str, *, in_code: bool = True) -> list[str]:
+        """Return what a pattern finds in the scripts, configs and maybe code that have a key."""
+        asked = pattern, in_code
+        if asked not in self._values:
+            code = (data for _, data in self._paths.values() if in_code and key.encode() in data)
+            texts = [*self._scripts, *self._configs, *(data.decode(errors="replace") for data in code)]
+            found = re.compile(pattern)
+            self._values[asked] = [value for text in texts if key in text for value in found.findall(text)]
+        return self._values[asked]
 
     def count_uses(self, module: ForkModule) -> int:
         """Return how often launch scripts run a program that imports a module."""
@@ -126,6 +151,10 @@ class ForkCode:
         """Return the program that most launch scripts run."""
         programs = [name for name in self._programs if self.find(name) is not None]
         return max(programs, key=programs.count, default="verl.trainer.main_ppo")
+
+    def is_asked(self, name: str) -> bool:
+        """Tell whether a launch script sets something to a name."""
+        return any(re.search(rf"=[\"']?{re.escape(name)}\b", text) for text in self._scripts)
 
     def list_scripts(self, chosen: Collection[tuple[str, str]]) -> list[str]:
         """Return the launch scripts that choose a name by a setting, for any of the pairs of setting and name."""

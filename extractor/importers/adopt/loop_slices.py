@@ -6,11 +6,14 @@ import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from extractor.importers.adopt.fork_code import Closure, ForkCode, ForkModule, find_calls
 from extractor.importers.config.templates import render
 from extractor.importers.python_text.backward import BackwardSlicer, list_needed
+from extractor.importers.python_text.unset_branches import drop_unset_branches
+from extractor.pipeline.index.syntax import read_attribute_chain
 from extractor.values.fingerprint import fingerprint_statement, load_upstream_parts
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -20,11 +23,12 @@ _ROLLED_OUT = re.compile(r"generate_sequences|gen_batch_output|\.repeat\(")
 _UPDATES = re.compile(r"update_(actor|policy)\(")
 # What is not so in a project, and what no project has.
 _NOT_HERE = re.compile(r"launch_reward_fn_async|\buse_rm\b")
-_REFUSED = re.compile(r"_wg\b|\bray\b|generate_sequences")
+_REFUSED = re.compile(r"_wg\b(?!\.world_size)|\bray\b|generate_sequences")
 # What the code finds in a project besides its own: the trainer's attributes, and names.
 _GIVEN = {f"self.{name}" for name in ("config", "global_steps", "total_training_steps", "tokenizer", "reward_fn")}
+_GIVEN.add("self.actor_rollout_wg")  # of which a project has the number of processes alone
 _REWARD = "self.reward_fn"
-_LOCALS = {"self", "metrics", "timing_raw"}
+_LOCALS = {"self", "metrics", "timing_raw", "now"}
 _PARTS = {"batch", "non_tensor_batch", "meta_info"}
 # What a loop makes rewards of, and what of it says nothing: what upstream calls, takes apart, measures and fills up.
 REWARDS = frozenset({"token_level_scores", "token_level_rewards"})
@@ -33,10 +37,10 @@ _USUAL = re.compile(
     r"metrics|^print|^pass$|import |^reward_\w+ = [\w\[\]'\"{}]*$|"
     r"^batch = (batch( if batch is None.*)?$|DataProto\.concat|batch\[(kept_traj|:))|"
     r"\b(apply_kl_penalty|compute_advantage|union|repeat|reward_fn|\w*compute\w*_reward|extract_reward|from_single_dict"
-    r"|compute_rm_score|pop|_balance_batch|compute_values|select)\("
+    r"|compute_rm_score|dataprotoitem_to_dataproto|pop|_balance_batch|compute_values|select)\("
 )
-# What of a trainer's file a project has called by then.
-_VERLS = {"apply_kl_penalty", "compute_advantage", "compute_response_mask"}
+# What of a trainer's file a project has called by then, or need not call: rows of its batch are a DataProto already.
+_VERLS = {"apply_kl_penalty", "compute_advantage", "compute_response_mask", "dataprotoitem_to_dataproto"}
 
 
 @dataclass(frozen=True)
@@ -53,7 +57,6 @@ class LoopSlice:
         handed: Names that are handed on to what comes later.
         kept: The attributes that `first` makes.
         columns: What it writes to the batch.
-        is_replaced: Whether what comes before the advantages makes another batch.
     """
 
     module: ForkModule
@@ -65,7 +68,6 @@ class LoopSlice:
     handed: tuple[str, ...]
     kept: tuple[str, ...]
     columns: frozenset[str]
-    is_replaced: bool
 
     def write(self, closure: Closure, only: str, renamed: Mapping[str, str], slug: str) -> list[str]:
         """Return functions that do it in a project; the closure gets what they need.
@@ -81,28 +83,30 @@ class LoopSlice:
         if self.first:
             body = "\n".join(map(ast.unparse, self.first)).replace("\n", "\n    ")
             before.insert(0, f"if not hasattr(self, {self.kept[0]!r}):\n    config = self.config\n    {body}")
-        if self.is_replaced:
-            before.append(
-                f"now.batch.batch, now.batch.non_tensor_batch = {self.batch}.batch, {self.batch}.non_tensor_batch"
-            )
         before += [f"self.{name} = {name}" for name in handed]
         after = [*(f"{name} = self.{name}" for name in handed), *map(ast.unparse, self.after)] if self.after else []
         closure.imports["before_phase"] = f"from {closure.package}.hooks import before_phase"
         found = [] if "as_trainer" in closure.taken else [render("fork_trainer.py").strip()]
-        closure.imports["copy"] = "import copy"
+        closure.imports |= {"copy": "import copy", "os": "import os"}
+        closure.imports["SimpleNamespace"] = "from types import SimpleNamespace"
+        replaces = re.compile(rf"(?m)^ *(?:[\w, ]*\b)?{re.escape(self.batch)}\b[\w, ]* = ")
         for phase, lines in (("advantages", before), ("update", after)):
             if lines:
                 code = "\n".join(lines).replace("\n", "\n    ")
-                text = render(
-                    "fork_loop.py", phase=phase, loop=self, only=only, renamed=dict(renamed), slug=slug, code=code
-                )
+                given = {"phase": phase, "loop": self, "only": only, "renamed": dict(renamed), "slug": slug}
+                text = render("fork_loop.py", **given, code=code, is_replaced=replaces.search(code) is not None)
                 decorator, function = text.split("\n", 1)
                 found.append(f"{decorator}\n{closure.rewrite(self.module, function).strip()}")
         return found
 
 
 def slice_loop(
-    fork: ForkCode, columns: Iterable[str], names: Iterable[str], near: ForkModule | None = None
+    fork: ForkCode,
+    columns: Iterable[str],
+    names: Iterable[str],
+    near: ForkModule | None = None,
+    *,
+    chooses_rows: bool = False,
 ) -> LoopSlice | None:
     """Return what makes columns of the batch and names of the loop; None if it cannot come along.
 
@@ -111,44 +115,65 @@ def slice_loop(
         columns: Keys of the batch.
         names: Locals, or attributes of the trainer, that the loop hands to `compute_advantage`.
         near: Where to look first.
+        chooses_rows: With what takes rows out of the batch.
     """
-    for module, call, around in sorted(_list_loops(fork), key=lambda item: item[0] is not near):
-        found = _slice_around(module, call, around, set(columns), set(names))
-        if found is not None and (found.columns or names):
+    for loop in sorted(_list_loops(fork), key=lambda item: item.module is not near):
+        found = _slice_around(loop, set(columns), set(names), chooses_rows)
+        if found is not None and (found.columns or names or chooses_rows):
             return found
     return None
+
+
+class _Loop(NamedTuple):
+    """A method of a fork that calls `compute_advantage`, without branches that no setting of the fork's takes."""
+
+    module: ForkModule
+    own: ast.ClassDef | None
+    around: ast.FunctionDef
+    call: ast.Call
+
+    @property
+    def is_upstreams(self) -> bool:
+        """Whether upstream once had its class."""
+        return self.own is not None and fingerprint_statement(self.own) in load_upstream_parts()
+
+
+@cache
+def _list_loops(fork: ForkCode) -> list[_Loop]:
+    """Return the fork's training loops, those of launch scripts first; upstream's come last."""
+    found = []
+    for module in fork.list_callers(f"{_CALLED}("):
+        methods = {id(around): around for _, around in find_calls(module, (_CALLED,)) if isinstance(around, _FUNCTIONS)}
+        for method in methods.values():
+            if method.args.args[:1] and method.args.args[0].arg == "self":
+                around: Any = ast.parse(drop_unset_branches(ast.unparse(method), fork.is_set, fork.is_off)).body[0]
+                calls = [part for part in ast.walk(around) if isinstance(part, ast.Call)]
+                own = _find_class(module, method)
+                chains = ((read_attribute_chain(part.func) or ("",), part) for part in calls)
+                found += [_Loop(module, own, around, part) for chain, part in chains if chain[-1] == _CALLED]
+    return sorted(found, key=lambda loop: loop.is_upstreams)
+
+
+def list_notes(fork: ForkCode) -> set[str]:
+    """Return the keys that the fork's loops write to `meta_info`."""
+    texts = (ast.unparse(loop.around) for loop in _list_loops(fork))
+    return {key for text in texts for key in re.findall(r"meta_info\['(\w+)'\] = ", text)}
 
 
 def find_shaping(fork: ForkCode, upstream: Iterable[str]) -> list[str]:
     """Return statements by which only the fork's loop changes rewards."""
     known = {ast.unparse(leaf) for text in upstream for leaf in _list_leaves(ast.parse(text).body)}
-    for module, call, around in _list_loops(fork):
-        if _is_upstreams(module, around):
+    for loop in _list_loops(fork):
+        if loop.is_upstreams:
             break
-        batch, statements, start, place, end = _split_loop(call, around)
-        made = _make_slicer(module, batch).run(statements[start:place], set(), REWARDS | _OF_ROWS)
+        batch, statements, start, place, end = _split_loop(loop.call, loop.around)
+        made = _make_slicer(loop.module, batch).run(statements[start:place], set(), REWARDS | _OF_ROWS)
         others = [leaf for leaf in _list_leaves(statements[start:end]) if isinstance(leaf, ast.Assign)]
         itself = re.compile(rf"{re.escape(batch)}(\.\w+)?")  # or an attribute of it, which no project has
         replaced = [leaf for leaf in others if any(itself.fullmatch(ast.unparse(to)) for to in leaf.targets)]
         found = dict.fromkeys(map(ast.unparse, [*_list_leaves(made), *replaced]))
         return [text for text in found if text not in known and not _USUAL.search(text)]
     return []
-
-
-def _list_loops(fork: ForkCode) -> list[tuple[ForkModule, ast.Call, ast.FunctionDef | ast.AsyncFunctionDef]]:
-    """Return the methods that call `compute_advantage`, with the calls; classes that upstream had come last."""
-    found = [
-        (module, call, around)
-        for module in fork.list_callers(f"{_CALLED}(")
-        for call, around in find_calls(module, (_CALLED,))
-        if isinstance(around, _FUNCTIONS) and around.args.args[:1] and around.args.args[0].arg == "self"
-    ]
-    return sorted(found, key=lambda item: _is_upstreams(item[0], item[2]))
-
-
-def _is_upstreams(module: ForkModule, function: ast.AST) -> bool:
-    node = _find_class(module, function)
-    return node is not None and fingerprint_statement(node) in load_upstream_parts()
 
 
 def _list_leaves(nodes: Iterable[ast.AST]) -> Iterator[ast.stmt]:
@@ -179,16 +204,12 @@ def _split_loop(
     return batch, statements, start, place, end
 
 
-def _slice_around(
-    module: ForkModule,
-    call: ast.Call,
-    around: ast.FunctionDef | ast.AsyncFunctionDef,
-    columns: set[str],
-    names: set[str],
-) -> LoopSlice | None:
+def _slice_around(loop: _Loop, columns: set[str], names: set[str], chooses_rows: bool) -> LoopSlice | None:
     """Return the slice around one call of `compute_advantage`."""
+    module, own, around, call = loop
     batch, statements, start, place, end = _split_loop(call, around)
-    own, slicer = _find_class(module, around), _make_slicer(module, batch)
+    slicer = _make_slicer(module, batch, chooses_rows=chooses_rows)
+    earlier = slicer.find_made(statements[:start])[0]
     asked_locals = {name for name in names if name in slicer.find_made(statements[:place])[0]}
     targets = asked_locals | {f"self.{name}" for name in names - asked_locals}
     asked, later = set(targets), set[str]()
@@ -196,6 +217,7 @@ def _slice_around(
     later |= {name for name in asked if name.startswith("self.")} - _GIVEN
     after = slicer.run(statements[place + 1 : end], later, columns - slicer.find_made(made)[1])
     later_locals = {name for name in _find_free(module, batch, later) if not name.startswith("self.")}
+    later_locals -= slicer.find_made(after)[0] - earlier - slicer.find_made(statements[start:place])[0]
     asked = targets | later_locals
     before = slicer.run(statements[start:place], asked, set(columns))
     state = {name for name in asked | later if name.startswith("self.")} - _GIVEN
@@ -205,20 +227,23 @@ def _slice_around(
             first = slicer.run(list(_flatten(item.body, None)), unmade, set())
             unmade = _find_free(module, batch, unmade) - {"config"}
     lacking = _find_free(module, batch, asked) - state | unmade
+    lacking -= slicer.find_made(before)[0] - earlier  # made where a condition holds: else the fork raises as well
     everything = [*first, *before, *after]
     if lacking or not everything or _REFUSED.search("\n".join(map(ast.unparse, everything))):
         return None
     trainer = f"{own.name}.{around.name}" if own is not None else around.name
     found = frozenset(columns & slicer.find_made(everything)[1])
-    handed, is_replaced = tuple(sorted(asked_locals | later_locals)), batch in slicer.find_made(before)[0]
+    handed = tuple(sorted(asked_locals | later_locals))
     kept = tuple(sorted(name[5:] for name in slicer.find_made(first)[0] if name.startswith("self.")))
-    return LoopSlice(module, trainer, batch, first, before, after, handed, kept, found, is_replaced)
+    return LoopSlice(module, trainer, batch, first, before, after, handed, kept, found)
 
 
-def _make_slicer(module: ForkModule, batch: str) -> BackwardSlicer:
+def _make_slicer(module: ForkModule, batch: str, *, chooses_rows: bool = False) -> BackwardSlicer:
     """Return a slicer that keeps what functions of the loop's file do to its batch, too."""
 
     def is_own_work(node: ast.stmt) -> bool:
+        if chooses_rows and (isinstance(node, ast.Continue) or _chooses_rows(node, batch)):
+            return True
         value = node.value if isinstance(node, (ast.Assign, ast.Expr)) else None
         if not isinstance(value, ast.Call) or not isinstance(value.func, ast.Name):
             return False
@@ -226,7 +251,13 @@ def _make_slicer(module: ForkModule, batch: str) -> BackwardSlicer:
         is_kept = isinstance(node, ast.Expr) or ast.unparse(node.targets[0]) == batch  # type: ignore[attr-defined]
         return is_given and is_kept and value.func.id not in _VERLS and value.func.id in module.by_name
 
-    return BackwardSlicer(batch, _PARTS, _NOT_HERE, is_own_work, _ask_for_parts)
+    return BackwardSlicer(batch, _PARTS, _NOT_HERE, is_own_work, _change)
+
+
+def _chooses_rows(node: ast.stmt, batch: str) -> bool:
+    """Tell whether a statement makes another batch of the loop's."""
+    is_it = isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == batch
+    return is_it and not _USUAL.search(ast.unparse(node))
 
 
 def _find_free(module: ForkModule, batch: str, names: set[str]) -> set[str]:
@@ -234,14 +265,18 @@ def _find_free(module: ForkModule, batch: str, names: set[str]) -> set[str]:
     return names - {*dir(builtins), *module.by_name, *module.imports, *_LOCALS, *_GIVEN, batch}
 
 
-def _ask_for_parts(node: Any) -> ast.stmt:
-    """Return a statement that takes apart what a reward manager returns, as a project has it."""
+def _change(node: Any) -> ast.stmt:
+    """Return a statement that takes apart what a reward manager returns, or skips a batch, as a project has it."""
+    if isinstance(node, ast.Continue):
+        return ast.Return(ast.parse("now.batch[:0]", mode="eval").body)
     is_parts = isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple)
-    if is_parts and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == _REWARD:
-        parts = ast.keyword("parts", ast.Constant(len(node.targets[0].elts)))
-        return ast.copy_location(ast.Assign(node.targets, ast.Call(node.value.func, [], [parts])), node)
-    statement: ast.stmt = node
-    return statement
+    statement: Any = copy.deepcopy(node)
+    for call in ast.walk(statement):
+        if isinstance(call, ast.Call) and ast.unparse(call.func) == _REWARD:
+            call.args, call.keywords = [], [item for item in call.keywords if item.arg == "return_dict"]
+            if is_parts and call is statement.value:
+                call.keywords = [ast.keyword("parts", ast.Constant(len(node.targets[0].elts)))]
+    return statement  # type: ignore[no-any-return]
 
 
 def _flatten(body: Sequence[ast.stmt], call: ast.Call | None) -> Iterator[ast.stmt]:

@@ -9,7 +9,7 @@ from textwrap import dedent
 from extractor.importers.adopt.actor_losses import OF_LOGITS, OWN_TERMS
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, list_arguments, list_branch_arguments
 from extractor.importers.adopt.fork_code import Closure, ForkCode, prune
-from extractor.importers.adopt.loop_slices import slice_loop
+from extractor.importers.adopt.loop_slices import list_notes, slice_loop
 from extractor.importers.adopt.target_project import NoPlace
 from extractor.importers.config.templates import read_table
 from extractor.importers.python_text.segments import split
@@ -23,6 +23,9 @@ COLUMNS = "loss_columns"  # the feature, and its module, by which a loss reads c
 _ARRAYS = frozenset({"data_source", "extra_info", "reward_model"})
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 _WRITTEN = re.compile(r"""batch\[["'](\w+)["']\] = """)
+# What the functions made of a loop keep in the batch while they run, and where a project's reward code is.
+_OF_THE_HOOK = frozenset({"scores_before", "rewards_before"})
+_REWARDS = re.compile(r"/custom/(verl_|from_run/)|/vendored/workers/reward_manager/")
 _CHOOSER = "def get_policy_loss_fn"
 # Whether the project's release of verl takes the loss and a dictionary of metrics; before, the loss and three numbers.
 _RETURNS_METRICS = "RETURNS_METRICS"
@@ -94,10 +97,11 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
     columns = sorted(set().union(*find_columns(whole)))
     given = {"data": [name for name in columns if _is_of_data(fork, name, whole)]}
     given["reward"] = [name for name in columns if _is_reported(name, files)]
-    asked = set(columns).difference(*given.values(), _WRITTEN.findall(before))  # other hooks write columns, too
+    asked = set(columns).difference(*given.values(), _list_written(before))
+    asked |= list_notes(fork) & set(re.findall(r"""meta_info(?:\[|\.get\()\s*["'](\w+)["']""", whole))
     asked = {name for name in asked if not name.endswith("_of_logits")}
     pieces, made = _take_loop(fork, method, closure, asked, body.tail, name)
-    needs = tuple(sorted(asked - made))
+    needs = tuple(sorted(asked - made | _list_unreturned("\n".join([*pieces, *closure.texts.values()]), files)))
     if pieces:
         code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces, *pieces])
     decorator, wanted, of_pass = REGISTER[method.kind], dict(closure.imports), frozenset[str]()
@@ -139,22 +143,38 @@ def _extend(before: str, imports: Mapping[str, str], taken: frozenset[str], piec
 
 
 def write_loop(
-    fork: ForkCode, columns: set[str], files: Mapping[str, str], package: str, hooks: Sequence[Hook]
-) -> str | None:
-    """Return the algorithms file with what the fork's loop writes to the batch; None if that cannot come along."""
+    fork: ForkCode,
+    columns: set[str],
+    files: Mapping[str, str],
+    package: str,
+    hooks: Sequence[Hook],
+    *,
+    chooses_rows: bool,
+) -> tuple[str, list[str]] | None:
+    """Return the algorithms file with what the fork's loop writes to the batch, and what that reads and nothing writes.
+
+    None: that cannot come along. With `chooses_rows` it is what takes rows out of the batch as well.
+    """
     before = files[f"{package}/{FILE}"]
     taken = frozenset(name for item in split(before) for name in item.binds)
-    closure, loop = Closure(fork, map_project_names(files, package), package, taken), slice_loop(fork, columns, ())
+    closure = Closure(fork, map_project_names(files, package), package, taken)
+    loop = slice_loop(fork, columns, (), chooses_rows=chooses_rows)
     if loop is not None:  # and what that reads
-        read = set().union(*find_columns("\n".join(map(ast.unparse, loop.before))))
-        loop = slice_loop(fork, columns | read, ()) or loop
+        read = set().union(*find_columns("\n".join(map(ast.unparse, [*loop.before, *loop.after]))))
+        loop = slice_loop(fork, columns | read, (), chooses_rows=chooses_rows) or loop
     renamed = {hook.name: hook.method.name for hook in hooks if hook.name != hook.method.name}
     try:
         pieces = [] if loop is None else loop.write(closure, "", renamed, "edits")
     except NoPlace:
         return None
     texts = [text.strip("\n") for text in closure.texts.values()]
-    return _extend(before, closure.imports, taken, [*texts, *pieces]) if pieces else None
+    if not pieces:
+        return None
+    code = "\n".join([*pieces, *texts])
+    needs = set().union(*find_columns(code)).difference(_list_written(before), _OF_THE_HOOK)
+    needs = {name for name in needs if not (_is_of_data(fork, name, code) or _is_reported(name, files))}
+    needs |= _list_unreturned(code, files)
+    return _extend(before, closure.imports, taken, [*texts, *pieces]), sorted(needs)
 
 
 def _take_loop(
@@ -202,6 +222,12 @@ def find_columns(code: str) -> tuple[set[str], set[str]]:
     return own - arrays, own & arrays
 
 
+def _list_written(text: str) -> list[str]:
+    """Return the columns that other hooks write, whichever estimator is chosen."""
+    pieces = text.split("\n\n\n")
+    return _WRITTEN.findall("\n".join(piece for piece in pieces if "algorithm.adv_estimator != " not in piece))
+
+
 def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
     """Tell whether nothing but the fork's datasets writes an array column."""
     if name not in find_columns(code)[1]:
@@ -215,8 +241,15 @@ def _is_of_data(fork: ForkCode, name: str, code: str) -> bool:
 def _is_reported(name: str, files: Mapping[str, str]) -> bool:
     """Tell whether reward code that was copied reports a column with its scores."""
     writes = re.compile(rf"""(?:extra|info)\w*\[["']{name}["']\](?:\s*=[^=]|\.append\()""")
-    copies = (text for path, text in files.items() if "/custom/verl_" in path or "/custom/from_run/" in path)
-    return any(writes.search(text) for text in copies)
+    return any(writes.search(text) for path, text in files.items() if _REWARDS.search(path))
+
+
+def _list_unreturned(code: str, files: Mapping[str, str]) -> set[str]:
+    """Return what code takes out of a reward manager's result and no reward code returns."""
+    taken = set(re.findall(r"""\breward_(?:result|dict|output)\w*(?:\[|\.get\()["'](\w+)["']""", code))
+    texts = [text for path, text in files.items() if _REWARDS.search(path)]
+    known = {"reward_tensor", "reward_extra_info"}
+    return {name for name in taken - known if not any(re.search(f"""["']{name}["']""", text) for text in texts)}
 
 
 @dataclass(frozen=True)

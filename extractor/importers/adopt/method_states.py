@@ -109,6 +109,7 @@ def mark_idle(recognised: Recognised, states: Sequence[MethodState]) -> list[Met
         key, default = _SETTINGS.get(item.kind, ("", ""))
         names = [_name_choice(other) for other in states if other.kind == item.kind]
         used = {name for name in names if any(is_chosen(text, key, name) for text in scripts)}
+        used |= {_name_choice(item)} if recognised.code.is_asked(item.name) and item.name != default else set()
         used |= {default} if any(key not in text for text in scripts) else set()
         if key and used & set(names) and item.runs is not Runs.YES and _name_choice(item) not in used:
             said = "no script of yours chooses it"
@@ -260,12 +261,20 @@ def add_loop(
     found, place = _map_unwritten(fork, target, carried, old, files.values()), f"{target.package}/{FILE}"
     keys = {key for names in found.values() for key in names.split(", ")}
     texts = {path: data.decode() for path, data in files.items() if path.endswith(".py")}
-    text = None
-    for wanted in (keys | (REWARDS if shaping else set()), keys) if place in texts else ():
-        text = text or (write_loop(fork, wanted, texts, target.package, hooks) if wanted else None)
+    tries = list[tuple[int, int, str | None, list[str]]]()
+    chooses_rows = any(re.match(r"\w*batch\w* = ", statement) for statement in shaping)
+    for wanted in (keys, keys | REWARDS) if shaping else (keys,):
+        is_asked = place in texts and (wanted or chooses_rows)
+        written = (
+            write_loop(fork, wanted, texts, target.package, hooks, chooses_rows=chooses_rows) if is_asked else None
+        )
+        text, needs = written or (None, [])
+        there = ast.unparse(ast.parse(text or texts.get(place, "")))
+        lost = [statement for statement in shaping if statement not in there]
+        lost += [f"it reads {', '.join(needs)}, {_NOBODYS}"] if needs else []
+        tries.append((len(lost), text is None, text, lost))
+    *_, text, lost = min(tries, key=lambda item: item[:2])
     more = {place: text.encode()} if text is not None else {}
-    there = ast.unparse(ast.parse(text or texts.get(place, "")))
-    lost = [statement for statement in shaping if statement not in there]
     left = _map_unwritten(fork, target, carried, old, {**files, **more}.values()) if more else found
     whys = {unit: f"it reads {names}, {_NOBODYS}: a run may stop there" for unit, names in left.items()}
     states = [MethodState("edit", unit.key, Runs.IN_PART, before[unit].where, why=why) for unit, why in whys.items()]

@@ -105,6 +105,9 @@ def find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str])
     """Return settings that hooks read and the project lacks, with values."""
     texts = list(code)
     keys = {key for text in texts for key in re.findall(r"\bnow\.config\.([\w.]+)(?![\w.(])", text)}
+    prepares = re.compile(r"(?ms)^def prepare_(?:advantages|update)_.*?(?=^[^\s)]|\Z)")
+    of_loops = [item for text in texts for item in prepares.findall(text)]
+    keys |= {key for text in of_loops for key in re.findall(r"(?<![.\w])(?:self\.)?config\.([\w.]+)(?![\w.(])", text)}
     loss = re.compile(r"(?ms)^def (?:loss_of_|compute_loss_of_the_actor).*?(?=^[^\s)]|\Z)")
     losses = [item for text in texts for item in loss.findall(text)]
     reads = r"(?<![.\w])config\.([\w.]+)(?![\w.(])"

@@ -69,7 +69,8 @@ class Recognised:
     @cached_property
     def code(self) -> ForkCode:
         """Return all modules of the fork."""
-        return ForkCode(self.copy)
+        files = self.source.files.items()
+        return ForkCode(self.copy, "\n".join(decode(data) or "" for path, data in files if path.endswith(".yaml")))
 
     @cached_property
     def methods(self) -> list[ForkMethod]:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
 from extractor.pipeline.index.syntax import read_attribute_chain
 
-_CHANGES = {"append", "extend", "update", "add", "setdefault"}
+_CHANGES = {"append", "extend", "update", "add", "setdefault", "insert", "remove", "pop", "sort", "fill"}
 
 
 class BackwardSlicer:
@@ -51,6 +51,8 @@ class BackwardSlicer:
                     found.insert(0, ast.If(node.test, body or [ast.Pass()], orelse))
                     names -= names - asked[0] - asked[1]  # what both make
                     names |= {*asked[0], *asked[1], *list_needed(node.test)}
+            elif isinstance(node, ast.Try):
+                self._run_try(node, names, entries, found)
             elif self._makes(node, names, entries) or self._is_wanted(node):
                 if isinstance(node, (ast.Assign, ast.AnnAssign)):
                     targets = node.targets if isinstance(node, ast.Assign) else [node.target]
@@ -61,6 +63,22 @@ class BackwardSlicer:
                 names |= list_needed(changed)
                 found.insert(0, changed)
         return found
+
+    def _run_try(self, node: ast.Try, names: set[str], entries: Collection[str], found: list[ast.stmt]) -> None:
+        """Put what a `try` makes in front of what was found."""
+        found[:0] = self.run(node.finalbody, names, entries)
+        asked = [set(names)]
+        body, handlers = self.run([*node.body, *node.orelse], asked[0], entries), []
+        for item in node.handlers:
+            asked.append(set(names))
+            own = self.run(item.body, asked[-1], entries)
+            own += item.body[-1:] if isinstance(item.body[-1], ast.Raise) else []
+            asked[-1] -= {item.name or ""}
+            handlers.append(ast.ExceptHandler(item.type, item.name, own or [ast.Pass()]))
+        if body:
+            found.insert(0, ast.Try(body, handlers, [], []))
+            names.intersection_update(set().union(*asked))  # what all make is made
+            names |= set().union(*asked)
 
     def _makes(self, node: ast.stmt, names: set[str], entries: Collection[str]) -> bool:
         """Tell whether a statement makes or changes what is asked for."""
@@ -78,8 +96,9 @@ class BackwardSlicer:
                 targets = [part.target]
             elif isinstance(part, (ast.Import, ast.ImportFrom)):
                 names |= {item.asname or item.name for item in part.names}
-            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr in _CHANGES:
-                targets = [part.func.value]
+            elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
+                is_change = part.func.attr in _CHANGES or re.search(r"[a-z]_$", part.func.attr)  # x.masked_fill_()
+                targets = [part.func.value] if is_change else part.args[:1] if part.func.attr == "shuffle" else []
             for item in (item for target in targets for item in list_items(target)):
                 while isinstance(item, ast.Subscript):
                     chain = read_attribute_chain(item.value)

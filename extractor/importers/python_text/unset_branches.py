@@ -1,28 +1,33 @@
-"""Leave out branches that only a setting which nobody sets would choose."""
+"""Leave out branches that only a setting which nobody sets, or turns on, would choose."""
 
 import ast
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from extractor.pipeline.index.syntax import read_attribute_chain
+
 _UNKNOWN = object()
 _ROUNDS = 6  # a name that hangs on a name that hangs on a setting, and what is then left
 
 
-def drop_unset_branches(code: str, is_set: Callable[[str], bool]) -> str:
-    """Return code without what stands in an `if` that never holds while a setting is unset.
+def drop_unset_branches(
+    code: str, is_set: Callable[[str], bool], is_off: Callable[[str, str], bool] = lambda section, key: False
+) -> str:
+    """Return code without what stands in an `if` that never holds while a setting is unset, or off.
 
     Args:
         code: Of a function or a class.
         is_set: Tells whether anything sets a key that code asks for by `config.get("key", default)`.
+        is_off: Tells by section and key whether all that sets a setting turns it off.
     """
-    return ast.unparse(ast.fix_missing_locations(_Folder(is_set).visit(ast.parse(code))))
+    return ast.unparse(ast.fix_missing_locations(_Folder(is_set, is_off).visit(ast.parse(code))))
 
 
 class _Folder(ast.NodeTransformer):
     """Folds branches function by function."""
 
-    def __init__(self, is_set: Callable[[str], bool]) -> None:
-        self._is_set = is_set
+    def __init__(self, is_set: Callable[[str], bool], is_off: Callable[[str, str], bool]) -> None:
+        self._is_set, self._is_off = is_set, is_off
         self._known: Mapping[str, Any] = {}
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
@@ -34,8 +39,8 @@ class _Folder(ast.NodeTransformer):
 
     def visit_If(self, node: ast.If) -> ast.If | list[ast.stmt]:
         self.generic_visit(node)
-        is_kept = self._evaluate(node.test)  # unknown is as good as true
-        return node if is_kept else node.orelse or [ast.Pass()]
+        is_kept = self._evaluate(node.test)
+        return node if is_kept is _UNKNOWN else (node.body if is_kept else node.orelse) or [ast.Pass()]
 
     def _find_known(self, function: ast.FunctionDef) -> dict[str, Any]:
         """Return the names that are given one known value and no other."""
@@ -55,6 +60,12 @@ class _Folder(ast.NodeTransformer):
             return node.value
         if isinstance(node, ast.Name):
             return self._known.get(node.id, _UNKNOWN)
+        if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            value = self._evaluate(node.operand)
+            return value if value is _UNKNOWN else not value
+        chain = read_attribute_chain(node) if isinstance(node, ast.Attribute) else ()
+        if any(name.endswith("config") for name in chain[:-2]) and self._is_off(*chain[-2:]):
+            return False
         if isinstance(node, ast.BoolOp):
             values = [self._evaluate(item) for item in node.values]
             decides = [item for item in values if item is not _UNKNOWN and bool(item) == isinstance(node.op, ast.Or)]

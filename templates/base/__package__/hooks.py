@@ -132,18 +132,19 @@ if STEP_HOOKS:
 if STEP_HOOKS:
     at_hand: ContextVar[AtHand] = ContextVar("at_hand")
     # The owner's functions that are called in each step, by what comes next: see `before_phase`.
-    PREPARING: dict[str, list[Callable[[AtHand], None]]] = {"advantages": [], "update": []}
+    PREPARING: dict[str, list[Callable[[AtHand], DataProto | None]]] = {"advantages": [], "update": []}
 
 
 if STEP_HOOKS:
 
-    def before_phase(phase: str) -> Callable[[Callable[[AtHand], None]], Callable[[AtHand], None]]:
+    def before_phase(phase: str) -> Callable[..., Callable[[AtHand], DataProto | None]]:
         """Register a function that is called before the "advantages", or the "update", of each step.
 
-        It may add columns to `now.batch`, the global batch with its reward, on every process the same.
+        It may add columns to `now.batch`, the global batch with its reward, on every process the same. It may return
+        the batch that the step goes on with: the same rows, or fewer. Of an empty one the step draws other prompts.
         """
 
-        def register(function: Callable[[AtHand], None]) -> Callable[[AtHand], None]:
+        def register(function: Callable[[AtHand], DataProto | None]) -> Callable[[AtHand], DataProto | None]:
             PREPARING[phase].append(function)
             return function
 
@@ -152,11 +153,18 @@ if STEP_HOOKS:
 
 if STEP_HOOKS:
 
-    def prepare(phase: str, now: AtHand) -> None:
-        """Call the owner's functions that come before a phase."""
+    def prepare(phase: str, now: AtHand) -> DataProto:
+        """Call the owner's functions that come before a phase; return the batch that the step goes on with."""
         for function in PREPARING[phase]:
             with running_hook(f"{function.__name__}, before the {phase},", function):
-                function(now)
+                returned = function(now)
+                batch = now.batch if returned is None else returned
+                if len(batch) > len(now.batch):  # the policy's log-probabilities are known for so many alone
+                    raise ValueError(f"it returned {len(batch)} rows, and was given {len(now.batch)}")
+            now = now._replace(batch=batch)
+            if not len(batch):
+                break
+        return now.batch
 
 
 class Registered(NamedTuple):
@@ -259,6 +267,8 @@ def call_reward(reward_fn: Any, batch: DataProto, tokenizer: Any) -> tuple[torch
         for name, value in result.items():  # what it returns beside the reward, of which each row is a column's
             if isinstance(value, torch.Tensor) and name != "reward_tensor" and value.shape[:1] == (len(batch),):
                 components[name] = list(value.detach().cpu())
+            elif isinstance(value, list) and len(value) == len(batch):
+                components[name] = value
     return reward.detach().to(batch.batch["responses"].device, torch.float32), components
 
 

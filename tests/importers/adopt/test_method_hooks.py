@@ -14,7 +14,7 @@ from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_states import Runs, list_trainers
 from extractor.values.fingerprint import fingerprint_statement
-from tests.importers.adopt.forks import ACTOR, ALGOS, TRAINER, Fork
+from tests.importers.adopt.forks import ACTOR, ALGOS, CONFIG, TRAINER, Fork
 
 ESTIMATOR = '''
 
@@ -175,6 +175,40 @@ def test_what_the_loop_computes_around_advantages_comes_along(run: Any, tmp_path
     fork.change(TRAINER, "limit = 0\n", "limit = self.actor_rollout_wg.ask()\n")
     (method,) = json.loads(run("adopt", fork.top, tmp_path / "other/toy", "--offline", "--json").out)["methods"]
     assert method["runs"] == "runs in part"
+
+
+ROWS = """
+import torch
+from types import SimpleNamespace
+from omegaconf import OmegaConf
+import toy.custom.algorithms
+from toy import hooks
+from toy.vendored.protocol import DataProto
+config = OmegaConf.create({"algorithm": {"adv_estimator": "mine", "use_kl_in_reward": False}})
+for scores in ([0.0, 1.0, 2.0], [0.0, 0.0, 0.0]):
+    columns = {f"token_level_{name}": torch.tensor(scores)[:, None] for name in ("scores", "rewards")}
+    batch = DataProto.from_dict({"responses": torch.zeros(3, 1, dtype=torch.long), **columns})
+    left = hooks.prepare("advantages", hooks.AtHand(batch, config, 1, 2, None, SimpleNamespace()))
+    print(len(batch), left.batch["token_level_rewards"].flatten().tolist())
+"""
+
+
+def test_rows_that_the_loop_leaves_out_are_left_out(run: Any, tmp_path: Path, fork: Fork) -> None:
+    head, name, rest = fork.read(TRAINER).partition("                        norm_adv_by_std_in_grpo = ")
+    body = ["try:", "    keep = reward_tensor.sum(-1) > 0", "except TypeError:", "    raise"]
+    body += ["if not keep.any():", "    continue", "if self.config.trainer.asks:"]
+    body += ["    batch = self.actor_rollout_wg.ask(batch)", "batch = batch.select_idxs(keep)"]
+    fork.write(TRAINER, "".join([head, *(f"{' ' * 24}{line}\n" for line in body), name, rest]))
+    fork.change(CONFIG, "trainer:\n", "trainer:\n  asks: False\n")
+    result = run("adopt", fork.top, tmp_path / "toy", "--offline", "--json")
+    assert [item["runs"] for item in json.loads(result.out)["methods"]] == ["runs"], result.out
+    found = subprocess.run(
+        [sys.executable, "-c", ROWS], cwd=tmp_path / "toy", capture_output=True, text=True, check=False
+    )
+    assert found.stdout == "3 [1.0, 2.0]\n3 []\n", found.stderr
+    fork.change(CONFIG, "asks: False", "asks: True")
+    _, fit = json.loads(run("adopt", fork.top, tmp_path / "other/toy", "--offline", "--json").out)["methods"]
+    assert "batch = self.actor_rollout_wg.ask(batch)" in fit["why"]
 
 
 def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_path: Path, fork: Fork) -> None:

@@ -173,6 +173,7 @@ class LocalPPOTrainer(RunLoop):
         self.ids = random.Random(config.local.seed)
         if STEP_HOOKS:
             self.kept = SimpleNamespace()  # what the owner's hooks keep between steps
+            self.left_out = 0  # batches in a row of which these have kept nothing
         if OVERLAP:
             self.background = ThreadPoolExecutor(max_workers=1, thread_name_prefix="reward")
         if WATCH:
@@ -268,6 +269,13 @@ class LocalPPOTrainer(RunLoop):
             with timed("adv", timing):
                 batch, advantage_metrics = self._advantages(batch, reward)
                 metrics.update(advantage_metrics)
+            if STEP_HOOKS:
+                self.left_out = 0 if len(batch) else self.left_out + 1
+                if not len(batch):
+                    if self.left_out >= min(len(self.train_loader), 500):
+                        text = f"functions with @before_phase have kept nothing of {self.left_out} batches in a row"
+                        raise ConfigError(text, "look at what they leave out, in custom/algorithms.py")
+                    return self.train_step(next(self.prompts), timing)
             if WATCH:
                 self.suspects.batch = batch
 
@@ -402,9 +410,14 @@ class LocalPPOTrainer(RunLoop):
         if STEP_HOOKS:
             now = AtHand(batch, self.config, self.steps_done + 1, self.total_steps, self.tokenizer, self.kept)
             at_hand.set(now)
+        if REWARD_LOGS and self.ranks.rank == 0:
+            log_training_samples(self, batch, scores.sum(dim=-1).tolist(), extra)
         with calling(ESTIMATOR, algorithm.adv_estimator), same_random_numbers(f"{self._seed} advantages"):
             if STEP_HOOKS:
-                prepare("advantages", now)
+                batch = prepare("advantages", now)
+                if not len(batch):
+                    return batch, metrics
+                at_hand.set(now._replace(batch=batch))
             batch = compute_advantage(
                 batch,
                 adv_estimator=algorithm.adv_estimator,
@@ -416,7 +429,6 @@ class LocalPPOTrainer(RunLoop):
             )
         check_advantages(batch, algorithm.adv_estimator, self.tokenizer)
         if STEP_HOOKS:
-            prepare("update", now._replace(batch=batch))
-        if REWARD_LOGS and self.ranks.rank == 0:
-            log_training_samples(self, batch, scores.sum(dim=-1).tolist(), extra)
+            batch = prepare("update", now._replace(batch=batch))
+            batch.meta_info["global_token_num"] = batch.batch["attention_mask"].sum(dim=-1).tolist()
         return batch, metrics
