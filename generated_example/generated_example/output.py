@@ -34,6 +34,11 @@ def main_command(*words: str) -> str:
     return " ".join([python_command(), *map(shlex.quote, (script, *words))])
 
 
+def same_command(*words: str) -> str:
+    """Say what to add to the command that was given."""
+    return f"the same command with {' '.join(map(shlex.quote, words))}"
+
+
 def install_command(*requirements: str) -> str:
     """Write the shell command that installs packages where this interpreter finds them."""
     return " ".join([python_command(), "-m pip install", *map(shlex.quote, requirements)])

@@ -141,7 +141,7 @@ def lock_run_directory(directory: Path, ranks: Any) -> AbstractContextManager[An
     Two would write into the same metrics and replace each other's checkpoints.
 
     Raises:
-        ConfigError: another run is going on there.
+        ConfigError: another run is going on there, or the directory cannot be made.
     """
     held: list[AbstractContextManager[Any]] = []
     ranks.on_driver(lambda: held.append(_locked(directory)))
@@ -154,6 +154,10 @@ def _locked(directory: Path) -> AbstractContextManager[Any]:
     gc.collect()  # a trainer that nothing refers to any more may not have ended yet
     try:
         directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        text = f"trainer.default_local_dir: {directory} cannot be made: {error.strerror}"
+        raise ConfigError(text, "name a directory that you may write to") from error
+    try:
         return FileLock(directory / ".lock", thread_local=False).acquire(timeout=PATIENCE)
     except Timeout as error:
         anew = f"name this one: trainer.experiment_name={shlex.quote(f'{directory.name}-2')}"

@@ -14,10 +14,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..absent import PRESETS
-from ..absent import SETTINGS as ABSENT
+from ..absent import ABSENT_SETTINGS, PRESETS, lacking
 from ..errors import ConfigError
-from ..output import main_command
+from ..output import main_command, same_command
 from . import reward_keys
 from .flags import GROUPS, MAIN, ConfigFiles, as_overrides, read_values
 from .setting import ALIASES, choose, flat, known_of, meant_setting, nearest, present_name, switched_off
@@ -28,6 +27,7 @@ MODEL = "actor_rollout_ref.model.path"
 OPEN_SECTIONS = (reward_keys.MANAGER_ARGUMENTS, f"{reward_keys.FUNCTION}.reward_kwargs", "data.env")
 TYPE_NAMES: dict[type, str] = {int: "a whole number", float: "a number", bool: "true or false", str: "text"}
 TYPE_NAMES |= {list: "a list", dict: "a mapping"}
+TRUTHS = {"yes": "true", "on": "true", "1": "true", "no": "false", "off": "false", "0": "false"}
 
 
 def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> DictConfig:
@@ -48,10 +48,11 @@ def load_config(where: Path | ConfigFiles, overrides: Sequence[str] = ()) -> Dic
     chosen = [word for word in words if word.partition("=")[0] in GROUPS]
     for word in chosen:
         group, _, option = word.partition("=")
-        if option not in files.options(group):
-            if group == "preset" and option in PRESETS:
-                raise _lacking(word, PRESETS[option])
-            raise ConfigError(f"{word}: no such file in config/{group}", choose(option, files.options(group)))
+        if not {*option.split(",")} <= {*files.options(group)}:
+            absent = PRESETS if group == "preset" else {}
+            if option in absent:
+                raise ConfigError(*lacking(word, absent[option]))
+            raise ConfigError(f"{word}: no such file in config/{group}", choose(option, files.options(group), absent))
     # The toy model has sizes of its own. Whether it is the toy is clear when all is composed, and guessed until then.
     sizes = [f"{group}=toy" for group in ("scale", "critic_scale") if (files.directory / group).is_dir()]
     may_be_toy = not any(word.startswith("scale=") for word in chosen)
@@ -109,13 +110,12 @@ def check_types(config: DictConfig, usual: Mapping[str, Any]) -> None:
         value, setting = values.get(name), known_of(name)
         check_choice(name, value)
         if expected := _wrong_type(name, value, default):
-            better = f"[{value}]" if expected == (list,) and isinstance(value, str) else _text(default)
-            types = " or ".join(TYPE_NAMES[kind] for kind in expected)
-            raise ConfigError(f"{name} is {value!r}, which is not {types}", main_command(f"{name}={better}"))
+            types, better = " or ".join(TYPE_NAMES[kind] for kind in expected), _example(name, _text(value), usual)
+            raise ConfigError(f"{name} is {value!r}, which is not {types}", same_command(better))
         is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
         if is_number and not setting.has_in_range(value) and not any(switched_off(config, [name])):
             text = f"{name} is {value}, and must be {setting.range or 'a number'}"
-            raise ConfigError(text, setting.hint or main_command(f"{name}={_text(default)}"))
+            raise ConfigError(text, setting.hint or same_command(f"{name}={_text(default)}"))
 
 
 def _wrong_type(name: str, value: Any, default: Any) -> tuple[type, ...]:
@@ -165,8 +165,8 @@ def _with_settings(
     config = _compose(files, chosen)
     usual = _plain(config)
     words = [_opened(word, usual) for word in given if word not in chosen]
-    for word in words:
-        _check_override(word, usual)
+    for word, following in zip(words, [*words[1:], "="], strict=False):
+        _check_override(word, usual, following)
     with contextlib.suppress(HydraException, OmegaConfBaseException):  # composing says what is wrong
         for one in OverridesParser.create().parse_overrides(words):
             section = isinstance(usual.get(one.key_or_group), dict)  # or a directory of that name
@@ -194,12 +194,13 @@ def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
         with initialize_config_dir(str(files.directories[0]), version_base="1.3"):
             return compose(files.name, overrides=[*also, *words])
     except yaml.YAMLError as error:
-        reason = " ".join(str(error).split())
-        raise ConfigError(f"a file in config/ is not valid YAML: {reason}", "mend it there") from error
+        raise ConfigError(f"not valid YAML in config/: {' '.join(str(error).split())}", "mend it there") from error
     except OverrideParseException as error:
         raise unreadable(error) from error
     except (HydraException, OmegaConfBaseException) as error:
-        raise ConfigError(" ".join(str(error).split()), _all_keys()) from error
+        text = " ".join(str(error).replace("@_global_", "").split())
+        hint = "for --multirun: vextract add sweep"
+        raise ConfigError(text, hint if "--multirun" in text else _all_keys()) from error
 
 
 def unreadable(error: Any) -> ConfigError:
@@ -207,10 +208,6 @@ def unreadable(error: Any) -> ConfigError:
     reason = " ".join(str(error.message).partition("See https")[0].split())
     hint = "quote a value that holds more than letters and digits of ASCII, for the shell too: \"key='a=ü'\""
     return ConfigError(f"cannot read {error.override!r}: {reason}", hint)
-
-
-def _lacking(what: str, feature: str) -> ConfigError:
-    return ConfigError(f"{what} needs {feature}, which this project was made without", f"vextract add {feature}")
 
 
 def _opened(override: str, usual: Mapping[str, Any]) -> str:
@@ -222,8 +219,8 @@ def _opened(override: str, usual: Mapping[str, Any]) -> str:
     return override if nearest(name, usual[section] or ()) else f"+{override}"
 
 
-def _check_override(override: str, usual: Mapping[str, Any]) -> None:
-    """Refuse a setting of the command line that is none, and say which one it most likely meant."""
+def _check_override(override: str, usual: Mapping[str, Any], following: str) -> None:
+    """Refuse a word that is no setting, and say which one it most likely meant; `following` may be a flag's value."""
     if override.startswith("~"):
         return
     name, equals, value = override.partition("=")
@@ -231,8 +228,8 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
     settings = {other for other in usual if not isinstance(usual[other], dict)} | {*GROUPS}
     if name.startswith("-"):
         meant = key if key in settings else meant_setting(key, settings, ())
-        example = value if equals else _text(usual.get(meant or ""))
-        hint = f"settings have no dashes: {main_command(f'{meant}={example}')}" if meant else main_command("--help")
+        example = _example(meant, value if equals or "=" in following else following, usual) if meant else ""
+        hint = f"settings have no dashes: {same_command(example)}" if meant else main_command("--help")
         raise ConfigError(f"unknown option {override}", hint)
     if not equals or not key:
         words = ("--config", override) if Path(override).suffix in (".yaml", ".yml") else ("--help",)
@@ -253,9 +250,9 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
     if name.startswith("+"):
         return
     section = f"{key.rpartition('.')[0]}."
-    others = (ABSENT[other] for other in ABSENT if other.startswith(section) and section[:-1] not in usual)
-    if feature := ABSENT.get(key) or next(others, None):
-        raise _lacking(key, feature)
+    others = [each for other, each in ABSENT_SETTINGS.items() if other.startswith(section)]
+    if feature := ABSENT_SETTINGS.get(key) or (section[:-1] not in usual and next(iter(others), None)):
+        raise ConfigError(*lacking(key, feature))
     meant = meant_setting(key, settings, set(usual) - settings)
     hint = f"did you mean {_example(meant, value, usual) if meant in settings else meant}?" if meant else _all_keys()
     custom = f"{__name__.partition('.')[0]}/custom"
@@ -263,15 +260,18 @@ def _check_override(override: str, usual: Mapping[str, Any]) -> None:
 
 
 def _example(key: str, value: str, usual: Mapping[str, Any]) -> str:
-    """Write a setting with the value that was typed, or its usual one where it does not take that."""
+    """Write a setting with the value that was typed; where it does not take that, with what was meant or is usual."""
     from hydra.core.override_parser.overrides_parser import OverridesParser
     from hydra.errors import HydraException
 
+    given: Any = value
     with contextlib.suppress(HydraException):
         given = OverridesParser.create().parse_override(f"{key}={value}").value()
-        if given is not None and _wrong_type(key, given, usual.get(key)):
-            return f"{key}={_text(usual[key])}"
-    return f"{key}={value}"
+    types = _wrong_type(key, given, usual.get(key))
+    if value and not types:
+        return f"{key}={value}"
+    meant = f"[{value}]" if types == (list,) and isinstance(given, str) else _text(usual.get(key))
+    return f"{key}={TRUTHS.get(str(given).lower(), meant) if bool in types else meant}"
 
 
 def _all_keys() -> str:

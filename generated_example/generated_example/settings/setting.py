@@ -200,24 +200,27 @@ def present_name(key: str, known: Container[str]) -> str | None:
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
     """Find the known name that a mistyped one most likely meant: whole names first, then their last parts."""
-    names = sorted(known)
-    if close := difflib.get_close_matches(name, names, n=1, cutoff=0.75):
-        return close[0]
-    last = name.rpartition(".")[2]
+    names, last = sorted(known), name.rpartition(".")[2]
     ends: dict[str, list[str]] = {}
     for candidate in names:
         ends.setdefault(candidate.rpartition(".")[2], []).append(candidate)
-    if last in ends:
-        return difflib.get_close_matches(name, ends[last], n=1, cutoff=0.0)[0]
-    close = difflib.get_close_matches(last, sorted(ends), n=1, cutoff=0.7)
-    return ends[close[0]][0] if close else None
+    close = _closest(name, names, 0.75) or _closest(name, ends.get(last, ()), 0.0)
+    return next(iter(close or [ends[end][0] for end in _closest(last, ends, 0.7)]), None)
 
 
-def choose(name: str, options: Iterable[str]) -> str:
-    """Word a hint on what to choose instead of an unknown name: the nearest one first."""
+def _closest(name: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
+    """List the nearest names, in any case; first those of the same letters (gpro is grpo, not gspo), or words."""
+    name, lower = name.lower(), {other.lower(): other for other in sorted(known)}
+    words = re.split(r"\W|_", name)
+    close = difflib.get_close_matches(name, lower, n=4, cutoff=cutoff)
+    close.sort(key=lambda other: (sorted(other) != sorted(name), not all(word in other for word in words)))
+    return [lower[other] for other in close]
+
+
+def choose(name: str, options: Iterable[str], absent: Iterable[str] = ()) -> str:
+    """Word a hint on what to choose instead of an unknown name: first the nearest one, which may be absent."""
     names = sorted(options)
-    # Of equals one with the same letters: gpro is grpo rather than gspo.
-    close = sorted(difflib.get_close_matches(name, names, n=4), key=lambda other: sorted(other) != sorted(name))
+    close = _closest(name, [*names, *absent])
     meant = f"did you mean {close[0]}? There are" if close else "choose one of"
     return f"{meant}: {', '.join(names)}"
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..absent import MODULES, SHIPPED
+from ..absent import ABSENT_SETTINGS, MODULES, SHIPPED, lacking
 from ..errors import ConfigError
-from ..output import install_command, main_command
+from ..output import install_command, same_command
 from ..tracking.run_tracker import LOGGERS, TRACKER_CLASSES, is_installed, logger_names
 from .setting import (
     PACKAGE,
@@ -57,11 +57,10 @@ def problems(config: DictConfig, names: Iterable[str]) -> Iterator[tuple[str, st
     lengths = [OmegaConf.select(config, name) for name in prompts]
     if lengths[0] != lengths[1]:
         yield f"{prompts[0]} is {lengths[0]}, and {prompts[1]} is {lengths[1]}", f"set {prompts[1]}, which both follow"
-    lacking = {name: it for name, it in SCHEMA.items() if it.needs and it.needs not in SHIPPED["features"]}
-    for name, it in lacking.items():
-        if (value := OmegaConf.select(config, name)) not in (it.without, None):
-            text = f"{name}={str(value).lower()} asks for {it.needs}, which this project was made without"
-            yield text, f"leave it out, or: vextract add {it.needs}"
+    for name, it in SCHEMA.items():
+        value = OmegaConf.select(config, name) if it.needs and it.needs not in SHIPPED["features"] else None
+        if value not in (it.without, None):
+            yield lacking(f"{name}={str(value).lower()}", it.needs)
     yield from unknown_loggers(config)
     if "trainer.logger" in names:
         yield from missing_loggers(config)
@@ -85,6 +84,8 @@ def _unread(name: str, value: Any) -> tuple[str, str]:
         adding = [f"vextract {'add' if kind == 'feature' else 'upgrade --engine'} {part}" for kind, part in kinds]
         hint = f"leave it out, or add what reads it: {' or '.join(adding)}" if adding else "leave it out"
         return f"{name} is {value}, and nothing in this project reads it", hint
+    if feature := ABSENT_SETTINGS.get(name):
+        return lacking(name, feature)
     meant = present_name(name, SETTINGS) or nearest(name, SETTINGS)
     hint = (f"did you mean {meant}? " if meant else "") + f"A key of your own counts if {PACKAGE.name}/custom reads it"
     return f"unknown key {name}: nothing in this project reads it", hint
@@ -132,10 +133,8 @@ def _unread_by_chosen(config: DictConfig, names: Iterable[str]) -> Iterator[str]
                 yield f"{name} has no effect with {switch}={chosen}, but with {', '.join(sorted(readers))}"
             low, high = (OmegaConf.select(config, f"{CLIP}_{end}") for end in ("low", "high"))
             if name == CLIP and (not readers or chosen in readers) and None not in (low, high):
-                yield (
-                    f"{name} has no effect beside {CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or "
-                    f"{CLIP}_low=null {CLIP}_high=null"
-                )
+                others = f"{CLIP}_low={low:g} and {CLIP}_high={high:g}: set these, or {CLIP}_low=null {CLIP}_high=null"
+                yield f"{name} has no effect beside {others}"
 
 
 def check_paths(config: DictConfig) -> None:
@@ -178,7 +177,7 @@ def wrong_paths(config: DictConfig) -> Iterator[tuple[str, str]]:
     for key in ("trainer.project_name", "trainer.experiment_name"):  # they name the run's directory
         name = str(OmegaConf.select(config, key) or "")
         if not name.strip() or not name.isprintable() or ".." in Path(name).parts:
-            yield f"{key} is {name!r}, which names no directory of its own", main_command(f"{key}=mine")
+            yield f"{key} is {name!r}, which names no directory of its own", same_command(f"{key}=mine")
     resume = config.trainer.resume_from_path if config.trainer.resume_mode == "resume_path" else None
     if resume is not None and not Path(resume).expanduser().exists():
         yield f"{resume} is not a global_step_N directory", resume_hint(resume, config.trainer.default_local_dir)
@@ -213,9 +212,8 @@ def check_sizes(config: Any, prompts: int | None = None, wrong: Iterable[tuple[s
     longest_last = sorted(wrong, key=lambda item: item[2].rjust(9))
     found = [*longest_last, *((text, key, str(value)) for text, key, value in wrong_sizes(config, prompts))]
     if found:
-        values = {key: value for _, key, value in found}
-        mended = " ".join(shlex.quote(f"{key}={value}") for key, value in values.items())
-        raise ConfigError("\n".join(text for text, _, _ in found), f"the same command with {mended}")
+        mended = [f"{key}={value}" for key, value in {key: value for _, key, value in found}.items()]
+        raise ConfigError("\n".join(text for text, _, _ in found), same_command(*mended))
 
 
 def wrong_sizes(config: Any, prompts: int | None) -> Iterator[tuple[str, str, int]]:

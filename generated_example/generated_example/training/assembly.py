@@ -138,7 +138,7 @@ def check_config(config: Any, world_size: int) -> bool:
     ):
         name = OmegaConf.select(config, key)
         if name not in registry and name != "vanilla":  # some releases have this loss in the actor itself
-            hint = choose(str(name), registry)
+            hint = choose(str(name), {*registry} - {"gae"})
             hint = "vextract add reward_managers" if key == reward_keys.MANAGER and name in OF_VERL else hint
             raise ConfigError(f"{key} is {name!r}, which is not registered", hint)
     if rollout.n == 1 and algorithm.adv_estimator in COMPARING and os.environ.get("RANK", "0") == "0":
@@ -155,10 +155,7 @@ def check_config(config: Any, world_size: int) -> bool:
             text = f"{key}.fsdp_size is {size}, and {world_size} processes are no multiple of it"
             raise ConfigError(text, "set it to a number that divides them, or to -1: all share one copy")
     if algorithm.adv_estimator == AdvantageEstimator.GAE:
-        raise ConfigError(
-            "algorithm.adv_estimator=gae needs a critic, and this project was created without one",
-            "vextract add critic; or choose another estimator, such as grpo",
-        )
+        raise ConfigError("algorithm.adv_estimator=gae needs a critic", "vextract add critic, or take one such as grpo")
     return bool(actor.use_kl_loss or algorithm.use_kl_in_reward)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from omegaconf import OmegaConf
 
 from ..errors import ConfigError
-from ..hooks import arguments_of
+from ..hooks import arguments_of, importing_hooks
 from ..rewards.manager import TextRewardManager
 from ..rewards.scoring import CALLED, refusal, source_of
 from ..run.distributed import Ranks
@@ -93,10 +93,13 @@ def _managers(config: Any, manager: Any, tokenizer: Any) -> list[Any]:
         path, name = (OmegaConf.select(config, f"{function}.{key}") for key in ("path", "name"))
         if path is None:
             raise
-        there, cause = functions_in(path), error.__cause__ or error
+        if error.__cause__ is not None:  # the file's own
+            with importing_hooks():
+                raise error.__cause__ from None
+        there = functions_in(path)
         is_misnamed = there and name not in there
         hint = f"{function}.name={nearest(str(name), there) or there[0]}" if is_misnamed else f"check {function}.path"
-        raise ConfigError(f"cannot load {function}: {type(cause).__name__}: {cause}", hint) from error
+        raise ConfigError(f"cannot load {function}: {type(error).__name__}: {error}", hint) from error
     except (TypeError, ValueError) as error:
         names = sorted(arguments_of(manager) - {"tokenizer", "num_examine", "compute_score", "reward_fn_key", "**"})
         raise ConfigError(

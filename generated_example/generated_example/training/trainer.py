@@ -53,7 +53,7 @@ class LocalPPOTrainer(RunLoop):
             the run is assembled: by `fit`, or where one of them is asked for.
 
     Raises:
-        ConfigError: the config is none, or an argument takes a feature.
+        ConfigError: `config` is of another type, or an argument takes a feature.
     """
 
     tokenizer: Any
@@ -149,8 +149,8 @@ class LocalPPOTrainer(RunLoop):
                 reward = self.answers.score(batch)
 
             # old_log_prob: `old_log_probs` and `entropys` (bs, R) float32, of the policy before the update.
-            own_known = self._needs_old_log_probs(len(batch))
-            if own_known:
+            is_known = self._needs_old_log_probs(len(batch))
+            if is_known:
                 with timed("old_log_prob", timing):
                     output = ranks.spread(self.policy.compute_log_prob, batch)
                     mode = self.config.actor_rollout_ref.actor.loss_agg_mode
