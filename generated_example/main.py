@@ -95,11 +95,13 @@ if __name__ == "__main__":
     try:
         sys.exit(main(sys.argv[1:]))
     except ModuleNotFoundError as error:  # what this file imports; a run reports its own errors
-        what, hint = "the project has no module", "`vextract sync --removed` restores files that were removed"
-        if str(error.name).partition(".")[0] != "generated_example":
-            what = f"{sys.executable} has no package"
+        what, hint = f"the project has no module {error.name}", "`vextract sync --removed` restores removed files"
+        if error.name is None:  # one of a feature that is not here
+            what, _, hint = str(error).partition("\nhint: ")
+        elif error.name.partition(".")[0] != "generated_example":
+            what = f"{sys.executable} has no package {error.name}"
             hint = "`make setup` makes .venv with everything; then: .venv/bin/python main.py"
-        print(f"error: {what} {error.name}\nhint: {hint}", file=sys.stderr)
+        print(f"error: {what}\nhint: {hint}", file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:  # while the program was still being loaded
         print("interrupted", file=sys.stderr)
