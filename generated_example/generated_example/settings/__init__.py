@@ -35,8 +35,10 @@ def load_config(*overrides: str | Mapping[str, Any], config_name: str = "ppo_tra
     words: list[str] = []
     for given in overrides:
         if not isinstance(given, (str, Mapping)):
-            hint = 'give texts, "trainer.total_epochs=3", or mappings, {"trainer.total_epochs": 3}'
-            raise ConfigError(f"settings are given as {given!r:.60}, of type {type(given).__name__}", hint)
+            raise ConfigError(
+                f"settings are given as {given!r:.60}, of type {type(given).__name__}",
+                'give texts, "trainer.total_epochs=3", or mappings, {"trainer.total_epochs": 3}',
+            )
         words += [given] if isinstance(given, str) else as_overrides(given)
     config = loading.load_config(config_files(CONFIG_DIRECTORY, str(config_name)), words)
     check_paths(config)

@@ -91,7 +91,7 @@ def test_a_reward_file_that_cannot_be_used_is_an_error_with_a_hint(train, tmp_pa
     source = tmp_path / "score.py"
     if text is not None:
         source.write_text(text)
-    train(f"{reward_keys.FUNCTION}.path={source}", code=2)
+    train(f"{reward_keys.FUNCTION}.path={source}", code=1 if message == "SyntaxError" else 2)
     shown = capsys.readouterr().err
     assert message in shown and "score.py" in shown and "hint: " in shown
 
