@@ -80,20 +80,20 @@ def test_a_reward_that_is_nan_stops_the_run_and_is_named(train, tmp_path, capsys
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("text", "message", "code", "advice"),
     [
-        (None, "is not a file"),
-        ("def other(**kwargs):\n    return 1\n", "compute_score"),
-        ("def compute_score(**kwargs)\n    return 1\n", "SyntaxError"),
+        (None, "is not a file", 2, "hint: "),
+        ("def other(**kwargs):\n    return 1\n", "compute_score", 2, "hint: "),
+        ("def compute_score(**kwargs)\n    return 1\n", "SyntaxError", 1, "score.py:1"),
     ],
 )
-def test_a_reward_file_that_cannot_be_used_is_an_error_with_a_hint(train, tmp_path, capsys, text, message):
+def test_a_reward_file_that_cannot_be_used_is_an_error(train, tmp_path, capsys, text, message, code, advice):
     source = tmp_path / "score.py"
     if text is not None:
         source.write_text(text)
-    train(f"{reward_keys.FUNCTION}.path={source}", code=1 if message == "SyntaxError" else 2)
+    train(f"{reward_keys.FUNCTION}.path={source}", code=code)
     shown = capsys.readouterr().err
-    assert message in shown and "score.py" in shown and "hint: " in shown
+    assert message in shown and "score.py" in shown and advice in shown
 
 
 @pytest.mark.parametrize(
