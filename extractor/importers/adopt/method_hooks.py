@@ -94,10 +94,7 @@ def make_hook(fork: ForkCode, method: ForkMethod, files: Mapping[str, str], pack
         closure.imports["of_logits"] = f"from {package}.workers.{COLUMNS} import of_logits"
     code = "\n\n\n".join([*(text.strip("\n") for text in closure.texts.values()), *body.pieces])
     whole = f"{code}\n\n\n{body.head}\n{body.tail}"
-    columns = sorted(set().union(*find_columns(whole)))
-    given = {"data": [name for name in columns if _is_of_data(fork, name, whole)]}
-    given["reward"] = [name for name in columns if _is_reported(name, files)]
-    asked = set(columns).difference(*given.values(), _list_written(before))
+    asked, given = _find_unwritten(fork, whole, files, before)
     asked |= list_notes(fork) & set(re.findall(r"""meta_info(?:\[|\.get\()\s*["'](\w+)["']""", whole))
     asked = {name for name in asked if not name.endswith("_of_logits")}
     pieces, made = _take_loop(fork, method, closure, asked, body.tail, name)
@@ -171,9 +168,7 @@ def write_loop(
     if not pieces:
         return None
     code = "\n".join([*pieces, *texts])
-    needs = set().union(*find_columns(code)).difference(_list_written(before), _OF_THE_HOOK)
-    needs = {name for name in needs if not (_is_of_data(fork, name, code) or _is_reported(name, files))}
-    needs |= _list_unreturned(code, files)
+    needs = _find_unwritten(fork, code, files, before)[0] - _OF_THE_HOOK | _list_unreturned(code, files)
     return _extend(before, closure.imports, taken, [*texts, *pieces]), sorted(needs)
 
 
@@ -220,6 +215,20 @@ def find_columns(code: str) -> tuple[set[str], set[str]]:
     written = _WRITTEN.findall(code)
     own = _list_columns(code).difference(read_table("adopt")["columns"], written)
     return own - arrays, own & arrays
+
+
+def _find_unwritten(
+    fork: ForkCode, code: str, files: Mapping[str, str], before: str
+) -> tuple[set[str], dict[str, list[str]]]:
+    """Return the columns that code reads and nothing writes, and those of the data and of the reward.
+
+    Args:
+        before: The text of other hooks.
+    """
+    columns = sorted(set().union(*find_columns(code)))
+    given = {"data": [name for name in columns if _is_of_data(fork, name, code)]}
+    given["reward"] = [name for name in columns if _is_reported(name, files)]
+    return set(columns).difference(*given.values(), _list_written(before)), given
 
 
 def _list_written(text: str) -> list[str]:
