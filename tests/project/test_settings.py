@@ -108,6 +108,7 @@ MISTAKES = {
     "preset=primee": "did you mean prime?",
     "preset=rloo,grpo": "hint: for --multirun: vextract add sweep\n",
     "+data.env.max_turns=3": "hint: vextract add episodes\n",
+    "+actor_rollout_ref.rollout.multi_turn.enable=true": "hint: vextract add episodes\n",
     "trainer.logger=[console,wandb]": "vextract add trackers",
     "+trainer.totl_epochs=3": "did you mean trainer.total_epochs?",
     "trainer.n_gpus_per_node=8": "torchrun --nproc-per-node 8 main.py",
@@ -236,6 +237,13 @@ def test_names_that_a_file_has_are_told(project: Path, tmp_path: Path) -> None:
     done = check_forked(project, "main.py", f"reward.custom_reward_function.path={broken}", code=1)
     assert f"and run `make setup`\n  hook: {broken}:1\n" in done.stderr
     check_forked(project, "-c", "import toy.absent as a; assert 'actor.optim.lr' not in str(a.ABSENT_SETTINGS)")
+    preset = project / "config" / "preset" / "on_an_absent_one.yaml"
+    preset.write_text("defaults: [ppo, _self_]\n")
+    done = check_forked(project, "main.py", "preset=on_an_absent_one", code=2)
+    preset.unlink()
+    assert done.stderr.endswith(
+        "error: preset ppo needs critic, which this project was made without\nhint: vextract add critic\n"
+    )
     done = check_forked(project, "-c", "import toy.episodes.tool_loop", code=1)
     assert done.stderr.endswith("\nhint: vextract add tools\n")
 

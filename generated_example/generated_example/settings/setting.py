@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from omegaconf import DictConfig, OmegaConf
 
-from ..absent import SHIPPED
+from ..absent import ABSENT_SETTINGS, SHIPPED
 from . import reward_keys
 
 PACKAGE = Path(__file__).resolve().parents[1]
@@ -127,7 +127,7 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
             last = opened[2]
         elif section in SETTINGS:  # it takes anything, and is handed on as a whole
             last = section.rpartition(".")[2]
-        if not stands_in_code(last, tuple(filter(None, files))):
+        if name in ABSENT_SETTINGS or not stands_in_code(last, tuple(filter(None, files))):
             yield name, value
 
 

@@ -193,7 +193,7 @@ def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
     import yaml
     from hydra import compose, initialize_config_dir
     from hydra.core.global_hydra import GlobalHydra
-    from hydra.errors import HydraException, OverrideParseException
+    from hydra.errors import HydraException, MissingConfigException, OverrideParseException
     from omegaconf.errors import OmegaConfBaseException
 
     # Hydra's full name of a choice such as preset=ppo, whose settings go to the top of the config.
@@ -209,6 +209,9 @@ def _compose(files: ConfigFiles, overrides: Sequence[str]) -> DictConfig:
     except OverrideParseException as error:
         raise unreadable(error) from error
     except (HydraException, OmegaConfBaseException) as error:
+        missing = Path((isinstance(error, MissingConfigException) and error.missing_cfg_file) or "").name
+        if missing in PRESETS:  # a preset of the owner's begins with it
+            raise ConfigError(*lacking(f"preset {missing}", PRESETS[missing])) from error
         text = " ".join(str(error).replace("@_global_", "").split())
         hint = same_command("--multirun") if SWEEP else "for --multirun: vextract add sweep"
         raise ConfigError(text, hint if "--multirun" in text else _all_keys()) from error
