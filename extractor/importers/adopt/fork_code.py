@@ -12,6 +12,7 @@ from extractor.importers.adopt.differences import list_imports
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
 from extractor.importers.adopt.target_project import NoPlace
+from extractor.importers.python_text.definitions import read_config_defaults
 from extractor.importers.python_text.module_imports import Name, list_names, replace_nodes, write_import
 from extractor.importers.python_text.segments import Segment, decode, restore_upstream_names, split
 from extractor.pipeline.index.syntax import find_global_names, list_bound_names, read_attribute_chain
@@ -74,6 +75,8 @@ class ForkCode:
                 short = path.removeprefix(f"{beside}/") if beside else path
                 name = f"verl/{path.removeprefix(inside)}" if path.startswith(inside) else short
                 self._paths.setdefault(name_module(name), (path, data))
+                fields = read_config_defaults(data.decode(errors="replace")) if path.startswith(inside) else {}
+                self._configs += [f"{key}: {value}" for key, value in fields.items()]
             elif path.endswith(".sh"):
                 self._programs += [name.decode() for name in _PROGRAM.findall(data)]
                 self._scripts.append(data.decode(errors="replace"))
@@ -125,7 +128,7 @@ class ForkCode:
         """Tell whether something sets a key of a section that only the fork has, and all that sets it turns it off."""
         start = rf"\b{re.escape(key)}\b(?::[ \t]*\w+[ \t]*=|[ \t]*[:=])"
         if key.startswith("enable"):  # which many sections have
-            key, start = section, rf"\b{section}(?:\.|:[^\n]*\n(?:[ \t]+[^\n]*\n)*?[ \t]+){start[2:]}"
+            key, start = section, rf"\b{section}(?:\.|:[^\n]*\n(?:[ \t][^\n]*\n)*?[ \t]+){start[2:]}"
         values = self._read_values(key, rf"{start}[ \t]*([\w$\"'{{.=]+)")
         is_upstreams = re.search(rf"(?m)^[ \t]*{re.escape(key)}:", self._upstreams) is not None
         values = [value.strip("\"'").lower() for value in values]
@@ -136,7 +139,7 @@ class ForkCode:
         asked = pattern, in_code
         if asked not in self._values:
             code = (data for _, data in self._paths.values() if in_code and key.encode() in data)
-            texts = [*self._scripts, *self._configs, *(data.decode(errors="replace") for data in code)]
+            texts = [*self.settings, *(data.decode(errors="replace") for data in code)]
             found = re.compile(pattern)
             self._values[asked] = [value for text in texts if key in text for value in found.findall(text)]
         return self._values[asked]
@@ -155,6 +158,11 @@ class ForkCode:
     def is_asked(self, name: str) -> bool:
         """Tell whether a launch script sets something to a name."""
         return any(re.search(rf"=[\"']?{re.escape(name)}\b", text) for text in self._scripts)
+
+    @property
+    def settings(self) -> list[str]:
+        """Return the texts of all launch scripts and configs."""
+        return [*self._scripts, *self._configs]
 
     def list_scripts(self, chosen: Collection[tuple[str, str]]) -> list[str]:
         """Return the launch scripts that choose a name by a setting, for any of the pairs of setting and name."""

@@ -37,7 +37,7 @@ _USUAL = re.compile(
     r"metrics|^print|^pass$|import |^reward_\w+ = [\w\[\]'\"{}]*$|"
     r"^batch = (batch( if batch is None.*)?$|DataProto\.concat|batch\[(kept_traj|:))|"
     r"\b(apply_kl_penalty|compute_advantage|union|repeat|reward_fn|\w*compute\w*_reward|extract_reward|from_single_dict"
-    r"|compute_rm_score|dataprotoitem_to_dataproto|pop|_balance_batch|compute_values|select)\("
+    r"|compute_rm_score|dataprotoitem_to_dataproto|pop|_balance_batch|compute_values|select)(\.remote)?\("
 )
 # What of a trainer's file a project has called by then, or need not call: rows of its batch are a DataProto already.
 _VERLS = {"apply_kl_penalty", "compute_advantage", "compute_response_mask", "dataprotoitem_to_dataproto"}

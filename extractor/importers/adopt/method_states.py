@@ -99,14 +99,17 @@ class MethodState:
 def mark_idle(recognised: Recognised, states: Sequence[MethodState]) -> list[MethodState]:
     """Return the states, with those marked that do not run and that no launch script of the fork's own chooses.
 
-    Its own scripts are those that choose a method which only the fork has. Without any, all methods count.
+    Its own scripts are those that choose a method which only the fork has. Without any, all scripts and configs count,
+    and only methods that upstream has by that name, too, may be idle.
     """
     known = recognised.source.read(_ALGORITHMS) if _ALGORITHMS in recognised.source.files else ""
     own = [(_SETTINGS[item.kind][0], item.name) for item in states if item.kind in _SETTINGS]
     own = [(key, name) for key, name in own if f'"{name}"' not in known and name == name.lower()]
-    scripts, found = recognised.code.list_scripts(own), []
+    own_scripts, found = recognised.code.list_scripts(own), []
     for item in states:
         key, default = _SETTINGS.get(item.kind, ("", ""))
+        every = recognised.code.settings if f'"{item.name}"' in known else []
+        scripts = own_scripts or [text for text in every if key in text]
         names = [_name_choice(other) for other in states if other.kind == item.kind]
         used = {name for name in names if any(is_chosen(text, key, name) for text in scripts)}
         used |= {_name_choice(item)} if recognised.code.is_asked(item.name) and item.name != default else set()

@@ -9,6 +9,7 @@ import yaml
 
 from extractor.importers.adopt.findings import Copy
 from extractor.importers.adopt.locate import read_files
+from extractor.importers.python_text.definitions import read_config_defaults
 from extractor.importers.python_text.segments import decode
 from extractor.pipeline.render.unread import collect_values, find_named, find_unread_settings
 from extractor.pipeline.source import Source
@@ -115,16 +116,29 @@ def find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str])
     keys |= {f"actor_rollout_ref.actor.{key}" for key in of_actor}
     lacking = {key for key in keys if key not in have and not any(name.startswith(f"{key}.") for name in have)}
     found: dict[str, Any] = {}
+    likely: dict[str, Any] = {}  # from sections called otherwise, and from classes
     for name, data in read_files(top) if lacking else ():
+        values = read_config_defaults(decode(data) or "") if name.endswith(".py") else {}
         if name.endswith((".yaml", ".yml")):
             try:
                 body = yaml.safe_load(decode(data) or "")
             except yaml.YAMLError:
                 continue
             values = flatten(body) if isinstance(body, dict) else {}
-            found = {**{key: values[key] for key in lacking if key in values}, **found}
-    found = {**dict.fromkeys(sorted(lacking)), **found}
+        found = {**{key: values[key] for key in lacking if key in values}, **found}
+        ends = {key: _name_end(key) for key in values}
+        likely = {
+            **{key: values[other] for key in lacking for other, end in ends.items() if end == _name_end(key)},
+            **likely,
+        }
+    found = {**dict.fromkeys(sorted(lacking)), **likely, **found}
     return {key: value for key, value in found.items() if not any(name.startswith(f"{key}.") for name in found)}
+
+
+def _name_end(key: str) -> str:
+    """Return a key's section and name, the section as a class of it is called."""
+    section, _, name = key.rpartition(".")
+    return f"{section.rpartition('.')[2].replace('_', '')}.{name}"
 
 
 def read_own_keys(files: Mapping[str, bytes]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ import ast
 import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
+from typing import Any
 
 from extractor.importers.python_text.module_imports import replace_nodes
 from extractor.pipeline.index import Module
@@ -126,6 +127,21 @@ def list_required_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) ->
     named = zip(function.args.kwonlyargs, function.args.kw_defaults, strict=True)
     needed = given[: len(given) - len(function.args.defaults)]
     return [item.arg for item in (*needed, *(item for item, default in named if default is None))]
+
+
+def read_config_defaults(text: str) -> dict[str, Any]:
+    """Return the constant defaults of dataclasses named ...Config: `actor.clip_ratio` for a field of ActorConfig."""
+    try:
+        nodes = ast.parse(text).body if "@dataclass" in text else []
+    except SyntaxError:
+        return {}
+    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name.endswith("Config")]
+    return {
+        f"{cls.name.removesuffix('Config').lower()}.{ast.unparse(item.target)}": item.value.value
+        for cls in classes
+        for item in cls.body
+        if isinstance(item, ast.AnnAssign) and isinstance(item.value, ast.Constant)
+    }
 
 
 def map_methods(tree: ast.AST, cls: str) -> dict[str, ast.FunctionDef | ast.AsyncFunctionDef]:

@@ -7,13 +7,16 @@ from pathlib import Path
 from extractor.importers.adopt.assemble import list_lacking
 from extractor.importers.adopt.carry import combine
 from extractor.importers.adopt.findings import Copy
+from extractor.importers.adopt.fork_code import ForkCode
 from extractor.importers.adopt.method_states import (
     MethodState,
     Runs,
     judge_overall,
+    mark_idle,
     summarize,
 )
-from extractor.importers.adopt.own_keys import carry_defaults
+from extractor.importers.adopt.own_keys import carry_defaults, find_asked_by_hooks
+from extractor.importers.adopt.recognised import Recognised
 from extractor.importers.python_text.segments import Segment, split
 from tests.importers.adopt.forks import Fork
 from tests.releases import source_of
@@ -101,3 +104,30 @@ def test_a_fork_is_about_its_estimators_and_losses() -> None:
         "your method runs: compute_score; what you changed in Mine is parked"
     )
     assert (judge_overall([scorer, trainer]), judge_overall([trainer])) == (Runs.YES, Runs.NO)
+
+
+def test_settings_of_classes_and_of_sections_called_otherwise_have_their_values(tmp_path: Path) -> None:
+    fields = "own: float = 3.0\n    made: str = field(default='a')\n"
+    (tmp_path / "config.py").write_text(f"@dataclass\nclass ActorConfig:\n    {fields}")
+    (tmp_path / "run.yaml").write_text("worker: {actor: {other: 2, made: null}, ref: {made: 5}}\n")
+    code = "def loss_of_it(config):\n    return config.own * config.other + config.made\n"
+    found = find_asked_by_hooks(tmp_path, {}, [code])
+    values = {"own": 3.0, "other": 2, "made": None}
+    assert found == {f"actor_rollout_ref.actor.{name}": value for name, value in values.items()}
+
+
+def test_what_no_script_or_config_chooses_does_not_count(tmp_path: Path) -> None:
+    source = source_of("0.6.1")
+    fork = Fork(tmp_path, source)
+    copy = Copy(fork.root, fork.top, (), (), {}, {}, frozenset(), None)
+    states = [MethodState("advantage estimator", name, Runs.IN_PART, "") for name in ("gae", "remax", "mine")]
+    found = mark_idle(Recognised(copy, (), source, (), (), None, (), ()), states)
+    assert [state.name for state in found if state.is_idle] == ["remax"]  # the default is gae, and mine is the fork's
+
+
+def test_a_section_that_is_only_turned_off_is_found_in_a_long_file(tmp_path: Path) -> None:
+    lines = "".join(f"    {'a' * 30} {number}: 1\n" for number in range(60))
+    (tmp_path / "long.yaml").write_text(f"mine:\n{lines}    enable_mine: false\nother:\n{lines}")
+    code = ForkCode(Copy(tmp_path / "verl", tmp_path, (), (), {}, {}, frozenset(), None))
+    assert code.is_off("mine", "enable_mine")
+    assert not code.is_off("other", "enable_mine")
