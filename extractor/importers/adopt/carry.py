@@ -182,8 +182,6 @@ def combine(base: str, ours: str, theirs: str) -> str | None:
 def _inspect_file(target: AdoptTarget, module: str) -> Work:
     """Return a fork's own file with the units it needs."""
     path = target.place_own_file(module)
-    if path in target.files:
-        raise NoPlace(f"the project has a {path} of its own")
     text = target.read_fork_text(target.own[module])
     if text is None:
         raise NoPlace(f"{target.own[module]} is not UTF-8 text")

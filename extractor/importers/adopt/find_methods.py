@@ -80,7 +80,7 @@ def find_methods(fork: ForkCode) -> list[ForkMethod]:
             known = {item.function for item in found.values()}
             is_loss = name.startswith("compute_policy_loss") and isinstance(segment.node, _FUNCTIONS)
             own = _list_own_functions(module, name) if is_loss and name not in known else ()
-            if own:
+            if own and fork.is_used(name):
                 called = name.removeprefix("compute_policy_loss").strip("_") or "vanilla"
                 method = ForkMethod(LOSS, called, module, name, None, own, describe(segment.node))
                 found.setdefault((LOSS, called), method)

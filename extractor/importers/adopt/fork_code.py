@@ -115,6 +115,11 @@ class ForkCode:
         others = any(word.encode() in data for path, data in self._paths.values() if path != module.path)
         return others or any(word in text for text in self._scripts)
 
+    def is_used(self, name: str) -> bool:
+        """Tell whether code names a function, other than where it is defined."""
+        used = re.compile(rf"(?<!def )\b{re.escape(name)}\b".encode())
+        return any(name.encode() in data and used.search(data) for _, data in self._paths.values())
+
     def has_elsewhere(self, module: str) -> bool:
         """Tell whether the fork has a dotted module in another package of its own."""
         ends = tuple(f"/{module.replace('.', '/')}{end}" for end in (".py", "/__init__.py"))

@@ -15,6 +15,7 @@ from extractor.pipeline.source import Source
 from extractor.values.modules import name_module
 
 OWN = ""
+OWN_FOLDER = "fork"  # of a project's package: the files of the fork's own
 
 
 class NoPlace(Exception):
@@ -131,8 +132,11 @@ class AdoptTarget:
         return None if text is None else restore_upstream_names(text, self.copy.prefixes)
 
     def place_own_file(self, module: str) -> str:
-        """Return the project path for a fork's own file."""
-        return f"{self.package}/{self.own[module].removeprefix('verl/')}"
+        """Return the project path for a fork's own file, apart from the project's."""
+        return f"{self.package}/{self._place(module)}"
+
+    def _place(self, module: str) -> str:
+        return f"{OWN_FOLDER}/{self.own[module].removeprefix('verl/')}"
 
     def resolve(self, importer: str, item: Name) -> tuple[Line, set[Unit]]:
         """Map a fork's import to the project's; return units it needs."""
@@ -158,8 +162,7 @@ class AdoptTarget:
             return self.line(name_module(sides.kept.target_path), item.name, item.local), needs
         for module, name in ((f"{item.module}.{item.name}", None), (item.module, item.name)):
             if module in self.own:
-                path = name_module(self.own[module].removeprefix("verl/"))
-                return self.line(path, name, item.local), {Unit(module, OWN)}
+                return self.line(name_module(self._place(module)), name, item.local), {Unit(module, OWN)}
         raise NoPlace(f"it needs {what}, which the project does not have")
 
     def find_attribute(self, item: Name, attribute: str) -> set[Unit]:

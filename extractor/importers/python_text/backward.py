@@ -59,6 +59,8 @@ class BackwardSlicer:
                     names -= {ast.unparse(item) for target in targets for item in list_items(target)}
                 elif isinstance(node, (ast.Import, ast.ImportFrom)):
                     names -= {item.asname or item.name for item in node.names}
+                elif isinstance(node, ast.FunctionDef):
+                    names.discard(node.name)
                 changed = self._change(node)
                 names |= list_needed(changed)
                 found.insert(0, changed)
@@ -90,12 +92,14 @@ class BackwardSlicer:
     def find_made(self, nodes: Iterable[ast.stmt]) -> tuple[set[str], set[str]]:
         """Return the names and the entries that statements make or change."""
         names, entries = set(), set()
-        for part in (part for node in nodes for part in ast.walk(node)):
+        for part in _walk_block(nodes):
             targets = list(part.targets) if isinstance(part, ast.Assign) else []
             if isinstance(part, (ast.AugAssign, ast.AnnAssign, ast.For, ast.NamedExpr)):
                 targets = [part.target]
             elif isinstance(part, (ast.Import, ast.ImportFrom)):
                 names |= {item.asname or item.name for item in part.names}
+            elif isinstance(part, ast.FunctionDef):
+                names.add(part.name)
             elif isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute):
                 is_change = part.func.attr in _CHANGES or re.search(r"[a-z]_$", part.func.attr)  # x.masked_fill_()
                 targets = [part.func.value] if is_change else part.args[:1] if part.func.attr == "shuffle" else []
@@ -112,6 +116,14 @@ class BackwardSlicer:
                     if chain and not (chain[0] == self._holder and chain[1:2] and chain[1] in self._parts):
                         names.add(".".join(chain[:2]) if chain[0] == "self" else chain[0])
         return names, entries
+
+
+def _walk_block(nodes: Iterable[ast.AST]) -> Iterator[ast.AST]:
+    """Yield nodes and what is in them, but nothing of functions."""
+    for node in nodes:
+        yield node
+        if not isinstance(node, ast.FunctionDef):
+            yield from _walk_block(ast.iter_child_nodes(node))
 
 
 def list_needed(node: ast.AST) -> set[str]:

@@ -169,12 +169,12 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
     report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
     assert report["own"] == [
         {"path": "copied/extra/own.py", "copied": None, "is_upstreams": False},
-        {"path": "copied/extra/own/__init__.py", "copied": "toy/extra/own/__init__.py", "is_upstreams": False},
+        {"path": "copied/extra/own/__init__.py", "copied": "toy/fork/extra/own/__init__.py", "is_upstreams": False},
     ]
     assert fates(report) == {f"verl/{ALGOS}:kl_penalty": "carried", f"verl/{ALGOS}:agg_loss": "orphaned"}
     made = tmp_path / "toy/toy"
-    assert "from toy.extra.own import own; own()" in (made / "vendored/algorithms/core_algos.py").read_text()
-    own = (made / "extra/own/__init__.py").read_text()
+    assert "from toy.fork.extra.own import own; own()" in (made / "vendored/algorithms/core_algos.py").read_text()
+    own = (made / "fork/extra/own/__init__.py").read_text()
     assert own.startswith("import toy.vendored.utils.torch_functional as F\n")
 
 
