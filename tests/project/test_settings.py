@@ -102,13 +102,14 @@ def test_a_setting_of_another_engine_is_refused(made: Maker, tmp_path: Path, rel
     assert refused <= {"local.rollout_micro_batch_size"} < answers["vllm"].keys()
 
 
+TURNS = "+actor_rollout_ref.rollout.multi_turn.enable"
 MISTAKES = {
     "preset=gprpo": "did you mean grpo?",
     "preset=prime": "vextract add prime",
     "preset=primee": "did you mean prime?",
     "preset=rloo,grpo": "hint: for --multirun: vextract add sweep\n",
     "+data.env.max_turns=3": "hint: vextract add episodes\n",
-    "+actor_rollout_ref.rollout.multi_turn.enable=true": "hint: vextract add episodes\n",
+    f"{TURNS}=true": "hint: vextract add episodes\n",
     "trainer.logger=[console,wandb]": "vextract add trackers",
     "+trainer.totl_epochs=3": "did you mean trainer.total_epochs?",
     "trainer.n_gpus_per_node=8": "torchrun --nproc-per-node 8 main.py",
@@ -306,10 +307,13 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
     own = project / "toy" / "custom" / "own.py"
     own.write_text(
         "from ..vendored.algorithms.core_algos import register_adv_est\n\n\n"
-        '@register_adv_est("mine")\ndef mine(config):\n    return config.trainer.my_setting\n'
+        '@register_adv_est("mine")\ndef mine(config):\n    return config.trainer.my_setting, config.rollout.multi_turn.enable\n'
     )
-    done = check_forked(project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1")
+    done = check_forked(
+        project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1", f"{TURNS}=true"
+    )
     own.write_text('"""Not a word of my_setting in code."""  # my_setting\n')
+    check_forked(project, "main.py", "--cfg", f"{TURNS}=false")
     done = check_forked(project, "main.py", "--cfg", "+trainer.my_setting=1", code=2)
     assert "toy/custom" in done.stderr
 

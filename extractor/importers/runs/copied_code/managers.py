@@ -175,8 +175,9 @@ def take_named(project: TargetProject, target: str = TARGET) -> CopyResult:
         tree = project.add_hooks({f"{target}.py": text, **files}, {target: IMPORTED_BY})
         remarks = remark_on_copy(key, name, place, f"{project.package}/{target}.py", copied)
         return CopyResult(tree, remarks, places=(place,))
-    for place, text in list_python_files(project.places):
-        for cls in map_branches(map(project.checkouts, PROGRAMS)).get(name, ()):
+    classes = map_branches(map(project.checkouts, PROGRAMS)).get(name, ())
+    for place, text in list_python_files(project.places) if classes else ():
+        for cls in classes:
             if re.search(rf"^class {cls}\b", text, re.MULTILINE):
                 return _copy_class(_Scorer(place, cls, text, key, name, target), project, PROGRAMS[0])
     return CopyResult(project.tree)

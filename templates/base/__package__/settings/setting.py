@@ -128,7 +128,9 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
             last = opened[2]
         elif section in SETTINGS:  # it takes anything, and is handed on as a whole
             last = section.rpartition(".")[2]
-        if name in ABSENT_SETTINGS or not stands_in_code(last, tuple(filter(None, files))):
+        elif name in ABSENT_SETTINGS:  # `enable` alone stands everywhere
+            last = ".".join(name.split(".")[-2:])
+        if (value or name not in ABSENT_SETTINGS) and not stands_in_code(last, filter(None, files)):
             yield name, value
 
 
