@@ -119,8 +119,7 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
     files = [OmegaConf.select(config, key) for key in ("data.custom_cls.path", f"{reward_keys.FUNCTION}.path")]
     for name, value in leaves(OmegaConf.to_container(config, resolve=False)):
         if name in SETTINGS:
-            unread = known_of(name).unread
-            if unread is not None and value not in unread:
+            if value not in (known_of(name).unread or [value]):
                 yield name, value
             continue
         section, _, last = name.rpartition(".")
