@@ -307,7 +307,7 @@ def test_what_hooks_read_and_register_counts(project: Path) -> None:
     own = project / "toy" / "custom" / "own.py"
     own.write_text(
         "from ..vendored.algorithms.core_algos import register_adv_est\n\n\n"
-        '@register_adv_est("mine")\ndef mine(config):\n    return config.trainer.my_setting, config.rollout.multi_turn.enable\n'
+        '@register_adv_est("mine")\ndef mine(config):\n    return config.trainer.my_setting, config.multi_turn.enable\n'
     )
     done = check_forked(
         project, "main.py", "--cfg", "algorithm.adv_estimator=mine", "+trainer.my_setting=1", f"{TURNS}=true"

@@ -37,6 +37,7 @@ def add_own_keys(copy: Copy, source: Source, tree: Mapping[str, File], code: Seq
         key: value
         for key, value in sorted(theirs.items())
         if key not in known
+        and value != {}
         and key.partition(".")[0] not in without
         and all(map(str.isidentifier, key.split(".")))
         and not _is_taken(key, have)
@@ -125,13 +126,16 @@ def find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str])
             except yaml.YAMLError:
                 continue
             values = flatten(body) if isinstance(body, dict) else {}
-        found = {**{key: values[key] for key in lacking if key in values}, **found}
+        inside = {name: values[name] for name in values if any(name.startswith(f"{key}.") for key in lacking)}
+        found = {**{key: values[key] for key in lacking if key in values}, **select_read(inside, texts), **found}
         ends = {key: _name_end(key) for key in values}
         likely = {
             **{key: values[other] for key in lacking for other, end in ends.items() if end == _name_end(key)},
             **likely,
         }
-    found = {**dict.fromkeys(sorted(lacking)), **likely, **found}
+    asked = {key for text in of_loops for key in re.findall(r"\bself\.config\.([\w.]+)\.get\(", text)}
+    sections: dict[str, Any] = {key: {} for key in asked if not any(f"{name}.".startswith(f"{key}.") for name in have)}
+    found = {**dict.fromkeys(sorted(lacking)), **likely, **found, **sections}
     return {key: value for key, value in found.items() if not any(name.startswith(f"{key}.") for name in found)}
 
 

@@ -215,6 +215,8 @@ def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_pat
     helper = "def helper_1(scores, texts):\n"
     fork.change(ALGOS, helper, f"{helper}    import ray\n    ray.get(0)\n")
     fork.append(ALGOS, "\n\ndef compute_policy_loss_bare(old_log_prob, log_prob, advantages):\n    return -log_prob\n")
+    fork.append(ALGOS, "\n\ndef compute_policy_loss_that_nothing_calls(old_log_prob):\n    return old_log_prob\n")
+    fork.write("trainer/other.py", "from verl.trainer.ppo.core_algos import compute_policy_loss_bare\n")
     asks = '"asked" in data.meta_info and data.meta_info["asked"]'
     fork.into(
         ACTOR, "compute_log_prob", f'is_mine = data.meta_info["is_mine"], {asks}  # and no data.meta_info["other"]'
@@ -226,6 +228,7 @@ def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_pat
     assert "edit DataParallelPPOActor runs in part (it reads is_mine, which only your own loops write" in result.out
     assert result.out.startswith("your method is parked: mine")
     assert ", without your method" in result.out
+    assert "that_nothing_calls" not in result.out
 
 
 def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
