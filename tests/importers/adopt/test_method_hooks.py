@@ -228,7 +228,7 @@ def test_without_its_method_a_project_is_made_with_exit_code_1(run: Any, tmp_pat
     assert "edit DataParallelPPOActor runs in part (it reads is_mine, which only your own loops write" in result.out
     assert result.out.startswith("your method is parked: mine")
     assert ", without your method" in result.out
-    assert "that_nothing_calls" not in result.out
+    assert "policy loss that_nothing_calls" not in result.out
 
 
 def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_path: Path, fork_0_6_1: Fork) -> None:
