@@ -118,8 +118,7 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
     files = [OmegaConf.select(config, key) for key in ("data.custom_cls.path", f"{reward_keys.FUNCTION}.path")]
     for name, value in leaves(OmegaConf.to_container(config, resolve=False)):
         if name in SETTINGS:
-            unread = known_of(name).unread
-            if unread is not None and value not in unread:
+            if value not in (known_of(name).unread or [value]):
                 yield name, value
             continue
         section, _, last = name.rpartition(".")
@@ -127,7 +126,9 @@ def without_effect(config: DictConfig) -> Iterator[tuple[str, Any]]:
             last = opened[2]
         elif section in SETTINGS:  # it takes anything, and is handed on as a whole
             last = section.rpartition(".")[2]
-        if name in ABSENT_SETTINGS or not stands_in_code(last, tuple(filter(None, files))):
+        elif name in ABSENT_SETTINGS:  # `enable` alone stands everywhere
+            last = ".".join(name.split(".")[-2:])
+        if (value or name not in ABSENT_SETTINGS) and not stands_in_code(last, filter(None, files)):
             yield name, value
 
 
