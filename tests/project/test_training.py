@@ -1,5 +1,6 @@
 """Projects of every release train, as they are, with `python main.py`."""
 
+import json
 import math
 import re
 import shlex
@@ -102,3 +103,26 @@ def test_a_run_that_has_ended_says_how_to_train_further(project: Path, tmp_path:
     )
     assert "step 2/3" in done.stdout
     assert "step 1/3" not in done.stdout
+
+
+KILLED = """
+import os, sys
+from main import main
+from toy.tracking.run_tracker import RunTracker
+log = RunTracker.log
+RunTracker.log = lambda self, metrics, step: os._exit(9) if step == 2 else log(self, metrics, step)
+main(sys.argv[1:])
+"""
+
+
+def test_a_step_is_recorded_whose_run_was_killed_once_it_was_saved(project: Path, tmp_path: Path) -> None:
+    saving = ("trainer.save_freq=1", "trainer.resume_mode=auto", "trainer.total_training_steps=3")
+    settings = [overrides(*saving, f"trainer.default_local_dir={tmp_path / name}") for name in ("killed", "whole")]
+    check_forked(project, "-c", KILLED, *settings[0], code=9)
+    for words in settings:
+        check_forked(project, "main.py", *words)
+    read = [(tmp_path / name / "metrics.jsonl").read_text().splitlines() for name in ("killed", "whole")]
+    killed, whole = ([json.loads(line) for line in lines] for lines in read)
+    assert [row["step"] for row in killed] == [row["step"] for row in whole] == [1, 2, 3]
+    measured = re.compile(r"^time$|timing|perf/")
+    assert {name: value for name, value in whole[1].items() if not measured.search(name)}.items() <= killed[1].items()

@@ -151,7 +151,7 @@ class RunLoop(Closing):
         if self.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
             self.kl_ctrl.value = trainer["kl_coef"]
         self.ids.setstate(trainer["ids"])
-        self.score = trainer["score"]
+        self.score, self._saved_metrics = trainer["score"], trainer.get("metrics", {})
         if random_numbers is not None:
             set_random_state(random_numbers)
         self._remember()
@@ -201,6 +201,8 @@ class RunLoop(Closing):
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")
+                if self.resumed_from.parent == directory:
+                    self.tracker.fill_in(self._saved_metrics, start)
             yield
 
     def _after_step(self, stop: StopSignal, batch: DataProto, metrics: Metrics, timing: dict[str, float]) -> bool:
@@ -221,6 +223,7 @@ class RunLoop(Closing):
         saves = self.is_due(self.config.trainer.save_freq, step) or (is_last and self.config.local.save_last)
         ends = stopping or is_last
         if stopping or saves:
+            self._state["metrics"] = as_numbers(metrics)
             with timed("save_checkpoint", timing):
                 self.save()
         metrics.update(compute_timing_metrics(batch, timing))

@@ -8,7 +8,6 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ..errors import HintedError
 from ..run.distributed import Ranks
 from ..vendored.protocol import DataProto
 
@@ -19,10 +18,6 @@ GREEDY = {"temperature": 0.0, "top_k": -1, "top_p": 1.0, "min_p": 0.0}
 TURN = "XTURNX"
 # A callback: called with the row of a finished response, and its tokens.
 Ended = Callable[[int, list[int]], None]
-
-
-class RolloutError(HintedError):
-    """The rollout engine failed."""
 
 
 class RolloutEngine(Protocol):
@@ -46,9 +41,6 @@ class RolloutEngine(Protocol):
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
             Maybe also rollout_log_probs, (bs, response_length) float32.
-
-        Raises:
-            RolloutError: the engine cannot go on.
         """
 
     def sync_weights(self) -> None:

@@ -166,6 +166,11 @@ class RunTracker:
             for text in self._alarm.look(numbers):
                 self._view.message(f"warning: is the reward being hacked? {text}")
 
+    def fill_in(self, metrics: Mapping[str, Any], step: int) -> None:
+        """Record a step that a run had saved, and was killed before it recorded it."""
+        if metrics and not self._closed and step not in [row.get("step") for row in read_rows(self.run_dir / METRICS)]:
+            self.log(metrics, step)
+
     def log_generations(self, rows: Iterable[Mapping[str, Any]], step: int) -> None:
         """Record what the model wrote.
 

@@ -250,7 +250,7 @@ class RunLoop(Closing):
         if self.config.algorithm.kl_ctrl.type == "adaptive":  # the other one's coefficient is that of the config
             self.kl_ctrl.value = trainer["kl_coef"]
         self.ids.setstate(trainer["ids"])
-        self.score = trainer["score"]
+        self.score, self._saved_metrics = trainer["score"], trainer.get("metrics", {})
         if EARLY_STOPPING:
             self.stopping.restore(trainer.get("early_stopping") or EarlyStopping(self.stopping.settings).state())
         if random_numbers is not None:
@@ -313,6 +313,8 @@ class RunLoop(Closing):
             around.enter_context(self.tracker)
             if start and self.resumed_from is not None:
                 self.tracker.message(f"resuming from {self.resumed_from}")
+                if self.resumed_from.parent == directory:
+                    self.tracker.fill_in(self._saved_metrics, start)
             yield
 
     if OVERLAP:
@@ -368,6 +370,7 @@ class RunLoop(Closing):
         if GIVEN_OBJECTS:
             saves = saves or self.callbacks.asked("save")
         if stopping or saves:
+            self._state["metrics"] = as_numbers(metrics)
             with timed("save_checkpoint", timing):
                 if SHARDED_CHECKPOINTS:
                     with beside_training(self.checkpoints, not ends):

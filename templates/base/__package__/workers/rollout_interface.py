@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 from ..errors import HintedError
 from ..run.distributed import Ranks
-from ..switches import HF, WATCH
+from ..switches import HF, MULTIMODAL, RESCUE, WATCH
 from ..vendored.protocol import DataProto
 
 if WATCH or not HF:
@@ -29,8 +29,10 @@ TURN = "XTURNX"
 Ended = Callable[[int, list[int]], None]
 
 
-class RolloutError(HintedError):
-    """The rollout engine failed."""
+if MULTIMODAL or RESCUE or not HF:
+
+    class RolloutError(HintedError):
+        """The rollout engine failed."""
 
 
 class RolloutEngine(Protocol):
@@ -54,9 +56,6 @@ class RolloutEngine(Protocol):
             prompts (bs, prompt_length), responses (bs, response_length), and for both together input_ids,
             attention_mask, position_ids, (bs, prompt_length + response_length); int64, padded on the right, on the CPU.
             Maybe also rollout_log_probs, (bs, response_length) float32.
-
-        Raises:
-            RolloutError: the engine cannot go on.
         """
 
     if not HF:
