@@ -13,6 +13,7 @@ from extractor.pipeline.index.syntax import is_docstring, read_attribute_chain
 from extractor.values import readers
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+METRICS = "verl.trainer.ppo.metric_utils"
 _CALLED = {"_forward_micro_batch", "_optimizer_step"}  # of actors and critics
 
 
@@ -45,7 +46,19 @@ def find_breaking_edits(target: AdoptTarget, carried: Carried) -> dict[Unit, str
         emitted = target.sides[unit.module].emitted.get(unit.key) if unit.key != OWN else None
         if emitted is not None and (names := list_lacking(emitted.node, work.core)):
             found[unit] = f"it has no {', '.join(names)}, which the project's has"
+        elif emitted is not None and unit.module == METRICS and _list_ways(work.core) != _list_ways(emitted.core):
+            found[unit] = "only your loop gives it, or takes from it, what the project's has not"
     return found or _find_parked_arguments(target, carried)
+
+
+def _list_ways(code: str) -> list[object]:
+    """Return what a function that a trainer calls takes, and how many values it returns."""
+    node = readers.parse_python(dedent(code)).body[0]
+    if not isinstance(node, _FUNCTIONS) or not node.name.startswith(("compute_", "process_")):
+        return []
+    values = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
+    taken = [item.arg for item in list_parameters(node)]
+    return [*taken, *(len(item.elts) for item in values if isinstance(item, ast.Tuple))]
 
 
 def _find_parked_arguments(target: AdoptTarget, carried: Carried) -> dict[Unit, str]:

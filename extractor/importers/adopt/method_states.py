@@ -8,6 +8,7 @@ from enum import Enum
 from pathlib import Path
 from textwrap import shorten
 
+from extractor.importers.adopt.assemble import METRICS
 from extractor.importers.adopt.carry import Carried
 from extractor.importers.adopt.find_methods import ESTIMATOR, LOSS, ForkMethod, find_given
 from extractor.importers.adopt.findings import Copy, ForkEdit, ForkFile, Outcome
@@ -51,7 +52,7 @@ _LOOPS |= {"RewardLoopWorker": "compute_score_batch", "RewardManagerWorker": "co
 _LOOPS |= {"RewardLoopManager": "compute_rm_score"}
 # How code reads a key of a batch.
 _READ = re.compile(r"""(?:batch|data|inputs|meta_info)(?:\[|\.get\(|\.pop\()\s*["'](\w+)["']""")
-_TRAINER, _METRICS = "trainer", "verl.trainer.ppo.metric_utils"
+_TRAINER = "trainer"
 _NOBODYS = "which only your own loops write"
 _READ_BY_ATTRIBUTE = """
     def __getattribute__(self, name: str) -> object:
@@ -289,7 +290,7 @@ def add_loop(
 
 def list_blind_metrics(recognised: Recognised, target: AdoptTarget, carried: Carried) -> dict[Unit, str]:
     """Return edits of metrics that read keys which only the fork's own loops write."""
-    units = {unit: "" for unit in carried.works if unit.module == _METRICS}
+    units = {unit: "" for unit in carried.works if unit.module == METRICS}
     written = [*(file.data for file in target.files.values()), *(item.core.encode() for item in carried.works.values())]
     for method in recognised.methods if units else ():  # which become hooks
         places = ((method.module.name, method.function), *method.functions)

@@ -128,11 +128,7 @@ def find_asked_by_hooks(top: Path, have: Mapping[str, Any], code: Iterable[str])
             values = flatten(body) if isinstance(body, dict) else {}
         inside = {name: values[name] for name in values if any(name.startswith(f"{key}.") for key in lacking)}
         found = {**{key: values[key] for key in lacking if key in values}, **select_read(inside, texts), **found}
-        ends = {key: _name_end(key) for key in values}
-        likely = {
-            **{key: values[other] for key in lacking for other, end in ends.items() if end == _name_end(key)},
-            **likely,
-        }
+        likely = {key: values[name] for name in values for key in lacking if _name_end(name) == _name_end(key)} | likely
     asked = {key for text in of_loops for key in re.findall(r"\bself\.config\.([\w.]+)\.get\(", text)}
     sections: dict[str, Any] = {key: {} for key in asked if not any(f"{name}.".startswith(f"{key}.") for name in have)}
     found = {**dict.fromkeys(sorted(lacking)), **likely, **found, **sections}

@@ -15,7 +15,6 @@ from extractor.pipeline.source import Source
 from extractor.values.modules import name_module
 
 OWN = ""
-OWN_FOLDER = "fork"  # of a project's package: the files of the fork's own
 
 
 class NoPlace(Exception):
@@ -133,10 +132,7 @@ class AdoptTarget:
 
     def place_own_file(self, module: str) -> str:
         """Return the project path for a fork's own file, apart from the project's."""
-        return f"{self.package}/{self._place(module)}"
-
-    def _place(self, module: str) -> str:
-        return f"{OWN_FOLDER}/{self.own[module].removeprefix('verl/')}"
+        return f"{self.package}/fork/{self.own[module].removeprefix('verl/')}"
 
     def resolve(self, importer: str, item: Name) -> tuple[Line, set[Unit]]:
         """Map a fork's import to the project's; return units it needs."""
@@ -162,7 +158,8 @@ class AdoptTarget:
             return self.line(name_module(sides.kept.target_path), item.name, item.local), needs
         for module, name in ((f"{item.module}.{item.name}", None), (item.module, item.name)):
             if module in self.own:
-                return self.line(name_module(self._place(module)), name, item.local), {Unit(module, OWN)}
+                path = self.place_own_file(module).removeprefix(f"{self.package}/")
+                return self.line(name_module(path), name, item.local), {Unit(module, OWN)}
         raise NoPlace(f"it needs {what}, which the project does not have")
 
     def find_attribute(self, item: Name, attribute: str) -> set[Unit]:

@@ -131,11 +131,8 @@ def list_required_arguments(function: ast.FunctionDef | ast.AsyncFunctionDef) ->
 
 def read_config_defaults(text: str) -> dict[str, Any]:
     """Return the constant defaults of dataclasses named ...Config: `actor.clip_ratio` for a field of ActorConfig."""
-    try:
-        nodes = ast.parse(text).body if "@dataclass" in text else []
-    except SyntaxError:
-        return {}
-    classes = [node for node in nodes if isinstance(node, ast.ClassDef) and node.name.endswith("Config")]
+    tree = readers.parse_python_or_nothing(text if "@dataclass" in text else "")
+    classes = [node for node in tree.body if isinstance(node, ast.ClassDef) and node.name.endswith("Config")]
     return {
         f"{cls.name.removesuffix('Config').lower()}.{ast.unparse(item.target)}": item.value.value
         for cls in classes

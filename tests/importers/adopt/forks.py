@@ -8,7 +8,7 @@ from typing import Any
 
 from extractor.pipeline.source import Source
 
-ALGOS, TRAINER = "trainer/ppo/core_algos.py", "trainer/ppo/ray_trainer.py"
+ALGOS, TRAINER, METRICS = (f"trainer/ppo/{name}.py" for name in ("core_algos", "ray_trainer", "metric_utils"))
 ACTOR, CONFIG = "workers/actor/dp_actor.py", "trainer/config/ppo_trainer.yaml"
 
 

@@ -16,7 +16,7 @@ from extractor.pipeline.source import Source
 from extractor.values import releases
 from extractor.values.indentation import reindent
 from extractor.values.options import Options
-from tests.importers.adopt.forks import ACTOR, ALGOS, CONFIG, TRAINER, Fork, fates, tree_of
+from tests.importers.adopt.forks import ACTOR, ALGOS, CONFIG, METRICS, TRAINER, Fork, fates, tree_of
 from tests.releases import ALL, NEWEST, source_of
 
 pytestmark = pytest.mark.slow  # it begins early, being long
@@ -166,12 +166,14 @@ def test_files_of_the_forks_own_come_with_what_imports_them(run, tmp_path: Path)
     (fork.top / "agent.py").write_text("y = 1\n")
     fork.into(ALGOS, "kl_penalty", "from copied.extra.own import own; own()")
     fork.into(ALGOS, "agg_loss", "import agent; agent.y")
+    fork.change(METRICS, "def compute_timing_metrics(", "def compute_timing_metrics(step, ")
     report = json.loads(run("adopt", fork.top, tmp_path / "toy", "--json").out)
     assert report["own"] == [
         {"path": "copied/extra/own.py", "copied": None, "is_upstreams": False},
         {"path": "copied/extra/own/__init__.py", "copied": "toy/fork/extra/own/__init__.py", "is_upstreams": False},
     ]
-    assert fates(report) == {f"verl/{ALGOS}:kl_penalty": "carried", f"verl/{ALGOS}:agg_loss": "orphaned"}
+    parked = {f"verl/{ALGOS}:agg_loss": "orphaned", f"verl/{METRICS}:compute_timing_metrics": "orphaned"}
+    assert fates(report) == {f"verl/{ALGOS}:kl_penalty": "carried", **parked}
     made = tmp_path / "toy/toy"
     assert "from toy.fork.extra.own import own; own()" in (made / "vendored/algorithms/core_algos.py").read_text()
     own = (made / "fork/extra/own/__init__.py").read_text()

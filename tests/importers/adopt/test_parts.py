@@ -107,11 +107,10 @@ def test_a_fork_is_about_its_estimators_and_losses() -> None:
 
 
 def test_settings_of_classes_and_of_sections_called_otherwise_have_their_values(tmp_path: Path) -> None:
-    fields = "own: float = 3.0\n    made: str = field(default='a')\n"
-    (tmp_path / "config.py").write_text(f"@dataclass\nclass ActorConfig:\n    {fields}")
+    fields = "\n    own: float = 3.0\n    made: str = field(default='a')\n"
+    (tmp_path / "config.py").write_text(f"@dataclass\nclass ActorConfig:{fields}")
     (tmp_path / "run.yaml").write_text("worker: {actor: {other: 2, made: null}, ref: {made: 5}}\n")
-    code = "def loss_of_it(config):\n    return config.own * config.other + config.made\n"
-    found = find_asked_by_hooks(tmp_path, {}, [code])
+    found = find_asked_by_hooks(tmp_path, {}, ["def loss_of_it():\n    return config.own, config.other, config.made\n"])
     values = {"own": 3.0, "other": 2, "made": None}
     assert found == {f"actor_rollout_ref.actor.{name}": value for name, value in values.items()}
 
@@ -129,5 +128,4 @@ def test_a_section_that_is_only_turned_off_is_found_in_a_long_file(tmp_path: Pat
     lines = "".join(f"    {'a' * 30} {number}: 1\n" for number in range(60))
     (tmp_path / "long.yaml").write_text(f"mine:\n{lines}    enable_mine: false\nother:\n{lines}")
     code = ForkCode(Copy(tmp_path / "verl", tmp_path, (), (), {}, {}, frozenset(), None))
-    assert code.is_off("mine", "enable_mine")
-    assert not code.is_off("other", "enable_mine")
+    assert [code.is_off(section, "enable_mine") for section in ("mine", "other")] == [True, False]
