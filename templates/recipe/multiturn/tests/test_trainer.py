@@ -16,7 +16,6 @@ UPSTREAM_NAMES = {
     "actor/pg_loss",
     "actor/grad_norm",
     "actor/lr",
-    "num_turns/mean",
     "response_length/mean",
     "prompt_length/mean",
     "perf/throughput",
