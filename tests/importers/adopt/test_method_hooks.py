@@ -260,8 +260,9 @@ def test_a_loss_reads_columns_and_the_entropy_of_its_micro_batch(run: Any, tmp_p
 
 INLINE = """
                     weights = model_inputs["token_level_scores"] * self.config.mine.share
+                    def capped(limit): return torch.minimum(limit, advantages.abs())
                     with torch.no_grad():
-                        gain = torch.minimum(0.4 * entropy, advantages.abs())
+                        gain = capped(0.4 * entropy)
                     advantages = advantages + gain * weights
 """
 # What the fork's and the project's losses give for one pass: their gradients have to be equal.
